@@ -1,0 +1,297 @@
+"""From text to tree.
+
+`parse` always returns a tree and what is wrong with the text: after a mistake it goes on at the next statement.
+What the names mean is left to the checker.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from lark import Lark, Transformer, UnexpectedToken, v_args
+from lark.lark import PostLex
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from leaven.language import syntax, wording
+from leaven.language.diagnostics import Diagnostic, in_order
+from leaven.language.layout import ESCAPES, Piece, arrange
+from leaven.language.source import Source, Span
+
+GRAMMAR = Path(__file__).with_name("grammar.lark")
+MAX_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A tree, as far as the text could be read, and every mistake in the text."""
+
+    tree: syntax.Tree
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def parse(source: Source) -> Parsed:
+    """The tree of a recipe."""
+    statements, comments, diagnostics = _read(source, "start")
+    return Parsed(syntax.Tree(tuple(statements or ()), source, tuple(comments)), diagnostics)
+
+
+def parse_value(source: Source) -> tuple[syntax.Value | None, tuple[Diagnostic, ...]]:
+    """The one value that a source holds, such as an option on the command line."""
+    value, _, diagnostics = _read(source, "only_value")
+    return value, diagnostics
+
+
+def parse_setting(source: Source) -> tuple[syntax.Argument | None, tuple[Diagnostic, ...]]:
+    """The one `path=value` that a source holds, such as `--set optimizer.lr=1e-4`."""
+    setting, _, diagnostics = _read(source, "only_setting")
+    return setting, diagnostics
+
+
+def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic, ...]]:
+    if len(source.text) > MAX_CHARACTERS:
+        return None, [], (wording.too_large(source, MAX_CHARACTERS),)
+    parser = load_grammar().parse_interactive(source.text, start=start)
+    arranged = arrange(list(parser.lexer_thread.lex(parser.parser_state)), source)
+    reader = _Reader(parser, source)
+    result = reader.read(iter(arranged.tokens))
+    return result, arranged.comments, in_order([*arranged.diagnostics, *reader.diagnostics])
+
+
+class _Reader:
+    """Feeds tokens to the grammar and, where it refuses one, puts a BROKEN statement in the place of the faulty one."""
+
+    def __init__(self, parser: InteractiveParser, source: Source) -> None:
+        self.parser = parser
+        self.source = source
+        self.diagnostics: list[Diagnostic] = []
+
+    def read(self, tokens: Iterator[Piece]) -> Any:
+        statement: list[Piece] = []
+        for token in tokens:
+            try:
+                self.parser.feed_token(token)
+            except UnexpectedToken:
+                self.diagnostics.append(wording.unexpected(statement, token, self.parser.accepts()))
+                if not self._recover(statement, token, tokens):
+                    return None
+                statement = []
+                continue
+            if token.type in ("END", "LBRACE", "RBRACE"):
+                statement = []
+            else:
+                statement.append(token)
+        try:
+            return self.parser.feed_eof()
+        except UnexpectedToken:
+            # Only a source that must hold one value or setting can end too early; a file ends after any statement.
+            self.diagnostics.append(wording.nothing_given(self.source))
+            return None
+
+    def _recover(self, statement: list[Piece], token: Piece, tokens: Iterator[Piece]) -> bool:
+        """Drop the faulty statement's tokens up to its block or its end; false where there is no statement to drop."""
+        first = statement[0] if statement else token
+        if statement:
+            self._unwind()
+        elif "END" in self.parser.accepts():  # something stands behind a block
+            self.parser.feed_token(_piece("END", first.span))
+        if "BROKEN" not in self.parser.accepts():
+            return False
+        self.parser.feed_token(_piece("BROKEN", first.span, first.value))
+        while token.type not in ("END", "LBRACE", "RBRACE"):
+            token = next(tokens)
+        self.parser.feed_token(token)
+        return True
+
+    def _unwind(self) -> None:
+        """Take the tokens of the statement being read off the parser's stack."""
+        stack = self.parser.parser_state
+        table = stack.parse_conf.states
+        while stack.value_stack and "statement" not in table[stack.state_stack[-1]]:
+            stack.state_stack.pop()
+            stack.value_stack.pop()
+
+
+class _KeepTerminals(PostLex):
+    """Asks Lark to keep the terminals that only layout.py looks at."""
+
+    always_accept = ("COMMENT", "NEWLINE", "SEMICOLON", "PERCENT", "OPEN_TEXT", "BAD")
+
+    def process(self, stream: Iterator[Any]) -> Iterator[Any]:
+        return stream
+
+
+@cache
+def load_grammar(strict: bool = False) -> Lark:
+    """The parser of grammar.lark."""
+    return Lark(
+        GRAMMAR.read_text(encoding="utf-8"),
+        start=["start", "only_value", "only_setting"],
+        parser="lalr",
+        lexer="basic",
+        postlex=_KeepTerminals(),
+        transformer=_Builder(),
+        maybe_placeholders=True,
+        strict=strict,
+    )
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Piece, Any]):
+    """One method for each form of the grammar, called as soon as that form is complete."""
+
+    def start(self, body: list[syntax.AnyStatement]) -> list[syntax.AnyStatement]:
+        return body
+
+    def only_value(self, value: syntax.Value, _end: Piece) -> syntax.Value:
+        return value
+
+    def only_setting(self, name: Piece, _equals: Piece, value: syntax.Value, _end: Piece) -> syntax.Argument:
+        return syntax.Argument(_name(name), value, name.span.to(value.span))
+
+    def body(self, *parts: Any) -> list[syntax.AnyStatement]:
+        return [part for part in parts if not isinstance(part, Piece)]
+
+    def block(self, opening: Piece, body: list[syntax.AnyStatement], closing: Piece) -> syntax.Block:
+        return syntax.Block(tuple(body), opening.span.to(closing.span))
+
+    # -- statements
+
+    def extends(self, word: Piece, target: Piece) -> syntax.Extends:
+        return syntax.Extends(self.text(target), word.span.to(target.span))
+
+    def import_(self, word: Piece, target: Piece, as_: Piece | None, alias: Piece | None) -> syntax.Import:
+        node = self.text(target) if target.type == "TEXT" else _name(target)
+        return syntax.Import(node, _name(alias) if alias else None, word.span.to((alias or target).span))
+
+    def arg(
+        self,
+        word: Piece,
+        name: Piece,
+        _colon: Piece,
+        type: Piece,
+        choices: syntax.Listing | None,
+        _equals: Piece | None,
+        default: syntax.Value | None,
+        help: Piece | None,
+    ) -> syntax.Arg:
+        last = help or default or choices or type
+        help_text = self.text(help) if help else None
+        return syntax.Arg(_name(name), _name(type), choices, default, help_text, word.span.to(last.span))
+
+    def let(self, word: Piece, name: Piece, _equals: Piece, value: syntax.Value) -> syntax.Let:
+        return syntax.Let(_name(name), value, word.span.to(value.span))
+
+    def statement(
+        self, name: Piece, arguments: list[syntax.Argument] | None, block: syntax.Block | None
+    ) -> syntax.Statement:
+        last = block or (arguments[-1] if arguments else name)
+        return syntax.Statement(_name(name), tuple(arguments or ()), block, name.span.to(last.span))
+
+    def called_statement(
+        self,
+        name: Piece,
+        _call: Piece,
+        arguments: list[syntax.Argument] | None,
+        _comma: Piece | None,
+        closing: Piece,
+        block: syntax.Block | None,
+    ) -> syntax.Statement:
+        return syntax.Statement(_name(name), tuple(arguments or ()), block, name.span.to((block or closing).span))
+
+    def broken(self, first: Piece, block: syntax.Block | None) -> syntax.Broken:
+        name = _name(first) if first.value[:1].isalpha() else None
+        return syntax.Broken(name, block, first.span.to((block or first).span))
+
+    # -- values
+
+    def arguments(self, *parts: Any) -> list[syntax.Argument]:
+        return _grown(parts)
+
+    def items(self, *parts: Any) -> list[syntax.Value]:
+        return _grown(parts)
+
+    def argument(self, keyword: Piece | None, _equals: Piece | None, value: syntax.Value) -> syntax.Argument:
+        span = keyword.span.to(value.span) if keyword else value.span
+        return syntax.Argument(_name(keyword) if keyword else None, value, span)
+
+    def pipeline(self, *parts: Any) -> syntax.Pipeline:
+        stages = tuple(part for part in parts if not isinstance(part, Piece))
+        return syntax.Pipeline(stages, stages[0].span.to(stages[-1].span))
+
+    def binary(self, left: syntax.Value, operator: Piece, right: syntax.Value) -> syntax.Binary:
+        return syntax.Binary(operator.value, left, right, left.span.to(right.span))
+
+    def negative(self, minus: Piece, value: syntax.Value) -> syntax.Negative:
+        return syntax.Negative(value, minus.span.to(value.span))
+
+    def number(self, digits: Piece, unit: Piece | None) -> syntax.Number:
+        plain = digits.value.replace("_", "")
+        value = int(plain) if plain.isdigit() and len(plain) < 19 else float(plain)
+        return syntax.Number(value, unit.value if unit else None, digits.span.to((unit or digits).span))
+
+    def text(self, quoted: Piece) -> syntax.Text:
+        body = quoted.value[1:-1] if len(quoted.value) > 1 and quoted.value.endswith('"') else quoted.value[1:]
+        if "\\" in body:
+            body = _unescape(body)
+        return syntax.Text(body, quoted.span)
+
+    def name(self, word: Piece) -> syntax.Name | syntax.Literal:
+        if word.value in _LITERALS:
+            return syntax.Literal(_LITERALS[word.value], word.span)
+        return _name(word)
+
+    def call(
+        self,
+        name: Piece,
+        _opening: Piece,
+        arguments: list[syntax.Argument] | None,
+        _comma: Piece | None,
+        closing: Piece,
+    ) -> syntax.Call:
+        return syntax.Call(_name(name), tuple(arguments or ()), name.span.to(closing.span))
+
+    def group(self, _opening: Piece, value: syntax.Value, _closing: Piece) -> syntax.Value:
+        return value
+
+    def list(
+        self, opening: Piece, items: "list[syntax.Value] | None", _comma: Piece | None, closing: Piece
+    ) -> syntax.Listing:
+        return syntax.Listing(tuple(items or ()), opening.span.to(closing.span))
+
+
+_LITERALS = {"true": True, "false": False, "none": None}
+
+
+def _piece(kind: str, span: Span, value: str = "") -> Piece:
+    piece = Piece(kind, value)
+    piece.span = span
+    return piece
+
+
+def _grown(parts: tuple[Any, ...]) -> list[Any]:
+    """A list and its next element, or a first element alone. Growing in place keeps long lists linear."""
+    if len(parts) == 1:
+        return [parts[0]]
+    grown, _comma, element = parts
+    grown.append(element)
+    return cast(list[Any], grown)
+
+
+def _name(word: Piece) -> syntax.Name:
+    return syntax.Name(word.value, word.span)
+
+
+def _unescape(body: str) -> str:
+    """The text with its escapes resolved; an unknown one, already reported, stays as it is."""
+    out, at = [], 0
+    while at < len(body):
+        pair = body[at : at + 2]
+        if pair in ESCAPES:
+            out.append(ESCAPES[pair])
+            at += 2
+        else:
+            out.append(body[at])
+            at += 1
+    return "".join(out)

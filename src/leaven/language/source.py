@@ -1,0 +1,69 @@
+"""Where text comes from, and which piece of it is meant.
+
+A `Source` is a recipe file or an option on the command line; a `Span` is a stretch of one. Offsets count
+characters; lines and columns are worked out only when a person is to read them.
+"""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+
+class Source:
+    """A named text. Two sources are the same only if they are the same object."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._line_starts: list[int] | None = None
+
+    @property
+    def line_starts(self) -> list[int]:
+        if self._line_starts is None:
+            self._line_starts = [0, *(end.end() for end in re.finditer(r"\r\n|\n|\r", self.text))]
+        return self._line_starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The line and column of an offset, both from 1."""
+        line = bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line (from 1), without its end."""
+        start = self.line_starts[number - 1]
+        end = self.line_starts[number] if number < len(self.line_starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
+
+    def span(self, start: int, end: int) -> "Span":
+        return Span(self, start, end)
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters from `start` up to, not including, `end` of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    @property
+    def line(self) -> int:
+        return self.source.position(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.position(self.start)[1]
+
+    def to(self, other: "Span") -> "Span":
+        """From the start of this span to the end of the other one."""
+        return Span(self.source, self.start, other.end)
+
+    def __repr__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"
