@@ -7,14 +7,16 @@ characters; lines and columns are worked out only when a person is to read them.
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class Source:
-    """A named text. Two sources are the same only if they are the same object."""
+    """A named text; paths in it are relative to `folder`. Two sources are the same only if they are the same object."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, folder: Path | None = None) -> None:
         self.name = name
         self.text = text
+        self.folder = folder or Path()
         self._line_starts: list[int] | None = None
 
     @property

@@ -1,0 +1,68 @@
+# Everything a developer does. The first target that needs it sets up .venv by itself, once.
+#
+# To use an environment of your own: make test VENV=/path/to/it, or set LEAVEN_VENV. It is left as it is
+# if Leaven can be imported there.
+
+.DEFAULT_GOAL := help
+
+PYTHON3 ?= python3
+LEAVEN_VENV ?= .venv
+VENV ?= $(LEAVEN_VENV)
+BIN := $(VENV)/bin
+PYTHON := $(BIN)/python
+LEAVEN := $(PYTHON) -m leaven
+STAMP := $(VENV)/.leaven-installed
+
+# An environment that somebody else made, where Leaven is already at hand, needs nothing from us. In ours, the stamp
+# tells whether what pyproject.toml asks for is installed.
+IS_READY := $(shell [ ! -e $(STAMP) ] && [ -x $(PYTHON) ] && $(PYTHON) -c 'import leaven.cli.main, pytest' 2>/dev/null && echo yes)
+
+.PHONY: help setup demo test check fuzz bench bless clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## ?/\t/' | expand -t 10
+
+ifeq ($(IS_READY),yes)
+setup:
+else
+setup: $(STAMP)  ## make the virtual environment (once; PyTorch is large)
+endif
+
+$(STAMP): pyproject.toml
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Leaven needs Python 3.11 or newer; set PYTHON3=/path/to/python3" >&2; exit 1; }
+	@echo "Setting up $(VENV). PyTorch is large: the first time takes a few minutes."
+	@$(PYTHON3) -m venv $(VENV)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[starters,dev]'
+	@touch $(STAMP)
+
+say = echo; echo '$$ leaven $(1)'; $(LEAVEN) $(1)
+
+demo: setup  ## check and show the recipes in examples/
+	@$(call say,check examples/quickstart.leaven)
+	@$(call say,show examples/quickstart.leaven)
+	@$(call say,check examples/from_scratch.leaven)
+	@$(call say,show examples/from_scratch.leaven)
+	@echo; echo 'And a recipe whose files are not here, with the report it gets:'
+	@$(call say,check examples/ants_bees.leaven) || [ $$? -eq 1 ]
+
+test: setup  ## run the tests
+	@$(PYTHON) -m pytest
+
+check: setup  ## the whole gate: lint, format, types, tests
+	@$(PYTHON) -m ruff check
+	@$(PYTHON) -m ruff format --check
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -m pytest
+
+fuzz: setup  ## 200,000 mutated recipes (CASES=n for another number)
+	@LEAVEN_FUZZ_CASES=$(or $(CASES),200000) $(PYTHON) -m pytest tests/fuzz
+
+bench: setup  ## measure what the docs promise
+	@for script in bench/*.py; do echo "== $$script"; $(PYTHON) "$$script"; done
+
+bless: setup  ## rewrite the expected outputs in tests/; read the diff as code
+	@LEAVEN_BLESS=1 $(PYTHON) -m pytest
+
+clean:  ## remove what tools leave behind (the environment stays: rm -r .venv)
+	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

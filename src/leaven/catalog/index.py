@@ -1,0 +1,83 @@
+"""Finds the index of the installed libraries, and has it made when there is none.
+
+The index is a folder of files that `leaven.facts.survey` writes in a process of its own, once for each set of
+installed versions. Two processes may make it at the same time: each fills a folder of its own, and the one that is
+ready first gives it the name. What the files mean is left to `library.py`.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaven.catalog import process, store
+from leaven.catalog.versions import LIBRARIES
+
+SURVEY = "leaven.facts.survey"
+_SURVEY_SECONDS = 600.0
+_PATIENCE_SECONDS = 600.0  # for so long a survey that failed is not tried again
+_KEPT = 6  # indexes that stay in the cache: of other versions and environments
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Where the index is, and which libraries it says nothing about. There is none where the survey failed."""
+
+    folder: Path | None
+    absent: Mapping[str, str]
+
+
+def obtain(key: str, say: Say, survey: str = SURVEY) -> Index:
+    """The index of a set of versions: as it is kept, or newly made."""
+    name = f"index/{key}"
+    return _kept(name) or _recent_failure(name) or _make(name, say, survey)
+
+
+def replace(damaged: Path, key: str, say: Say, survey: str = SURVEY) -> Index:
+    """A new index in the place of a damaged one."""
+    store.remove(damaged)
+    return _make(f"index/{key}", say, survey)
+
+
+def _kept(name: str) -> Index | None:
+    for folder in store.places(name):
+        if index := _open(folder):
+            return index
+    return None
+
+
+def _open(folder: Path) -> Index | None:
+    try:
+        told = store.parse_json((folder / "libraries.json").read_bytes())
+    except OSError:
+        return None
+    absent = told.get("absent") if isinstance(told, dict) else None
+    return Index(folder, absent) if isinstance(absent, dict) else None
+
+
+def _make(name: str, say: Say, survey: str) -> Index:
+    staged = store.staging_folder(name)
+    if staged is None:
+        return _failed("no folder can be written, not even a temporary one")
+    say("reading the installed libraries (once)…")
+    finished = process.run(survey, str(staged), seconds=_SURVEY_SECONDS)
+    if finished.reason:
+        store.remove(staged)
+        store.write_json(f"{name}.failed", {"reason": finished.reason, "time": time.time()})
+        return _failed(finished.reason)
+    folder = store.publish(staged, name)
+    store.keep_newest(folder.parent, _KEPT)
+    return _open(folder) or _failed("the survey left no readable index")
+
+
+def _recent_failure(name: str) -> Index | None:
+    told = store.read_json(f"{name}.failed")
+    if isinstance(told, dict) and 0 <= time.time() - float(told.get("time", 0)) < _PATIENCE_SECONDS:
+        return _failed(str(told.get("reason", "")))
+    return None
+
+
+def _failed(reason: str) -> Index:
+    return Index(None, dict.fromkeys(LIBRARIES, f"could not be read: {reason}"))

@@ -1,0 +1,187 @@
+"""What the installed libraries offer: names, and the cards they mean.
+
+Reads the index that `index.py` finds: a file only when its kind is asked for, a card only when its name is. Without an
+index everything still works, with no names; `absent` says why.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from leaven.catalog import index, store, versions
+from leaven.catalog.card import Card, Parameter
+from leaven.catalog.index import Index, Say
+
+KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
+_FORMAT = 1  # of the files that the survey writes
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Every bare name of that kind that the installed libraries offer."""
+    return installed().names(kind)
+
+
+def find(kind: str, name: str) -> list[Card]:
+    """All cards that a bare or qualified name may mean, the best first."""
+    return installed().find(kind, name)
+
+
+def absent() -> Mapping[str, str]:
+    """The libraries that offer nothing, each with the reason."""
+    return installed().absent()
+
+
+def prepare(say: Say) -> None:
+    """Makes sure that there is an index; `say` hears of what takes long."""
+    installed().prepare(say)
+
+
+@cache
+def installed() -> "Library":
+    """The libraries of this environment."""
+    return Library(versions.key())
+
+
+def _to_stderr(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+class Library:
+    """One set of installed versions."""
+
+    def __init__(self, key: str, survey: str = index.SURVEY) -> None:
+        self._key = key
+        self._survey = survey
+        self._index: Index | None = None
+        self._shelves: dict[str, _Shelf] = {}
+
+    def prepare(self, say: Say = _to_stderr) -> Index:
+        """Finds the index, or has it made."""
+        if self._index is None:
+            self._index = index.obtain(self._key, say, self._survey)
+        return self._index
+
+    def absent(self) -> Mapping[str, str]:
+        return self.prepare().absent
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        return tuple(self._shelf(kind).names)
+
+    def find(self, kind: str, name: str) -> list[Card]:
+        return self._shelf(kind).find(name)
+
+    def _shelf(self, kind: str) -> "_Shelf":
+        if kind not in self._shelves:
+            self._shelves[kind] = (self._read(kind) if kind in KINDS else None) or _Shelf(kind)
+        return self._shelves[kind]
+
+    def _read(self, kind: str) -> "_Shelf | None":
+        folder = self.prepare().folder
+        if folder is None:
+            return None
+        if shelf := _read_shelf(folder, kind):
+            return shelf
+        if "torch" in self.absent():
+            return None  # without torch a survey writes no cards
+        self._index = index.replace(folder, self._key, _to_stderr, self._survey)
+        return _read_shelf(self._index.folder, kind) if self._index.folder else None
+
+
+def _read_shelf(folder: Path, kind: str) -> "_Shelf | None":
+    """The cards of a kind; None where their file is missing or damaged."""
+    try:
+        data = (folder / f"{kind}.jsonl").read_bytes()
+    except OSError:
+        return None
+    head, _, body = data.partition(b"\n")
+    if store.parse_json(head) != {"format": _FORMAT, "checksum": crc32(body)}:
+        return None
+    first, *lines = body.decode("ascii").split("\n")
+    return _Shelf(kind, store.parse_json(first), lines)
+
+
+class _Shelf:
+    """The cards of one kind. `lines` are their texts, followed by those of the signatures they share."""
+
+    def __init__(self, kind: str, table: Any = None, lines: list[str] | None = None) -> None:
+        table = table or {}
+        self.kind = kind
+        self.names: dict[str, list[int]] = table.get("names", {})
+        self._spellings: dict[str, list[int]] = table.get("spellings", {})
+        self._renamed: dict[str, str] = table.get("renamed", {})
+        self._card_count: int = table.get("cards", 0)
+        self._lines = lines or []
+        self._cards: dict[int, Card] = {}
+
+    def find(self, name: str) -> list[Card]:
+        source, _, rest = name.partition(".")
+        if source not in versions.LIBRARIES:
+            return self._bare(name)
+        found = [card for card in self._bare(rest) if card.source == source]
+        if not found and "." in rest:  # as Python would say it: torch.optim.AdamW
+            last = name.rpartition(".")[2]
+            found = [card for card in self._bare(last) if card.target == name]
+        return found
+
+    def _bare(self, name: str) -> list[Card]:
+        if numbers := self.names.get(name) or self._spellings.get(name):
+            return [self._card(number) for number in numbers]
+        architecture, _, tag = name.partition(".")
+        if tag and architecture in self.names:
+            cards = self._bare(architecture)
+            return [_with_weights(card, tag) for card in cards if tag in card.facts.get("weights", ())]
+        return self.find(self._renamed[name]) if name in self._renamed else []
+
+    def _card(self, number: int) -> Card:
+        if number not in self._cards:
+            self._cards[number] = self._build(self._entry(number))
+        return self._cards[number]
+
+    def _entry(self, line: int) -> Any:
+        return store.parse_json(self._lines[line])
+
+    def _build(self, entry: dict[str, Any]) -> Card:
+        parameters = entry.get("parameters", ())
+        if "signature" in entry:
+            parameters = _fitted(self._entry(self._card_count + entry["signature"]), entry)
+        return Card(
+            kind=self.kind,
+            name=entry["name"],
+            source=entry["name"].partition(".")[0],
+            summary=entry.get("summary", ""),
+            target=entry["target"],
+            parameters=tuple(_parameter(fields) for fields in parameters),
+            open_ended=entry.get("open_ended", False),
+            facts=entry.get("facts", {}),
+        )
+
+
+def _fitted(signature: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """A shared signature with what is particular to one card."""
+    without, changes = entry.get("without", ()), entry.get("changes", {})
+    return [fields | changes.get(fields["name"], {}) for fields in signature if fields["name"] not in without]
+
+
+def _parameter(fields: dict[str, Any]) -> Parameter:
+    if "choices" in fields:
+        fields["choices"] = tuple(fields["choices"])
+    if "default" in fields:
+        fields["default"] = _frozen(fields["default"])
+    return Parameter(**fields)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def _with_weights(card: Card, tag: str) -> Card:
+    """A model with certain published weights, whose facts may differ from those of the default ones."""
+    facts = {**card.facts, **card.facts["weights"][tag], "tag": tag}
+    if "timm_name" in facts:
+        facts["timm_name"] = f"{facts['timm_name']}.{tag}"
+    known = {key: value for key, value in facts.items() if value is not None}
+    return dataclasses.replace(card, name=f"{card.name}.{tag}", facts=known)

@@ -1,0 +1,89 @@
+"""Which cards a name may mean: Leaven's own first, then what the installed libraries offer.
+
+Also finds the nearest names for a misspelt one. Reads cards only; what is done with them is left to the caller.
+"""
+
+from collections.abc import Iterable
+
+from leaven.catalog import library, own
+from leaven.catalog.card import Card
+
+LIBRARY_KINDS = frozenset({"model", "optimizer", "schedule", "loss", "transform", "data", "metric"})
+LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics", "transformers", "starters", "leaven")
+
+# What other tools call it. A suggestion is found here before spelling is compared.
+SYNONYMS = {
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "bs": "batch",
+    "n_epochs": "epochs",
+    "num_epochs": "epochs",
+    "max_epochs": "epochs",
+    "dataset": "data",
+    "scheduler": "schedule",
+    "lr_scheduler": "schedule",
+    "optim": "optimizer",
+    "optimiser": "optimizer",
+    "criterion": "loss",
+    "metric": "metrics",
+    "early_stopping": "early_stop",
+    "earlystopping": "early_stop",
+    "logger": "log",
+    "save": "output",
+    "fit": "train",
+    "phases": "phase",
+    "stage": "phase",
+    "unlock": "unfreeze",
+    "lock": "freeze",
+    "num_workers": "workers",
+    "wd": "weight_decay",
+    "decay": "weight_decay",
+    "ce": "cross_entropy",
+    "crossentropy": "cross_entropy",
+    "acc": "accuracy",
+    "flip": "horizontal_flip",
+    "image_folder": "folder",
+    "imagefolder": "folder",
+    "reduce_on_plateau": "plateau",
+    "cosine_annealing": "cosine",
+    "onecycle": "one_cycle",
+    "k": "top",
+    "top_k": "top",
+    "grad_clip": "clip",
+    "gradient_clip": "clip",
+    "amp": "precision",
+    "knowledge_distillation": "distill",
+    "validation": "val",
+}
+
+
+def find(kind: str, name: str) -> tuple[Card, ...]:
+    """Every card of that kind that the name may mean, the one it does mean first."""
+    prefix, _, rest = name.partition(".")
+    own_name = rest if prefix in ("leaven", "starters", "transformers") else name
+    card = own.read(kind, own_name)
+    found = (card,) if card is not None and name in (card.name, card.bare_name, f"leaven.{card.bare_name}") else ()
+    return (*found, *library.find(kind, name)) if kind in LIBRARY_KINDS else found
+
+
+def names(kind: str) -> list[str]:
+    """Every bare name of that kind."""
+    return [*own.names(kind), *(library.names(kind) if kind in LIBRARY_KINDS else ())]
+
+
+def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """The candidates that somebody who wrote `word` most likely meant."""
+    from difflib import get_close_matches
+
+    pool = dict.fromkeys(candidates)
+    synonym = SYNONYMS.get(word.lower())
+    if synonym in pool:
+        return [synonym]
+    folded = {candidate.lower().replace("-", "_"): candidate for candidate in pool}
+    plain = word.lower().replace("-", "_")
+    if plain in folded:
+        return [folded[plain]]
+    close = get_close_matches(plain, folded, n=limit, cutoff=0.7)
+    if not close and len(plain) >= 4:
+        close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))][:limit]
+    return [folded[name] for name in close]

@@ -1,0 +1,54 @@
+"""Runs a program of `leaven.facts`, which may import torch, in a process of its own.
+
+Decides how that process is started and how its failure is told in a sentence. What is asked and what the answer means
+is left to the callers.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_SOURCES = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a process ended. `reason` is empty when all went well."""
+
+    output: str = ""
+    reason: str = ""
+
+
+def run(module: str, *arguments: str, text: str = "", seconds: float) -> Finished:
+    """Runs a module with a text as its input, for at most that long."""
+    import subprocess
+
+    if not sys.executable:
+        return Finished(reason="the Python program is not known, so no helper process can be started")
+    command = [sys.executable, "-P", "-m", module, *arguments]  # -P: a `random.py` where the user stands is not ours
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, encoding="utf-8", timeout=seconds, env=_environment(), check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Finished(reason=f"the helper process took longer than {seconds:g} seconds")
+    except (OSError, ValueError) as error:
+        return Finished(reason=f"the helper process could not be used: {error}")
+    return Finished(done.stdout) if done.returncode == 0 else Finished(reason=_reason(done.returncode, done.stderr))
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, in which Leaven is found and nothing is fetched from the net."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
+    if _SOURCES.name not in ("site-packages", "dist-packages"):
+        known = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = f"{_SOURCES}{os.pathsep}{known}" if known else str(_SOURCES)
+    return environment
+
+
+def _reason(code: int, errors: str) -> str:
+    if code < 0:
+        return f"the helper process was ended by signal {-code}"
+    lines = errors.strip().splitlines()
+    return lines[-1] if lines else f"the helper process ended with code {code}"

@@ -1,0 +1,63 @@
+"""Which versions of which libraries are installed, found without importing anything.
+
+`importlib.metadata` would answer the same but takes longer to import than a whole check may take.
+"""
+
+import os
+import re
+import sys
+from functools import cache
+from zlib import crc32
+
+LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
+_FACTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "facts")
+_DESCRIPTION = re.compile(rf"({'|'.join(LIBRARIES)})(?:-([^-]+))?(?:-.*)?\.(?:dist|egg)-info", re.I)
+
+
+@cache
+def installed() -> dict[str, str]:
+    """The version of each library that is installed."""
+    found: dict[str, str] = {}
+    for folder in sys.path:
+        for library, version in _described(folder or os.curdir):
+            found.setdefault(library, version)  # what comes first on the path is what an import would take
+    return found
+
+
+def _described(folder: str) -> list[tuple[str, str]]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        if name.endswith("-info") and (match := _DESCRIPTION.fullmatch(name)):
+            found.append((match[1].lower(), match[2] or _told_version(os.path.join(folder, name))))
+    return found
+
+
+def _told_version(description: str) -> str:
+    """The version that an `egg-info` folder of sources tells inside."""
+    try:
+        with open(os.path.join(description, "PKG-INFO"), encoding="utf-8") as lines:
+            return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Version:")), "unknown")
+    except (OSError, ValueError):
+        return "unknown"
+
+
+@cache
+def key() -> str:
+    """A name for this set of installed versions, this environment and this way of looking at them.
+
+    The environment belongs to it because the same versions may work in one and break in another.
+    """
+    versions = "-".join(f"{library}{version}" for library, version in sorted(installed().items()))
+    rest = repr((sys.prefix, sys.version_info[:2], _facts_stamp()))
+    return f"{re.sub(r'[^A-Za-z0-9.+-]', '_', versions) or 'nothing'}-{crc32(rest.encode()):08x}"
+
+
+def _facts_stamp() -> list[tuple[str, int, int]]:
+    """What changes when the code that finds the facts changes."""
+    with os.scandir(_FACTS) as entries:
+        sources = [entry for entry in entries if entry.name.endswith(".py")]
+        return sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in sources)

@@ -1,0 +1,59 @@
+"""`leaven check`: every recipe's reports, and one line that sums up."""
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from leaven.cli.recipes import MISTAKE_IN_RECIPE, exit_code, open_source, print_reports
+from leaven.language import report
+from leaven.language.diagnostics import Diagnostic, Severity
+from leaven.recipe.checker import Checked, check
+from leaven.recipe.options import Options
+from leaven.recipe.recipe import Invocation, Quantity, Recipe
+
+
+def run(recipes: Sequence[str], options: Options, *, as_json: bool, concise: bool, run_code: bool) -> int:
+    """Check each recipe and print what there is to say; the answer is the exit code."""
+    worst = 0
+    answers = []
+    for word in recipes:
+        checked = _check(word, options, run_code)
+        worst = max(worst, exit_code(checked.diagnostics) if worst != MISTAKE_IN_RECIPE else worst)
+        if as_json:
+            reports = [report.to_json(diagnostic) for diagnostic in checked.diagnostics]
+            answers.append({"recipe": word, "ok": checked.recipe is not None, "diagnostics": reports})
+            continue
+        print_reports(checked.diagnostics, concise=concise)
+        if not concise or checked.recipe is not None:
+            click.echo(f"{word}: {_verdict(checked)}")
+    if as_json:
+        click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2, ensure_ascii=False))
+    return worst
+
+
+def _check(word: str, options: Options, run_code: bool) -> Checked:
+    source = open_source(word)
+    if isinstance(source, Diagnostic):
+        return Checked(None, (source,))
+    return check(source, options, run_code=run_code)
+
+
+def _verdict(checked: Checked) -> str:
+    problems = [d for d in checked.diagnostics if d.severity is not Severity.NOTE]
+    if checked.recipe is None:
+        return report.summary(problems)
+    found = f"{report.summary(problems)}; " if problems else "no mistakes; "
+    return found + _in_a_line(checked.recipe)
+
+
+def _in_a_line(recipe: Recipe) -> str:
+    """`resnet18 on folder, 2 phases, 30 epochs`."""
+    source = recipe.model.source
+    model = source.card.bare_name if isinstance(source, Invocation) else f"a model of {len(source)} components"
+    classes = f" ({recipe.data.classes} classes)" if recipe.data.classes else ""
+    epochs = [phase.epochs.value for phase in recipe.phases]
+    known = [quantity.amount for quantity in epochs if isinstance(quantity, Quantity)]
+    phases = f"{len(recipe.phases)} phases, " if len(recipe.phases) > 1 else ""
+    length = f"{phases}{sum(known)} epochs" if len(known) == len(epochs) else f"{phases}as many epochs as you say"
+    return f"{model} on {recipe.data.source.card.bare_name}{classes}, {length}"

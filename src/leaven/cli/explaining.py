@@ -1,0 +1,51 @@
+"""`leaven explain`: the page of a report, or the article of a card."""
+
+from pathlib import Path
+
+import click
+
+import leaven
+from leaven.catalog import lookup, own
+from leaven.catalog.card import KINDS
+
+_PACKAGE = Path(leaven.__file__).parent
+# A wheel carries the pages beside the package; a checkout has them in docs/.
+_FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent.parent / "docs" / "errors")
+
+
+def names() -> list[str]:
+    """Every report id that has a page."""
+    return sorted({page.stem for folder in _FOLDERS if folder.is_dir() for page in folder.glob("*.md")} - {"README"})
+
+
+def page(id: str) -> str | None:
+    """The page of a report id."""
+    for folder in _FOLDERS:
+        file = folder / f"{id}.md"
+        if id in names() and file.is_file():
+            return file.read_text(encoding="utf-8")
+    return None
+
+
+def run(id: str | None) -> int:
+    """Print what is asked for; the answer is the exit code."""
+    if id is None:
+        click.echo("Reports that can be explained:\n")
+        for name in names():
+            click.echo(f"  {name}")
+        click.echo("\nFor example: leaven explain unknown-layer")
+        return 0
+    wanted = id.removeprefix("error[").removesuffix("]")
+    text = page(wanted)
+    if text is not None:
+        click.echo(text, nl=False)
+        return 0
+    for kind in KINDS:
+        card = own.read(kind, wanted)
+        if card is not None:
+            click.echo(card.article, nl=False)
+            return 0
+    near = lookup.nearest(wanted, [*names(), *own.names("technique"), *own.names("statement")])
+    hint = " or ".join(f"`{name}`" for name in near)
+    click.echo(f"nothing is known as `{id}`." + (f" Did you mean {hint}?" if near else ""), err=True)
+    return 2

@@ -1,0 +1,78 @@
+"""`leaven format`: files rewritten in place, whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from leaven.cli.recipes import open_source, print_reports
+from leaven.language.diagnostics import Diagnostic
+from leaven.language.formatter import format_tree
+from leaven.language.parser import parse
+
+
+def run(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
+    """Format each file; the answer is the exit code."""
+    code = 0
+    for file in files:
+        code = max(code, _one(file, only_check, diff))
+    return code
+
+
+def _one(file: Path, only_check: bool, diff: bool) -> int:
+    source = open_source(str(file))
+    if isinstance(source, Diagnostic):
+        print_reports([source], err=True)
+        return 1
+    parsed = parse(source)
+    if parsed.diagnostics:
+        print_reports(parsed.diagnostics, err=True)
+        click.echo(f"{file}: left as it is", err=True)
+        return 1
+    formatted = format_tree(parsed.tree)
+    if str(file) == "-":
+        click.echo(formatted, nl=False)
+        return 0
+    before = file.read_bytes()
+    if before == formatted.encode():
+        return 0
+    if diff:
+        click.echo(_difference(source.text, formatted, str(file)), nl=False)
+    elif only_check:
+        click.echo(f"{file} would change")
+    else:
+        write_whole(file, formatted)
+        click.echo(f"{file} formatted")
+    return int(only_check or diff)
+
+
+def _difference(before: str, after: str, name: str) -> str:
+    from difflib import unified_diff
+
+    lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), name, f"{name} (formatted)")
+    return "".join(lines)
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file so that it is there whole or as it was: beside it, then renamed. Links and rights stay."""
+    target = Path(os.path.realpath(file))
+    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        if target.exists():
+            os.chmod(beside, target.stat().st_mode)
+        else:
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(beside, 0o666 & ~umask)
+        os.replace(beside, target)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+

@@ -1,0 +1,10 @@
+"""The average of each small square."""
+
+from torch import nn
+
+
+class AvgPool(nn.AvgPool2d):
+    """Height and width are divided by the size, rounding up."""
+
+    def __init__(self, size: int = 2) -> None:
+        super().__init__(size, ceil_mode=True)

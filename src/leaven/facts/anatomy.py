@@ -1,0 +1,255 @@
+"""Which layers of a model are its head, its stem and its stages.
+
+Where a library says it (timm's classifier, first convolution and parameter groups), it is believed; else common names
+and the layers themselves decide. What can't be told is empty.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_POOLS = (nn.MaxPool2d, nn.AvgPool2d)
+_BODIES = frozenset(
+    {"features", "blocks", "stages", "layers", "levels", "body", "backbone", "encoder", "trunk", "trunk_output"}
+    | {"model", "network", "net", "transformers", "dense_stages"}
+)
+_STEM_SHARE = 0.2  # what holds more of the weights than this is more than a stem
+_NUMBERED = re.compile(r"(?:(?:layer|stage|level|block|denseblock|transition|s)_?|inception|[Mm]ixed_)(\d+)[a-e]?")
+_SEARCHED_DEPTH = 3
+
+
+# -- head
+
+
+def head(model: nn.Module) -> list[str]:
+    """The classifier as timm names it, or the last linear layer (else convolution) of a torchvision classifier."""
+    if told := _configuration(model):
+        return _existing(model, told.get("classifier"))
+    if not type(model).__module__.startswith("torchvision.models"):
+        return []
+    if type(model).__module__.split(".")[2] in ("detection", "segmentation", "video", "optical_flow"):
+        return []
+    named = list(model.named_modules())
+    for kinds in ((nn.Linear,), _CONVOLUTIONS):
+        if found := [path for path, module in named if isinstance(module, kinds)]:
+            return found[-1:]
+    return []
+
+
+def _configuration(model: nn.Module) -> dict[str, Any]:
+    """What timm says of its model; nothing for others."""
+    told = getattr(model, "pretrained_cfg", None)
+    return told if isinstance(told, dict) else {}
+
+
+def _existing(model: nn.Module, told: Any) -> list[str]:
+    """Those of the told paths that are modules with weights."""
+    paths = [told] if isinstance(told, str) else list(told or ())
+    modules = dict(model.named_modules())
+    return [path for path in paths if path in modules and _has_weights(modules[path])]
+
+
+def last_stage(model: nn.Module) -> list[str]:
+    """The last child with weights."""
+    return [path for path, child in model.named_children() if _has_weights(child)][-1:]
+
+
+def _has_weights(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
+
+
+def _weight_count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if not nn.parameter.is_lazy(parameter))
+
+
+# -- stem
+
+
+def stem(model: nn.Module) -> list[str]:
+    """The first convolution with what belongs to it, and the normalisation right behind."""
+    first = _first_convolutions(model)
+    roots = list(dict.fromkeys(_stem_root(model, path) for path in first))
+    if not roots:
+        return [path for path, child in model.named_children() if path.startswith("stem") and _has_weights(child)]
+    behind = _norm_behind(model, roots)
+    return [*roots, *behind]
+
+
+def _first_convolutions(model: nn.Module) -> list[str]:
+    if told := _existing(model, _configuration(model).get("first_conv")):
+        return told
+    found = (path for path, module in model.named_modules() if isinstance(module, _CONVOLUTIONS))
+    return [path for path in [next(found, "")] if path]
+
+
+def _stem_root(model: nn.Module, path: str) -> str:
+    """The outermost module around the first convolution that is still only a stem."""
+    total = _weight_count(model)
+    pieces = path.split(".")
+    for length in range(1, len(pieces)):
+        outer = ".".join(pieces[:length])
+        if pieces[length - 1] not in _BODIES and _weight_count(model.get_submodule(outer)) <= _STEM_SHARE * total:
+            return outer
+    return path
+
+
+def _norm_behind(model: nn.Module, roots: list[str]) -> list[str]:
+    last = roots[-1]
+    parent, _, name = last.rpartition(".")
+    siblings = list(model.get_submodule(parent).named_children())
+    names = [sibling for sibling, _ in siblings]
+    for sibling, module in siblings[names.index(name) + 1 :]:
+        if "Norm" in type(module).__name__:
+            return [f"{parent}.{sibling}".lstrip(".")]
+        if _has_weights(module):
+            break
+    return []
+
+
+# -- stages
+
+
+def stages(model: nn.Module, stem: list[str]) -> list[list[str]]:
+    """The stretches of the body from input to output, each as the paths of its modules."""
+    told = [[path for path in stage if path not in stem] for stage in _told_stages(model)]
+    return [stage for stage in told if stage] or _named_stages(model, stem)
+
+
+def _told_stages(model: nn.Module) -> list[list[str]]:
+    """The stages by timm's own grouping of parameters."""
+    try:
+        blocks: Any = model.group_matcher(coarse=True)["blocks"]  # type: ignore[operator]
+    except (AttributeError, AssertionError, KeyError, TypeError):
+        return []
+    patterns = [blocks] if isinstance(blocks, str) else [pattern for pattern, fixed in blocks if fixed is None]
+    groups: dict[tuple[int, ...], dict[str, None]] = {}
+    modules = dict(model.named_modules())
+    for name, _ in model.named_parameters():
+        for pattern in patterns:
+            if (match := re.match(pattern, name)) and match.groups() and match[0].rstrip(".") in modules:
+                numbers = tuple(int(number) for number in match.groups() if number and number.isdigit())
+                groups.setdefault(numbers, {})[match[0].rstrip(".")] = None
+                break
+    paths = [list(groups[numbers]) for numbers in sorted(groups)]
+    if all(not list(modules[path].children()) for stage in paths for path in stage):
+        return []  # single layers are no stages
+    return paths if len(paths) > 1 else []
+
+
+def _named_stages(model: nn.Module, stem: list[str]) -> list[list[str]]:
+    """The stages by common names, the outermost that has any."""
+    for path, module in _outermost_first(model):
+        for found in (_numbered(path, module), _contained(path, module, stem)):
+            if len(found) > 1:
+                return found
+    return []
+
+
+def _outermost_first(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    shallow = [(path, module) for path, module in model.named_modules() if path.count(".") < _SEARCHED_DEPTH]
+    return sorted(shallow, key=lambda item: item[0].count(".") + bool(item[0]))
+
+
+def _numbered(path: str, module: nn.Module) -> list[list[str]]:
+    """Children such as `layer1` to `layer4`; those of one number belong together."""
+    groups: dict[int, list[str]] = {}
+    for name, child in module.named_children():
+        if (match := _NUMBERED.fullmatch(name)) and _has_weights(child):
+            groups.setdefault(int(match[1]), []).append(f"{path}.{name}".lstrip("."))
+    return [groups[number] for number in sorted(groups)]
+
+
+def _contained(path: str, module: nn.Module, stem: list[str]) -> list[list[str]]:
+    """The children of a body such as `features` or `blocks`."""
+    if path.rpartition(".")[2] not in _BODIES or not isinstance(module, nn.Sequential | nn.ModuleList):
+        return []
+    children = [(f"{path}.{name}", child) for name, child in module.named_children()]
+    blocks = [(path, child) for path, child in children if list(child.children()) and path not in stem]
+    if not blocks:
+        return _between_pools(children)
+    found: list[list[str]] = []
+    carried: list[str] = []
+    for child_path, child in blocks:
+        if not _has_weights(child):
+            continue
+        carried.append(child_path)
+        if not _is_transition(child):
+            found.append(carried)
+            carried = []
+    return found
+
+
+def _between_pools(children: Iterable[tuple[str, nn.Module]]) -> list[list[str]]:
+    """A flat row of layers, cut where it pools."""
+    found: list[list[str]] = [[]]
+    for path, child in children:
+        if isinstance(child, _POOLS):
+            found.append([])
+        elif _has_weights(child):
+            found[-1].append(path)
+    return [stage for stage in found if stage]
+
+
+def _is_transition(module: nn.Module) -> bool:
+    """Whether a module only makes the picture smaller for the stage behind it."""
+    if type(module).__name__.startswith("PatchMerging"):
+        return True
+    parts = list(module.children())
+    weighted = [part for part in parts if _has_weights(part)]
+    is_flat = isinstance(module, nn.Sequential) and not any(list(part.children()) for part in parts)
+    return is_flat and len(weighted) <= 2 and any("Norm" in type(part).__name__ for part in weighted[:1])
+
+
+# -- input and output
+
+
+def input_channels(model: nn.Module) -> int | None:
+    """How many channels the first convolution takes."""
+    for path in _first_convolutions(model):
+        module = model.get_submodule(path)
+        for part in module.modules():
+            if isinstance(part, _CONVOLUTIONS):
+                return part.in_channels
+    return None
+
+
+def classes(model: nn.Module, head: list[str]) -> int | None:
+    """How many outputs the head has."""
+    number = getattr(model, "num_classes", None)
+    if isinstance(number, int):
+        return number
+    for path in head[:1]:
+        module = model.get_submodule(path)
+        for field in ("out_features", "out_channels"):
+            if isinstance(value := getattr(module, field, None), int):
+                return value
+    return None
+
+
+def fixed_input_size(model: nn.Module, arguments: dict[str, Any]) -> list[int] | None:
+    """The only height and width that the model takes; None where others will do."""
+    if told := _configuration(model):
+        return usual_size(model, arguments) if told.get("fixed_input_size") else None
+    side = getattr(model, "image_size", None)
+    if isinstance(side, int):
+        return [side, side]
+    return _pair(arguments.get("input_size", 224)) if type(model).__name__ == "MaxVit" else None
+
+
+def usual_size(model: nn.Module, arguments: dict[str, Any]) -> list[int] | None:
+    """The height and width that the model was made for."""
+    if asked := arguments.get("img_size") or arguments.get("image_size"):
+        return _pair(asked)
+    if told := _configuration(model):
+        return [int(side) for side in told["input_size"][1:]]
+    if type(model).__name__ == "Inception3":
+        return [299, 299]
+    side = getattr(model, "image_size", None)
+    return [side, side] if isinstance(side, int) else None
+
+
+def _pair(size: Any) -> list[int]:
+    return [size, size] if isinstance(size, int) else list(size)

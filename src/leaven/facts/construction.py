@@ -1,0 +1,155 @@
+"""Watches how a library's entry point constructs its model, without building it.
+
+An entry point such as `timm`'s `convnext_tiny` says `**kwargs`; which arguments it takes, which of them it fixes and
+with what defaults is known only to the constructor it calls in the end. So the entry point is called, and stopped in
+the moment in which it creates the model's object.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from leaven.facts import signature as signatures
+from leaven.facts.signature import Signature
+
+
+@dataclass(frozen=True)
+class Construction:
+    """The class that an entry point creates, and the arguments it passes."""
+
+    class_: type
+    arguments: dict[str, Any]
+    fixed: frozenset[str]  # arguments that the caller can't change
+
+
+class _Stopped(BaseException):
+    """Raised in place of the model's construction; no library catches it."""
+
+    def __init__(self, class_: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.class_, self.args_, self.kwargs = class_, args, kwargs
+
+
+_awaited: type | None = None
+
+
+def _new(class_: type, *args: Any, **kwargs: Any) -> Any:
+    if _awaited is not None and issubclass(class_, _awaited):
+        raise _Stopped(class_, args, kwargs)
+    return object.__new__(class_)
+
+
+@contextmanager
+def _waiting_for(class_: type) -> Iterator[None]:
+    """Stops at the first module of that class. `__new__` stays in place: deleting it breaks later constructions."""
+    global _awaited
+    nn.Module.__new__ = staticmethod(_new)  # type: ignore[method-assign, assignment]
+    _awaited = class_
+    try:
+        with torch.device("meta"):
+            yield
+    finally:
+        _awaited = None
+
+
+def watch(entry: Callable[..., Any], **given: Any) -> Construction | None:
+    """What the entry point constructs; None where it fails before."""
+    awaited = _returned_class(entry)
+    stopped = _stop(entry, awaited, given)
+    if not isinstance(stopped, _Stopped):
+        return None
+    arguments = _by_name(stopped)
+    changeable = {**arguments, **given}
+    fixed: set[str] = set()
+    while not isinstance(again := _stop(entry, awaited, changeable), _Stopped):
+        refused = re.search(r"multiple values for (?:keyword )?argument '(\w+)'", str(again))
+        if refused is None or refused[1] not in changeable:
+            return None
+        fixed.add(refused[1])
+        del changeable[refused[1]]
+    return Construction(stopped.class_, arguments, frozenset(fixed))
+
+
+def swallowed(entry: Callable[..., Any], names: set[str], **given: Any) -> set[str]:
+    """Those of `names` that the entry point takes itself and does not pass on to the constructor."""
+    awaited = _returned_class(entry)
+    stopped = _stop(entry, awaited, {**given, **dict.fromkeys(names)})
+    if isinstance(stopped, _Stopped):
+        return names - stopped.kwargs.keys()
+    if len(names) <= 1:
+        return set()
+    return {name for name in names if swallowed(entry, {name}, **given)}
+
+
+def _stop(entry: Callable[..., Any], awaited: type, given: dict[str, Any]) -> BaseException | None:
+    with _waiting_for(awaited):
+        try:
+            entry(**given)
+        except (_Stopped, Exception) as stopped:
+            return stopped
+    return None
+
+
+def _returned_class(entry: Callable[..., Any]) -> type:
+    returned = inspect.signature(entry).return_annotation
+    return returned if inspect.isclass(returned) and issubclass(returned, nn.Module) else nn.Module
+
+
+def _by_name(stopped: _Stopped) -> dict[str, Any]:
+    names = [name for name in inspect.signature(stopped.class_.__init__).parameters if name != "self"]  # type: ignore[misc]
+    return {**dict(zip(names, stopped.args_, strict=False)), **stopped.kwargs}
+
+
+def constructor_signature(construction: Construction) -> Signature:
+    """The signature of the constructed class; a configuration it is given counts as parameters where it may change."""
+    signature = signatures.read(construction.class_)
+    if signature.open_ended:
+        for name, value in construction.arguments.items():
+            if is_dataclass(value) and name in construction.fixed | {"cfg"}:
+                signature.parameters += [
+                    entry for entry in _fields(value) if entry["name"] not in signature.names() | {"self"}
+                ]
+                signature.open_ended = False
+    return signature
+
+
+def _fields(configuration: Any, prefix: str = "") -> Iterator[signatures.Entry]:
+    for part in fields(configuration):
+        value = getattr(configuration, part.name)
+        if is_dataclass(value) and part.name.endswith("_cfg"):
+            yield from _fields(value, part.name.removesuffix("cfg"))
+            continue
+        annotation = inspect.Parameter.empty if isinstance(part.type, str) else part.type
+        yield signatures.entry_of(
+            inspect.Parameter(prefix + part.name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=annotation)
+        )
+
+
+def add_particulars(card: dict[str, Any], construction: Construction, signature: Signature) -> None:
+    """What an entry point changes in its class's signature: what it fixes, and other defaults."""
+    known = {entry["name"]: entry for entry in signature.parameters}
+    fixed = sorted(construction.fixed & known.keys())
+    changes = {
+        name: change
+        for name, value in construction.arguments.items()
+        if name in known and name not in fixed and (change := _change(known[name], value))
+    }
+    if fixed:
+        card["without"] = fixed
+    if changes:
+        card["changes"] = changes
+
+
+def _change(entry: signatures.Entry, value: object) -> dict[str, Any]:
+    """The fields of a parameter that are other than its class says, when an entry point passes `value`."""
+    passed: dict[str, Any] = {"type": signatures.widened(entry["type"], value)}
+    signatures.set_default(passed, value)
+    passed.setdefault("default", None)
+    if "summary" in passed and (documented := entry.get("summary", "").partition(" Default: ")[0]):
+        passed["summary"] = f"{documented} {passed['summary']}"
+    return {key: new for key, new in passed.items() if entry.get(key) != new}

@@ -1,0 +1,251 @@
+"""Builds a model without weights and tells its layers: `python -m leaven.facts.layers`.
+
+The request comes as JSON on the input, the answer goes as JSON to the output. Models are built on torch's meta device,
+where tensors have shapes and no values, so that the largest takes no memory; nothing is ever fetched. Which layers are
+head, stem and stages is decided in `anatomy.py`.
+
+A request says what to build in one of three ways:
+
+    {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}
+    {"pipeline": [["leaven.components.conv.Conv", {"channels": 32}], …], "channels": 3, "input_size": [32, 32]}
+    {"file": "/path/mine.py", "name": "Net", "arguments": {}}        which runs the user's code
+"""
+
+import contextlib
+import inspect
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from leaven.facts import anatomy
+
+_TRIAL_SECONDS = 10.0
+_USUAL_SIZE = (224, 224)
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The layers of the requested model, or why it can't be built."""
+    try:
+        model = build(request)
+        return describe(model, request)
+    except (Exception, SystemExit) as error:
+        return {"error": _told(error)}
+
+
+def _told(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    named = "" if isinstance(error, TypeError | ValueError) and lines[0] else f"{type(error).__name__}: "
+    return (named + lines[0]).rstrip(": ")
+
+
+# -- building
+
+
+def build(request: dict[str, Any], **changes: Any) -> nn.Module:
+    """The requested model, on the meta device where it can be built there."""
+    try:
+        with torch.device("meta"):
+            return _build(request, changes)
+    except (RuntimeError, NotImplementedError) as error:
+        if "meta" not in str(error):
+            raise
+    with _weights_on_meta():  # its constructor looks at values
+        return _build(request, changes).to("meta")
+
+
+@contextlib.contextmanager
+def _weights_on_meta() -> Iterator[None]:
+    """Gives every weight up as soon as it is made, so that a large model takes the memory of one layer."""
+    register = nn.Module.register_parameter
+
+    def give_up(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
+        is_held = weight is not None and not nn.parameter.is_lazy(weight)
+        register(module, name, nn.Parameter(weight.to("meta"), weight.requires_grad) if is_held else weight)
+
+    nn.Module.register_parameter = give_up  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
+
+
+def _build(request: dict[str, Any], changes: dict[str, Any]) -> nn.Module:
+    arguments = {**request.get("arguments", {}), **changes}
+    if "pipeline" in request:
+        return _pipeline(request)
+    if "file" in request:
+        made = _user_definition(request["file"], request["name"])
+        if not isinstance(made, nn.Module):
+            made = made(**arguments)
+    elif request["target"] == "timm.create_model":
+        import timm
+
+        made = timm.create_model(request["timm_name"], pretrained=False, **arguments)
+    else:
+        constructor = _imported(request["target"])
+        made = constructor(**_without_weights(constructor), **arguments)
+    if not isinstance(made, nn.Module):
+        raise TypeError(f"it makes a {type(made).__name__}, not a torch.nn.Module")
+    return made
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def _without_weights(constructor: Any) -> dict[str, Any]:
+    known = inspect.signature(constructor).parameters
+    return {name: None for name in ("weights", "weights_backbone") if name in known}
+
+
+def _user_definition(file: str, name: str) -> Any:
+    """A definition of the user's file, which is run; its neighbours can be imported as in the user's own program."""
+    sys.path.insert(0, str(Path(file).parent))
+    spec = spec_from_file_location(Path(file).stem, file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python file")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _pipeline(request: dict[str, Any]) -> nn.Module:
+    """Components in a row; each that needs to know gets the channels of what comes before it."""
+    height, width = request.get("input_size") or (32, 32)
+    flowing = torch.zeros(2, request.get("channels", 3), height, width)
+    stages = []
+    for target, arguments in request["pipeline"]:
+        constructor = _imported(target)
+        takes_channels = "in_channels" in inspect.signature(constructor).parameters
+        stage = constructor(**({"in_channels": flowing.shape[1]} if takes_channels else {}), **arguments)
+        with torch.no_grad():
+            flowing = stage.eval()(flowing)
+        stages.append(stage)
+    return nn.Sequential(*stages)
+
+
+# -- describing
+
+
+def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
+    """All that the compiler wants to know of a model."""
+    order, output = _forward_order(model, request)
+    modules = dict(model.named_modules())
+    position = {path: number for number, path in enumerate(modules)}
+    parameters: list[tuple[str, int, list[int], str, str]] = []
+    for name, parameter in model.named_parameters():
+        owner = name.rpartition(".")[0]
+        shape = [] if nn.parameter.is_lazy(parameter) else list(parameter.shape)
+        count = 0 if nn.parameter.is_lazy(parameter) else parameter.numel()
+        parameters.append((name, count, shape, type(modules[owner]).__name__, owner))
+    if order:
+        parameters.sort(key=lambda entry: (order[entry[4]], position[entry[4]]))
+    head = _head(model, request)
+    stem = anatomy.stem(model)
+    return {
+        "parameters": parameters,
+        "modules": [
+            [path, type(module).__name__, next(module.parameters(), None) is not None]
+            for path, module in modules.items()
+            if path
+        ],
+        "head": head,
+        "stem": stem,
+        "stages": anatomy.stages(model, stem),
+        "order": "forward" if order else "registration",
+        "input_channels": anatomy.input_channels(model),
+        "classes": output[1] if output and len(output) == 2 else anatomy.classes(model, head),
+        "fixed_input_size": anatomy.fixed_input_size(model, request.get("arguments", {})),
+    }
+
+
+def _forward_order(model: nn.Module, request: dict[str, Any]) -> tuple[dict[str, int], list[int]]:
+    """When each module is first called, and the output's shape, from a trial without values; empty where it fails."""
+    parameter = next(model.parameters(), None)
+    if parameter is None or not parameter.is_meta:
+        return {}, []
+    called: dict[nn.Module, int] = {}
+    deadline = time.monotonic() + _TRIAL_SECONDS
+
+    def note(module: nn.Module, *_: object) -> None:
+        called.setdefault(module, len(called))
+        if time.monotonic() > deadline:
+            raise TimeoutError
+
+    hooks = [module.register_forward_pre_hook(note) for module in model.modules()]
+    try:
+        with torch.no_grad():
+            output = model.eval()(_trial_input(model, request))
+    except Exception:
+        return {}, []
+    finally:
+        for hook in hooks:
+            hook.remove()
+    order: dict[str, int] = {}
+    latest = 0
+    for path, module in model.named_modules():
+        # One that is never called (an auxiliary head, a part whose weights are used directly) stays with its neighbour.
+        latest = called.get(module, latest)
+        order[path] = latest
+    return order, list(output.shape) if isinstance(output, Tensor) else []
+
+
+def _trial_input(model: nn.Module, request: dict[str, Any]) -> Tensor:
+    channels = anatomy.input_channels(model) or request.get("channels") or 3
+    size = request.get("input_size") or anatomy.usual_size(model, request.get("arguments", {})) or _USUAL_SIZE
+    return torch.zeros(2, channels, *size, device="meta")
+
+
+def _head(model: nn.Module, request: dict[str, Any]) -> list[str]:
+    """The paths of what makes the task's output."""
+    if "pipeline" in request:
+        return anatomy.last_stage(model)
+    if "file" not in request and (known := anatomy.head(model)):
+        return known
+    return _what_follows_the_classes(model, request)
+
+
+def _what_follows_the_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
+    """The modules whose weights change their shape with the number of classes."""
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    for word in ("num_classes", "classes"):
+        try:
+            other = build(request, **{word: 13})
+        except (Exception, SystemExit):
+            continue
+        changed = [name for name, weight in other.named_parameters() if shapes.get(name, weight.shape) != weight.shape]
+        return list(dict.fromkeys(name.rpartition(".")[0] for name in changed))
+    return []
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps what libraries and user code print out of the answer."""
+    warnings.simplefilter("ignore")
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    with _quiet():
+        told = answer(request)
+    json.dump(told, sys.stdout, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""All cards of one kind while the survey collects them, and the file they are kept in.
+
+The file is made to be read in parts: a line that tells whether the rest is whole, a line with every name and the
+numbers of the cards it may mean, and then one line for each card and each signature that several cards share.
+`leaven.catalog.library` reads it.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from leaven.facts.signature import Entry, Signature
+
+FORMAT = 1
+
+
+class Shelf:
+    """The cards of one kind, in the order in which a bare name is looked up."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.cards: list[dict[str, Any]] = []
+        self.names: dict[str, list[int]] = {}  # the friendly names, to be listed and suggested
+        self.spellings: dict[str, list[int]] = {}  # the others that are understood too
+        self.renamed: dict[str, str] = {}  # an old name: the name it has now
+        self._signatures: dict[str, int] = {}
+
+    def add(
+        self,
+        name: str,
+        target: str,
+        signature: Signature,
+        *,
+        spellings: Sequence[str],
+        summary: str = "",
+        facts: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Puts a card on the shelf; the first spelling is the friendly one."""
+        number = len(self.cards)
+        card: dict[str, Any] = {"name": name, "target": target}
+        if summary:
+            card["summary"] = summary
+        if signature.parameters:
+            card["parameters"] = signature.parameters
+        if signature.open_ended:
+            card["open_ended"] = True
+        if all_facts := {**(facts or {}), **signature.facts()}:
+            card["facts"] = all_facts
+        self.cards.append(card)
+        self.names.setdefault(spellings[0], []).append(number)
+        for spelling in spellings[1:]:
+            self.spell(spelling, number)
+        return card
+
+    def spell(self, spelling: str, number: int) -> None:
+        """Lets a card be found under one more spelling."""
+        known = self.spellings.setdefault(spelling, [])
+        if number not in known:
+            known.append(number)
+
+    def share(self, parameters: list[Entry]) -> int:
+        """The number of a signature that several cards refer to."""
+        return self._signatures.setdefault(_text(parameters), len(self._signatures))
+
+    def shared(self, number: int) -> list[Entry]:
+        """The signature of that number."""
+        parameters: list[Entry] = json.loads(list(self._signatures)[number])
+        return parameters
+
+    def write(self, folder: Path) -> None:
+        """Writes the shelf's file, and makes sure that it is on the disk."""
+        index = {
+            "names": self.names,
+            "spellings": self._other_spellings(),
+            "renamed": self.renamed,
+            "cards": len(self.cards),
+        }
+        lines = [_text(index), *map(_text, self.cards), *self._signatures]
+        write_whole(folder / f"{self.kind}.jsonl", lines)
+
+    def _other_spellings(self) -> dict[str, list[int]]:
+        """The spellings without what the friendly names already answer, so that these win."""
+        return {spelling: numbers for spelling, numbers in self.spellings.items() if spelling not in self.names}
+
+
+def write_whole(file: Path, lines: Iterable[str]) -> None:
+    """Writes lines below one that holds their checksum."""
+    body = "\n".join(lines).encode()
+    head = _text({"format": FORMAT, "checksum": zlib.crc32(body)}).encode()
+    with file.open("wb") as stream:
+        stream.write(head + b"\n" + body)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)

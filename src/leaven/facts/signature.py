@@ -1,0 +1,348 @@
+"""Reads a library's function or class as a list of parameters.
+
+Decides which kinds of values a parameter takes, from its annotation, its default and its documentation; where these
+leave doubt the answer is `any`, since a right recipe that is refused is worse than a wrong one that is found later.
+Which parameters Leaven supplies itself is left to the callers.
+
+A parameter is a dictionary with the fields of `leaven.catalog.card.Parameter`; fields at their default are left out.
+"""
+
+import collections.abc
+import copy
+import enum
+import functools
+import inspect
+import numbers
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, cast
+
+from torch import Tensor
+
+from leaven.facts.docstring import described_arguments
+
+Entry = dict[str, Any]
+
+_WORDS: dict[object, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "text",
+    type(None): "none",
+    None: "none",
+    numbers.Number: "float",
+    Path: "path",
+    Tensor: "list",  # a recipe writes a list; `Signature.tensors` says that the program must wrap it
+}
+_LISTS = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+_MAPPINGS = (dict, collections.abc.Mapping)  # nothing a recipe could write
+_ORDER = ("int", "float", "bool", "text", "path", "choice", "list", "none")
+_EMPTY = inspect.Parameter.empty
+
+
+@dataclass
+class Signature:
+    """The parameters of one callable, and what a program needs to know to pass them on."""
+
+    parameters: list[Entry] = field(default_factory=list)
+    open_ended: bool = False
+    enums: dict[str, str] = field(default_factory=dict)  # parameter: import path of the enum its texts belong to
+    tensors: list[str] = field(default_factory=list)  # parameters whose lists must become tensors
+
+    def names(self) -> set[str]:
+        return {entry["name"] for entry in self.parameters}
+
+    def facts(self) -> dict[str, Any]:
+        """What belongs to a card's facts; empty for most."""
+        return {key: value for key, value in (("enums", self.enums), ("tensors", self.tensors)) if value}
+
+    def without(self, names: Iterable[str]) -> "Signature":
+        left_out = set(names)
+        return Signature(
+            [entry for entry in self.parameters if entry["name"] not in left_out],
+            self.open_ended,
+            {name: path for name, path in self.enums.items() if name not in left_out},
+            [name for name in self.tensors if name not in left_out],
+        )
+
+
+def read(callable_: Callable[..., Any], documentation: str | None = None) -> Signature:
+    """The signature of a function, or of a class's constructor with what it passes on to its parents."""
+    return copy.deepcopy(_read(callable_, documentation))
+
+
+@functools.cache
+def _read(callable_: Callable[..., Any], documentation: str | None) -> Signature:
+    if not inspect.isclass(callable_):
+        documented = described_arguments(documentation or inspect.getdoc(callable_))
+        return _assemble(_own_parameters(callable_), documented)
+    found: dict[str, inspect.Parameter] = {}
+    is_open = False
+    for constructor in _constructors(callable_):
+        parameters = _own_parameters(constructor)
+        for parameter in parameters:
+            if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                found.setdefault(parameter.name, parameter)
+        rest = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), None)
+        is_open = rest is not None and _uses_rest(constructor, rest)
+        if rest is None or not _passes_on(constructor, rest):
+            break
+    signature = _assemble(found.values(), _documented(callable_, documentation))
+    signature.open_ended = is_open
+    return signature
+
+
+def _constructors(class_: type) -> Iterator[Callable[..., Any]]:
+    """The constructors of a class and its ancestors, nearest first."""
+    for ancestor in class_.__mro__:
+        if ancestor is not object and "__init__" in vars(ancestor):
+            yield vars(ancestor)["__init__"]
+
+
+def _own_parameters(callable_: Callable[..., Any]) -> list[inspect.Parameter]:
+    scope = {**vars(typing), **getattr(inspect.unwrap(callable_), "__globals__", {})}
+    return [
+        parameter.replace(annotation=_evaluated(parameter.annotation, scope))
+        for parameter in inspect.signature(callable_).parameters.values()
+        if parameter.name not in ("self", "cls")
+    ]
+
+
+def _evaluated(annotation: object, scope: dict[str, Any]) -> object:
+    """An annotation that was written as a text, evaluated; nothing where that needs what was not imported."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, scope)
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return _EMPTY
+
+
+def _uses_rest(constructor: Callable[..., Any], rest: str) -> bool:
+    """Whether `**kwargs` are looked at; a constructor that drops them unread hides a misspelt argument."""
+    return len(re.findall(rf"\b{rest}\b", _code(constructor))) > 1
+
+
+def _passes_on(constructor: Callable[..., Any], rest: str) -> bool:
+    return re.search(rf"super\([^)]*\)\.__init__\([^()]*(\([^()]*\)[^()]*)*\*\*{rest}", _code(constructor)) is not None
+
+
+def _code(function: Callable[..., Any]) -> str:
+    """The source without documentation and comments."""
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
+    return re.sub(r'"""[\s\S]*?"""|#[^\n]*', "", source)
+
+
+def _assemble(parameters: Iterable[inspect.Parameter], documented: dict[str, tuple[str, str]]) -> Signature:
+    signature = Signature()
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            signature.open_ended = True
+        elif parameter.kind is not parameter.VAR_POSITIONAL:
+            documented_type, summary = documented.get(parameter.name, ("", ""))
+            signature.parameters.append(entry_of(parameter, documented_type, summary))
+            if enum_class := _enum_in(parameter.annotation, parameter.default):
+                signature.enums[parameter.name] = import_path(enum_class)
+            if Tensor in _alternatives(parameter.annotation) and "list" in signature.parameters[-1]["type"]:
+                signature.tensors.append(parameter.name)
+    # The places after a keyword-only parameter exist only where constructors were joined; they are keyword-only too.
+    signature.parameters.sort(key=lambda entry: not entry.get("positional", True))
+    return signature
+
+
+def entry_of(parameter: inspect.Parameter, documented_type: str = "", summary: str = "") -> Entry:
+    """One parameter as a dictionary."""
+    found, choices = words(parameter.annotation)
+    default = parameter.default
+    if parameter.annotation is _EMPTY:
+        found = _documented_words(documented_type)
+    if default is not _EMPTY:
+        found |= _default_words(default, known=bool(found))
+    entry: Entry = {"name": parameter.name, "type": join(found)}
+    if choices and "choice" in found:
+        entry["choices"] = choices
+    if parameter.kind is parameter.KEYWORD_ONLY:
+        entry["positional"] = False
+    if default is _EMPTY:
+        entry["required"] = True
+    set_default(entry, None if default is _EMPTY else default, summary)
+    return entry
+
+
+def set_default(entry: Entry, value: object, summary: str = "") -> None:
+    """Writes a default into an entry; one that is no plain value is told in words."""
+    try:
+        entry["default"] = plain(value)
+    except ValueError:
+        entry["default"] = None
+        told = f"Default: {describe(value)}."
+        summary = f"{summary} {told}" if summary else told
+    if entry["default"] is None:
+        del entry["default"]
+    if summary:
+        entry["summary"] = summary
+
+
+def words(annotation: object) -> tuple[set[str], list[str]]:
+    """The kinds of values an annotation allows, and the texts where only certain ones are meant."""
+    if annotation in (_EMPTY, Any):
+        return (set() if annotation is _EMPTY else {"any"}), []
+    try:
+        if annotation in _WORDS:
+            return {_WORDS[annotation]}, []
+    except TypeError:
+        return {"any"}, []
+    origin = typing.get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        parts = [words(part) for part in typing.get_args(annotation)]
+        found = set().union(*(part for part, _ in parts))
+        lists = [part for part in typing.get_args(annotation) if "list" in words(part)[0]]
+        if lists == [Tensor] and found & {"int", "float"}:
+            found.discard("list")  # a number that may also be held in a tensor
+        if any(_is_enum(part) for part in typing.get_args(annotation)):
+            found.discard("text")  # a text that means a member of the enum
+        if not found - {"none"}:
+            found.add("any")
+        return found, [text for _, texts in parts for text in texts]
+    if origin is Literal:
+        return _literal_words(typing.get_args(annotation))
+    if _is_enum(annotation):
+        return _literal_words(tuple(member.value for member in cast(type[enum.Enum], annotation)))
+    if isinstance(annotation, TypeVar):
+        return words(annotation.__bound__ or Any)
+    holder = origin or annotation
+    if inspect.isclass(holder) and holder in _LISTS:
+        return {"list"}, []
+    return (set() if holder in _MAPPINGS else {"any"}), []
+
+
+def _literal_words(values: tuple[Any, ...]) -> tuple[set[str], list[str]]:
+    found = {"choice" if isinstance(value, str) else _WORDS.get(type(value), "any") for value in values}
+    return found, [value for value in values if isinstance(value, str)]
+
+
+def _default_words(default: object, known: bool) -> set[str]:
+    """What a default adds to the kinds of values; alone, a whole number or nothing at all leaves everything open."""
+    if isinstance(default, enum.Enum):
+        return {"choice"} if known else {"any"}
+    if isinstance(default, (list, tuple)):
+        return {"list"}
+    word = _WORDS.get(type(default))
+    if not known and word in ("int", "none"):
+        return {"any"}
+    if word == "text" and known:
+        return set()  # already said by the annotation, perhaps as a choice
+    return {word} if word else set() if known else {"any"}
+
+
+def widened(type_: str, value: object) -> str:
+    """The kinds of values of `type_`, and that of `value`."""
+    if type_ == "any" or "choice" in type_:
+        return type_
+    return join(set(type_.split("|")) | _default_words(value, known=True))
+
+
+_DOCUMENTED = {
+    "int": "int",
+    "integer": "int",
+    "float": "float",
+    "double": "float",
+    "number": "float",
+    "bool": "bool",
+    "boolean": "bool",
+    "str": "text",
+    "string": "text",
+    "list": "list",
+    "tuple": "list",
+    "sequence": "list",
+    "iterable": "list",
+    "none": "none",
+}
+
+
+def _documented_words(text: str) -> set[str]:
+    """Kinds of values from a docstring's `(int or sequence, optional)`; nothing unless every word is understood."""
+    text = re.sub(r"[`.,|/\[\]]|optional|\bor\b|\bof\b|\bints\b|\bfloats\b|default.*|, ", " ", text.lower())
+    found = {_DOCUMENTED.get(word, "any") for word in text.split()}
+    return set() if "any" in found else found
+
+
+def join(found: set[str]) -> str:
+    """Kinds of values as one text; a float is also a whole number."""
+    if not found or "any" in found:
+        return "any"
+    if "float" in found:
+        found = found - {"int"}
+    if "path" in found:
+        found = found - {"text"}
+    if "text" in found:
+        found = found - {"choice"}
+    return "|".join(word for word in _ORDER if word in found)
+
+
+def _is_enum(annotation: object) -> bool:
+    return inspect.isclass(annotation) and issubclass(annotation, enum.Enum)
+
+
+def _enum_in(annotation: object, default: object) -> type[enum.Enum] | None:
+    """The enum whose members a program must pass; none where texts will do."""
+    alternatives = (*_alternatives(annotation), type(default))
+    if str in alternatives:
+        return None
+    return next((cast(type[enum.Enum], part) for part in alternatives if _is_enum(part)), None)
+
+
+def _alternatives(annotation: object) -> tuple[object, ...]:
+    is_union = typing.get_origin(annotation) in (Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def plain(value: object) -> Any:
+    """A value as JSON can hold it; a ValueError where it can't."""
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    raise ValueError(f"{value!r} is no plain value")
+
+
+def plain_items(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: plain(value) for name, value in values.items()}
+
+
+def import_path(thing: Any) -> str:
+    """The shortest public path of a class or function: its package's where that offers it."""
+    name: str = thing.__qualname__
+    pieces = thing.__module__.split(".")
+    for length in range(1, len(pieces) + 1):
+        package = ".".join(pieces[:length])
+        is_public = not any(piece.startswith("_") for piece in pieces[:length])
+        if is_public and getattr(sys.modules.get(package), name, None) is thing:
+            return f"{package}.{name}"
+    return f"{thing.__module__}.{name}"
+
+
+def describe(value: object) -> str:
+    """A few words for a value that is not plain."""
+    wrapped = getattr(value, "func", None)  # functools.partial
+    return str(getattr(wrapped or value, "__name__", type(value).__name__))
+
+
+def _documented(class_: type, documentation: str | None) -> dict[str, tuple[str, str]]:
+    texts = [documentation or class_.__doc__, class_.__init__.__doc__]  # type: ignore[misc]
+    texts += [ancestor.__doc__ for ancestor in class_.__mro__[1:] if ancestor is not object]
+    found: dict[str, tuple[str, str]] = {}
+    for text in texts:
+        for name, described in described_arguments(inspect.cleandoc(text) if text else None).items():
+            found.setdefault(name, described)
+    return found

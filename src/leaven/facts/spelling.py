@@ -1,0 +1,54 @@
+"""The names under which a recipe may call what a library offers.
+
+Decides the friendly spelling of a class name (`RandomResizedCrop` is `random_resized_crop`) and the other spellings
+that are understood too. Which of several libraries wins a name is decided by the order in which the survey reads them.
+"""
+
+import re
+
+_IRREGULAR = {
+    "RMSprop": "rmsprop",
+    "RandomIoUCrop": "random_iou_crop",
+    "EuroSAT": "eurosat",
+    "ImageNet": "imagenet",
+    "LFWPeople": "lfw_people",
+    "LFWPairs": "lfw_pairs",
+    "UCF101": "ucf101",
+    "HMDB51": "hmdb51",
+    "CramersV": "cramers_v",
+    "TheilsU": "theils_u",
+    "TschuprowsT": "tschuprows_t",
+    "RetrievalRPrecision": "retrieval_r_precision",
+    "SQuAD": "squad",
+}
+_PIECES = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
+
+
+def snake_case(name: str) -> str:
+    """`FashionMNIST` as `fashion_mnist`, `AdamW` as `adamw`: a single letter stays with its neighbour."""
+    if name in _IRREGULAR:
+        return _IRREGULAR[name]
+    pieces = [piece.lower() for piece in _PIECES.findall(name)]
+    joined: list[str] = []
+    for piece in pieces:
+        if joined and (len(piece) == 1 or len(joined[-1]) == 1):
+            joined[-1] += piece
+        else:
+            joined.append(piece)
+    return "_".join(joined)
+
+
+def spellings(class_name: str, kind: str) -> tuple[str, ...]:
+    """The friendly name of a class first, then the others that are understood."""
+    name = class_name
+    if kind == "loss":
+        name = name.removesuffix("Loss") or name
+    friendly = snake_case(name)
+    others = (friendly.replace("_", ""), snake_case(class_name), class_name)
+    return tuple(dict.fromkeys((friendly, *others)))
+
+
+def shorter(friendly: str, taken: set[str]) -> str | None:
+    """A transform's name without `random_`, where no other transform has that name."""
+    short = friendly.removeprefix("random_")
+    return short if short != friendly and short not in taken else None

@@ -1,0 +1,97 @@
+"""Writes down what the installed libraries offer: `python -m leaven.facts.survey FOLDER`.
+
+One file of cards for each kind, and `libraries.json`, which tells what could not be read and why. A library that is
+not installed, or breaks when it is imported, costs its own cards only. `leaven.catalog.library` runs this once for
+each set of installed versions.
+"""
+
+import importlib
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
+LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
+
+# For each kind the functions that fill its shelf; the library that is read first wins a bare name.
+_SOURCES: dict[str, tuple[tuple[str, str], ...]] = {
+    "model": (("timm", "timm_models:survey"), ("torchvision", "torchvision_models:survey")),
+    "optimizer": (("torch", "training:survey_optimizers"), ("timm", "training:survey_timm_optimizers")),
+    "schedule": (("torch", "training:survey_schedules"),),
+    "loss": (("torch", "training:survey_losses"),),
+    "transform": (("torchvision", "pictures:survey_transforms"),),
+    "data": (("torchvision", "pictures:survey_data"),),
+    "metric": (("torchmetrics", "training:survey_metrics"),),
+}
+
+
+def main(folder: Path) -> None:
+    """Surveys all libraries into a folder."""
+    warnings.simplefilter("ignore")
+    started = time.monotonic()
+    absent = {library: reason for library in LIBRARIES if (reason := _import_failure(library))}
+    folder.mkdir(parents=True, exist_ok=True)
+    troubles: dict[str, str] = {}
+    if "torch" not in absent:
+        _refuse_downloads()
+        for kind in KINDS:
+            troubles |= _survey(kind, folder, absent.keys())
+    told = {"absent": {**troubles, **absent}, "seconds": round(time.monotonic() - started, 1)}
+    (folder / "libraries.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+def _refuse_downloads() -> None:
+    """A survey looks at what is here; an entry point that wants weights is not to fetch them."""
+    import torch.hub
+
+    def refuse(url: str, *_: object, **__: object) -> None:
+        raise OSError(f"{url} is not fetched by a survey")
+
+    torch.hub.download_url_to_file = refuse
+
+
+def _import_failure(library: str) -> str:
+    """Why a library can't be used; empty when it can."""
+    try:
+        importlib.import_module(library)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        return "not installed" if missing == library else f"needs {missing}, which is not installed"
+    except Exception as error:
+        return f"can't be imported: {_first_line(error)}"
+    return ""
+
+
+def _survey(kind: str, folder: Path, absent: Collection[str]) -> dict[str, str]:
+    """Writes the cards of a kind; returns which libraries' could not be read, and why."""
+    from leaven.facts.shelf import Shelf
+
+    shelf = Shelf(kind)
+    troubles = {}
+    for library, function in _SOURCES[kind]:
+        if library not in absent:
+            try:
+                _load(function)(shelf)
+            except Exception as error:
+                troubles[library] = f"its {kind} list can't be read: {_first_line(error)}"
+    shelf.write(folder)
+    return troubles
+
+
+def _load(path: str) -> Callable[[Any], None]:
+    module, _, name = path.partition(":")
+    function: Callable[[Any], None] = getattr(importlib.import_module(f"leaven.facts.{module}"), name)
+    return function
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

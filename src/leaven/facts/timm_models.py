@@ -1,0 +1,109 @@
+"""timm's models: their real arguments and the pretrained configurations.
+
+Decides what of a configuration is worth a fact. Weights are never loaded.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import timm
+from timm.models import _registry as registry
+from timm.models._pretrained import PretrainedCfg
+
+from leaven.facts import signature as signatures
+from leaven.facts.construction import add_particulars, constructor_signature, swallowed, watch
+from leaven.facts.docstring import first_sentence
+from leaven.facts.shelf import Shelf
+from leaven.facts.signature import Signature
+
+# What Leaven or timm's factory supplies; a recipe says these in Leaven's own words.
+_SUPPLIED = frozenset(
+    {"pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "pretrained_strict", "checkpoint_path", "cache_dir"}
+    | {"num_classes", "weights", "progress", "features_only", "out_indices", "feature_cls", "kwargs_filter"}
+    | {"scriptable", "exportable", "no_jit", "device", "dtype", "head", "use_naflex"}
+)
+_CONFIGURATION = (
+    *("input_size", "test_input_size", "min_input_size", "fixed_input_size", "mean", "std"),
+    *("interpolation", "crop_pct", "crop_mode", "classifier", "first_conv", "license"),
+)
+_OPTIONAL = {field.name: field.default for field in fields(PretrainedCfg)}
+
+
+def survey(shelf: Shelf) -> None:
+    """Puts every timm model on the shelf."""
+    renamed = registry.get_deprecated_models()
+    for name in timm.list_models():
+        entry = timm.model_entrypoint(name)
+        card = shelf.add(
+            f"timm.{name}",
+            "timm.create_model",
+            Signature(),
+            spellings=(name,),
+            summary=first_sentence(entry.__doc__),
+            facts={"task": "image-classification", "timm_name": name, **pretrained_facts(name)},
+        )
+        _add_signature(shelf, card, entry)
+    shelf.renamed.update({old: f"timm.{new}" for old, new in renamed.items() if new})
+
+
+def _add_signature(shelf: Shelf, card: dict[str, Any], entry: Callable[..., Any]) -> None:
+    """Refers to the signature that all models of a class share, and adds what is particular to this model."""
+    construction = watch(entry, pretrained=False)
+    if construction is None:
+        card["open_ended"] = True
+        return
+    signature = constructor_signature(construction)
+    taken = swallowed(entry, _popped_names(entry) - signature.names(), pretrained=False)
+    signature.parameters += [{"name": name, "type": "any"} for name in sorted(taken)]
+    signature = signature.without(_SUPPLIED)
+    for parameter in signature.parameters:
+        parameter["positional"] = False  # timm.create_model takes them by name only
+        parameter.pop("required", None)
+    card["signature"] = shelf.share(signature.parameters)
+    if signature.open_ended:
+        card["open_ended"] = True
+    add_particulars(card, construction, signature)
+
+
+_POP = re.compile(r"""kwargs\.pop\(\s*['"](\w+)['"]""")
+_popped_in: dict[str, set[str]] = {}
+
+
+def _popped_names(entry: Callable[..., Any]) -> set[str]:
+    """Names that an entry point's module takes out of `**kwargs` before the constructor sees them."""
+    module = entry.__module__
+    if module not in _popped_in:
+        source = inspect.getsource(sys.modules[module])
+        if "resolve_bn_args" in source:
+            source += "kwargs.pop('bn_momentum') kwargs.pop('bn_eps')"
+        _popped_in[module] = set(_POP.findall(source)) - _SUPPLIED
+    return _popped_in[module]
+
+
+def pretrained_facts(name: str) -> dict[str, Any]:
+    """The default configuration's facts, and under `weights` what each tag says otherwise."""
+    configurations: Any = registry._model_default_cfgs.get(name)
+    if configurations is None:
+        return {"has_weights": False, "weights": {}}
+    default = _configuration(configurations.default)
+    weights = {}
+    for tag in configurations.tags:
+        facts = _configuration(configurations.cfgs[tag])
+        weights[tag] = {key: value for key, value in facts.items() if default.get(key) != value}
+        weights[tag] |= dict.fromkeys(default.keys() - facts.keys())
+    return {**default, "weights": weights}
+
+
+def _configuration(configuration: PretrainedCfg) -> dict[str, Any]:
+    facts = {}
+    for field in _CONFIGURATION:
+        value = getattr(configuration, field, None)
+        if value is not None and not (field in ("fixed_input_size", "crop_mode") and value == _OPTIONAL.get(field)):
+            facts[field] = signatures.plain(value)
+    facts["classes"] = configuration.num_classes
+    facts["has_weights"] = bool(configuration.has_weights)
+    return facts

@@ -1,0 +1,57 @@
+"""Reading a recipe's file: bytes to `Source`, with a report for whatever is not a text."""
+
+from pathlib import Path
+
+from leaven.language.diagnostics import Diagnostic, Fix, Spot, error
+from leaven.language.parser import MAX_CHARACTERS
+from leaven.language.source import Source
+
+MAX_BYTES = 4 * MAX_CHARACTERS  # no character takes more in UTF-8
+
+
+def read_source(path: Path, shown: str | None = None) -> Source | Diagnostic:
+    """The text of a recipe file, named as the user named it."""
+    name = shown or str(path)
+    try:
+        if path.is_dir():
+            return _no_recipe(name, path, "it is a folder")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return _no_recipe(name, path, "there is no such file")
+    except (OSError, ValueError) as problem:
+        return _no_recipe(name, path, getattr(problem, "strerror", None) or str(problem))
+    return decode(content, name, path.parent)
+
+
+def decode(content: bytes, name: str, folder: Path) -> Source | Diagnostic:
+    """The text of a recipe's bytes."""
+    if len(content) > MAX_BYTES:
+        return error("too-large", f"`{name}` is larger than {MAX_CHARACTERS:,} characters, the limit of a recipe")
+    if b"\0" in content:
+        return error("not-text", f"`{name}` is a binary file, not a recipe", fix="a recipe is plain text in UTF-8")
+    try:
+        return Source(name, content.decode("utf-8-sig"), folder)
+    except UnicodeDecodeError as problem:
+        readable = content[: problem.start].decode("utf-8-sig")
+        source = Source(name, readable + "\ufffd", folder)
+        return error(
+            "not-text",
+            f"`{name}` is not UTF-8",
+            Spot(source.span(len(readable), len(readable) + 1), f"the byte 0x{content[problem.start]:02X} can't be read"),
+            fix="save the file as UTF-8",
+        )
+
+
+def _no_recipe(name: str, path: Path, reason: str) -> Diagnostic:
+    folder = path if path.is_dir() else path.parent
+    try:
+        others = sorted(found.name for found in folder.glob("*.leaven"))[:3]
+    except OSError:
+        others = []
+    fix = None
+    if others:
+        fix = Fix("the recipes there are " + ", ".join(f"`{other}`" for other in others))
+    elif not path.is_dir():
+        fix = Fix("`leaven new` writes a first recipe")
+    return error("missing-file", f"can't read the recipe `{name}`: {reason}", fix=fix)

@@ -1,0 +1,289 @@
+"""How a diagnostic is shown: in full, on one line, or as JSON.
+
+Decides the look alone. What is said was decided where the diagnostic was built; where the text goes, and whether an
+editor rather than a person reads it, is left to the caller. Text of a recipe is never passed on raw: whatever a
+terminal could take for a command is shown as a visible sign.
+"""
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from leaven.language.diagnostics import Diagnostic, Edit, Severity, Spot
+from leaven.language.source import Source, Span
+
+LINE_WIDTH = 160  # columns of a recipe's line that are shown; a longer line is cut around what is marked
+MESSAGE_WIDTH = 500  # characters of one line of a message; a message may quote a name as long as the file
+TAB = "    "
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_STYLES = {
+    "error": "1;31",
+    "warning": "1;33",
+    "note": "1;34",
+    "help": "1;32",
+    "headline": "1",
+    "gutter": "34",
+    "aside": "34",
+}
+
+Paint = Callable[[str, str], str]
+
+
+def render_full(diagnostic: Diagnostic, color: bool = False) -> str:
+    """The report for a person: headline, the lines it is about, notes and help. No newline at its end."""
+    paint = _paint_ansi if color else _paint_nothing
+    severity = diagnostic.severity.value
+    lines = [
+        paint(severity, f"{severity}[{diagnostic.id}]") + paint("headline", f": {_message(diagnostic.headline)}"),
+        *_snippets(diagnostic, paint),
+        *(paint("note", "note") + f": {_paragraph(note)}" for note in diagnostic.notes),
+    ]
+    if diagnostic.fix:
+        lines.append(paint("help", "help") + f": {_paragraph(diagnostic.fix.message)}")
+    return "\n".join(lines)
+
+
+def render_concise(diagnostic: Diagnostic) -> str:
+    """The report on one line: `file:line:col: error[id]: headline`."""
+    said = f"{diagnostic.severity.value}[{diagnostic.id}]: {_message(diagnostic.headline)}"
+    return f"{_place(diagnostic.spots[0].span)}: {said}" if diagnostic.spots else said
+
+
+def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
+    """The report as plain data. Lines and columns count from 1, offsets from 0, all in characters."""
+    fix = diagnostic.fix
+    return {
+        "id": diagnostic.id,
+        "severity": diagnostic.severity.value,
+        "headline": diagnostic.headline,
+        "file": diagnostic.spots[0].span.source.name if diagnostic.spots else None,
+        "spots": [{**_span_json(spot.span), "label": spot.label} for spot in diagnostic.spots],
+        "notes": list(diagnostic.notes),
+        "help": fix.message if fix else None,
+        "edit": _edit_json(fix.edit) if fix and fix.edit else None,
+    }
+
+
+def summary(diagnostics: Iterable[Diagnostic]) -> str:
+    """How many of each: `2 errors, 1 warning`."""
+    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
+    parts = (f"{counts[kind]} {kind.value}{'s' * (counts[kind] > 1)}" for kind in Severity if counts[kind])
+    return ", ".join(parts) or "no mistakes"
+
+
+def wants_color(stream: TextIO) -> bool:
+    """Whether to colour what goes to a stream: NO_COLOR forbids it, FORCE_COLOR asks for it, else a terminal has it."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
+# -- snippets
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What a spot marks on the line where it begins, in characters of that line."""
+
+    line: int
+    start: int
+    end: int
+    label: str
+    is_primary: bool
+
+
+def _snippets(diagnostic: Diagnostic, paint: Paint) -> Iterator[str]:
+    """One section per file, the file of the first spot first."""
+    spots: dict[Source, list[Spot]] = {}
+    for spot in diagnostic.spots:
+        spots.setdefault(spot.span.source, []).append(spot)
+    primary = diagnostic.spots[0] if diagnostic.spots else None
+    sections = {source: [_mark(spot, spot is primary) for spot in its] for source, its in spots.items()}
+    width = max((len(str(mark.line)) for marks in sections.values() for mark in marks), default=0)
+    arrow = "-->"
+    for source, marks in sections.items():
+        yield paint("gutter", f"{'':{width}}{arrow}") + f" {_place(spots[source][0].span)}"
+        yield _row(width, "", "", paint)
+        yield from _section(source, marks, width, diagnostic.severity.value, paint)
+        arrow = ":::"
+
+
+def _section(source: Source, marks: list[_Mark], width: int, severity: str, paint: Paint) -> Iterator[str]:
+    """The marked lines of one file in their order, each with its marks below it."""
+    by_line: dict[int, list[_Mark]] = {}
+    for mark in marks:
+        by_line.setdefault(mark.line, []).append(mark)
+    previous = None
+    for number in sorted(by_line):
+        if previous is not None and number == previous + 2:
+            yield _row(width, str(number - 1), _cut(source.line(number - 1), 0, 0)[0], paint)
+        elif previous is not None and number > previous + 2:
+            yield paint("gutter", "...")
+        line = source.line(number)
+        for together in _that_fit(line, by_line[number]):
+            shown, first, last = _cut(line, min(m.start for m in together), max(m.end for m in together))
+            yield _row(width, str(number), shown, paint)
+            for mark in together:
+                yield _row(width, "", _underline(line, mark, first, last, severity, paint), paint)
+        previous = number
+
+
+def _row(width: int, number: str, content: str, paint: Paint) -> str:
+    return paint("gutter", f"{number:>{width}} |") + f" {content}".rstrip()
+
+
+def _underline(line: str, mark: _Mark, first: int, last: int, severity: str, paint: Paint) -> str:
+    """The carets under a mark, and its label, for a line of which the characters `first` to `last` are shown."""
+    indent = _columns(line[first : mark.start]) + (first > 0)
+    under = line[mark.start : min(mark.end, last)]
+    columns = _columns(under)
+    if under and not columns and indent:
+        indent -= 1  # an accent is drawn on the character before it
+    sign, role = ("^", severity) if mark.is_primary else ("-", "aside")
+    return " " * indent + paint(role, f"{sign * max(columns, 1)} {_message(mark.label)}".rstrip())
+
+
+def _mark(spot: Spot, is_primary: bool) -> _Mark:
+    """The mark of a spot. A spot over several lines marks the first one to its end."""
+    start, end = _bounds(spot.span)
+    number, column = spot.span.source.position(start)
+    length = len(spot.span.source.line(number))
+    first = min(column - 1, length)
+    return _Mark(number, first, min(first + end - start, length), spot.label, is_primary)
+
+
+def _that_fit(line: str, marks: list[_Mark]) -> list[list[_Mark]]:
+    """The marks by how often their line is shown: once, unless it is cut and they are too far apart."""
+    first, last = min(mark.start for mark in marks), max(mark.end for mark in marks)
+    if _fits(line) or _fits(line[first : min(last, first + LINE_WIDTH + 1)], LINE_WIDTH - 2):
+        return [marks]
+    return [[mark] for mark in marks]
+
+
+# -- characters and columns
+
+
+def _cut(line: str, start: int, end: int) -> tuple[str, int, int]:
+    """A line as it is shown, and which of its characters that are: all, or those around `start` to `end`."""
+    first, last = (0, len(line)) if _fits(line) else _window(line, start, end)
+    before, after = "…" * (first > 0), "…" * (last < len(line))
+    return before + _visible(line[first:last]) + after, first, last
+
+
+def _window(line: str, start: int, end: int) -> tuple[int, int]:
+    """As much of the marked part as fits, with what stands around it."""
+    room = LINE_WIDTH - 2  # an ellipsis at either end
+    first, last = start, start + _reach(line[start : min(end, start + room)], room * 3 // 4)
+    room -= _cost(line[first:last])
+    before = _reach(line[max(0, first - room) : first][::-1], room // 2)
+    room -= _cost(line[first - before : first])
+    after = _reach(line[last : last + room], room)
+    room -= _cost(line[last : last + after])
+    first, last = first - before, last + after
+    return first - _reach(line[max(0, first - room) : first][::-1], room), last
+
+
+def _reach(text: str, room: int) -> int:
+    """How many of the characters find room."""
+    for count, character in enumerate(text):
+        room -= _cost(character)
+        if room < 0:
+            return count
+    return len(text)
+
+
+def _fits(text: str, room: int = LINE_WIDTH) -> bool:
+    return len(text) <= room and _cost(text) <= room
+
+
+def _cost(text: str) -> int:
+    """The columns of a text, where a character costs at least one, so that no line is endless."""
+    return sum(max(1, _columns(character)) for character in text)
+
+
+def _columns(text: str) -> int:
+    """How wide a terminal draws a text."""
+    shown = _visible(text)
+    return len(shown) if shown.isascii() else sum(_width(character) for character in shown)
+
+
+def _width(character: str) -> int:
+    is_vowel_of_syllable = "\u1160" <= character <= "\u11ff"  # drawn into the Hangul syllable that it ends
+    if unicodedata.category(character) in ("Mn", "Me") or is_vowel_of_syllable:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def _visible(text: str) -> str:
+    """A text in which every character can be seen and none commands a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else _sign(character) for character in text)
+
+
+def _sign(character: str) -> str:
+    if character == "\t":
+        return TAB
+    if character < " ":
+        return chr(0x2400 + ord(character))
+    if character == "\x7f":
+        return "\u2421"
+    return f"<U+{ord(character):04X}>" if unicodedata.category(character) in _INVISIBLE else character
+
+
+def _message(text: str) -> str:
+    """One line of a message, shortened in its middle where it quotes something endless."""
+    if len(text) > MESSAGE_WIDTH:
+        text = f"{text[: MESSAGE_WIDTH // 2]}…{text[-MESSAGE_WIDTH // 2 :]}"
+    return _visible(text)
+
+
+def _paragraph(text: str) -> str:
+    """A note or help, whose further lines stand below its first."""
+    return "\n      ".join(_message(line) for line in text.split("\n"))
+
+
+# -- places, data and colours
+
+
+def _bounds(span: Span) -> tuple[int, int]:
+    """Where a span starts and ends within its text."""
+    start = min(max(span.start, 0), len(span.source.text))
+    return start, min(max(span.end, start), len(span.source.text))
+
+
+def _place(span: Span) -> str:
+    line, column = span.source.position(_bounds(span)[0])
+    return f"{_message(span.source.name)}:{line}:{column}"
+
+
+def _span_json(span: Span) -> dict[str, Any]:
+    start, end = _bounds(span)
+    return {
+        "file": span.source.name,
+        "start": _position_json(span.source, start),
+        "end": _position_json(span.source, end),
+    }
+
+
+def _position_json(source: Source, offset: int) -> dict[str, int]:
+    line, column = source.position(offset)
+    return {"line": line, "column": column, "offset": offset}
+
+
+def _edit_json(edit: Edit) -> dict[str, Any]:
+    return {**_span_json(edit.span), "text": edit.text}
+
+
+def _paint_ansi(role: str, text: str) -> str:
+    return f"\x1b[{_STYLES[role]}m{text}\x1b[0m"
+
+
+def _paint_nothing(role: str, text: str) -> str:
+    return text

@@ -1,0 +1,110 @@
+"""Numbers and quantities: what `lr * 10`, `2 epochs` and `-0.5` come to."""
+
+import math
+from typing import Any
+
+from leaven.language import syntax
+from leaven.language.diagnostics import Spot
+from leaven.recipe.recipe import FromData, Pending, Quantity
+from leaven.recipe.scope import UNKNOWN, Scope, Unknown
+
+_PLURALS = {"epoch": "epochs", "step": "steps", "minute": "minutes", "hour": "hours", "item": "items", "percent": "%"}
+
+
+def plural(unit: str) -> str:
+    """The unit as Leaven writes it: `epoch` and `epochs` are the same."""
+    return _PLURALS.get(unit, unit)
+
+
+def calculate(value: syntax.Value, scope: Scope) -> Any:
+    """The number or quantity that an expression comes to; None where it is not one at all."""
+    match value:
+        case syntax.Number(value=number, unit=None):
+            return number if math.isfinite(number) else _too_big(value, scope)
+        case syntax.Number(value=number, unit=unit):
+            return Quantity(number, plural(unit)) if math.isfinite(number) else _too_big(value, scope)
+        case syntax.Name(path=path):
+            return _named(path, scope)
+        case syntax.Negative(value=inner):
+            return _scaled(calculate(inner, scope), -1)
+        case syntax.Binary(operator=operator, left=left, right=right):
+            return _combined(operator, calculate(left, scope), calculate(right, scope), value, scope)
+    return None
+
+
+def _named(path: str, scope: Scope) -> Any:
+    if path in ("classes", "channels"):
+        return scope.from_data(path)
+    if path in scope.args:
+        number = scope.args[path].value
+        scope.used.add(path)
+        return number if isinstance(number, int | float | Unknown | Pending) and not isinstance(number, bool) else None
+    if path in scope.lets and path not in scope.unfolding:
+        scope.unfolding.append(path)
+        scope.used.add(path)
+        number = calculate(scope.lets[path].value, scope)
+        scope.unfolding.pop()
+        return number
+    return UNKNOWN if path in scope.broken_names else None
+
+
+def _combined(operator: str, left: Any, right: Any, value: syntax.Binary, scope: Scope) -> Any:
+    if left is None or right is None:
+        return None
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return UNKNOWN
+    left, right = _known(left), _known(right)
+    for side in (left, right):
+        if isinstance(side, Pending):
+            return side
+    match operator, left, right:
+        case "+" | "-", Quantity(amount, unit), Quantity(other, other_unit):
+            if unit != other_unit:
+                return scope.report(
+                    "wrong-unit",
+                    f"{unit} and {other_unit} can't be added up",
+                    Spot(value.right.span, f"in {other_unit}"),
+                    Spot(value.left.span, f"in {unit}"),
+                )
+            return Quantity(amount + other if operator == "+" else amount - other, unit)
+        case "*", Quantity(), int() | float():
+            return _scaled(left, right)
+        case "*", int() | float(), Quantity():
+            return _scaled(right, left)
+        case "/", Quantity(), int() | float() if right:
+            return _scaled(left, 1 / right)
+        case _, int() | float(), int() | float():
+            return _plain(operator, left, right, value, scope)
+    return scope.report(
+        "wrong-type",
+        f"`{operator}` can't join these two",
+        Spot(value.span, "a plain number and a quantity do not add up"),
+    )
+
+
+def _plain(operator: str, left: float, right: float, value: syntax.Binary, scope: Scope) -> Any:
+    if operator == "/" and right == 0:
+        return scope.report("wrong-value", "this divides by zero", Spot(value.right.span, "zero"))
+    try:
+        result = left + right if operator == "+" else left - right if operator == "-" else left * right
+        result = left / right if operator == "/" else result
+    except OverflowError:
+        return _too_big(value, scope)
+    return result if math.isfinite(result) else _too_big(value, scope)
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    value = _known(value)
+    if isinstance(value, Quantity):
+        return Quantity(value.amount * factor, value.unit)
+    return value * factor if isinstance(value, int | float) else value
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, FromData):
+        return Pending(value.name) if value.number is None else value.number
+    return value
+
+
+def _too_big(value: syntax.Value, scope: Scope) -> Unknown:
+    return scope.report("wrong-value", "this number is too large to calculate with", value.span)

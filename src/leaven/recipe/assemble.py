@@ -1,0 +1,344 @@
+"""One flat list of statements out of a recipe, the recipes it extends, and the command line.
+
+Decides which statement stands where two say the same; what a statement means is left to the checker.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from leaven.catalog import lookup, own
+from leaven.catalog.card import Card, Parameter
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.parser import parse
+from leaven.language.reading import read_source
+from leaven.language.source import Source, Span
+
+Plain = syntax.Statement | syntax.Broken
+Key = tuple[str, ...]
+
+MAX_EXTENDS = 50
+
+
+@dataclass(slots=True)
+class Assembled:
+    """What is left when everything inherited is in its place."""
+
+    statements: list[Plain] = field(default_factory=list)
+    args: dict[str, syntax.Arg] = field(default_factory=dict)
+    lets: dict[str, syntax.Let] = field(default_factory=dict)
+    imports: dict[str, syntax.Import] = field(default_factory=dict)
+    broken_names: set[str] = field(default_factory=set)
+    sources: list[Source] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+def assemble(source: Source) -> Assembled:
+    """The statements of a recipe and of those it extends."""
+    place = (source.folder / Path(source.name).name).resolve()
+    return _gather(source, ((place, None),))
+
+
+def add(assembled: Assembled, statements: Sequence[syntax.AnyStatement]) -> None:
+    """Put more statements behind those assembled: the later replaces the earlier of the same key."""
+    layer = Assembled(diagnostics=assembled.diagnostics)
+    _sort(statements, layer)
+    assembled.statements = merge(assembled.statements, layer.statements, assembled.diagnostics)
+    assembled.args |= layer.args
+    assembled.lets |= layer.lets
+    assembled.imports |= layer.imports
+    assembled.broken_names |= layer.broken_names
+
+
+def replace_value(assembled: Assembled, statement: syntax.Statement) -> None:
+    """Put a statement in the place of the one of the same name, which passes its block on: `--data` keeps the transforms."""
+    for at, earlier in enumerate(assembled.statements):
+        if isinstance(earlier, syntax.Statement) and earlier.name.path == statement.name.path:
+            assembled.statements[at] = replace(statement, block=earlier.block)
+            return
+    assembled.statements.append(statement)
+
+
+def key_of(statement: Plain) -> Key:
+    """What a statement is known by: two with the same key say the same thing anew."""
+    if statement.name is None:
+        return ("",)
+    name = statement.name.path
+    if name not in ("phase", "override", "log") or isinstance(statement, syntax.Broken) or not statement.arguments:
+        return (name,)
+    match statement.arguments[0].value:
+        case syntax.Text(value=label) | syntax.Name(path=label) | syntax.Call(name=syntax.Name(path=label)):
+            return (name, label)
+    return (name,)
+
+
+def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagnostic]) -> list[Plain]:
+    """The base's statements with the later ones in their places, then `change` and `drop` carried out."""
+    plain = [statement for statement in later if not _edits(statement)]
+    replacements: dict[Key, list[Plain]] = {}
+    for statement in plain:
+        replacements.setdefault(key_of(statement), []).append(statement)
+    merged: list[Plain] = []
+    placed: set[Key] = set()
+    for statement in base:
+        key = key_of(statement)
+        if key not in replacements:
+            merged.append(statement)
+        elif key not in placed:
+            placed.add(key)
+            merged += replacements[key]
+    merged += [statement for statement in plain if key_of(statement) not in placed]
+    for statement in later:
+        if _edits(statement) and isinstance(statement, syntax.Statement):
+            merged = _edit(statement, merged, diagnostics)
+    return merged
+
+
+# -- reading files
+
+
+def _gather(source: Source, chain: tuple[tuple[Path, Span | None], ...]) -> Assembled:
+    parsed = parse(source)
+    result = Assembled(sources=[source], diagnostics=list(parsed.diagnostics))
+    for statement in parsed.tree.statements:
+        if isinstance(statement, syntax.Extends):
+            base = _base(statement, source, chain, result)
+            if base is not None:
+                result.statements = merge(result.statements, base.statements, result.diagnostics)
+                result.args |= base.args
+                result.lets |= base.lets
+                result.imports |= base.imports
+                result.broken_names |= base.broken_names
+                result.sources += base.sources
+                result.diagnostics += base.diagnostics
+    add(result, parsed.tree.statements)
+    return result
+
+
+def _base(
+    statement: syntax.Extends, source: Source, chain: tuple[tuple[Path, Span | None], ...], result: Assembled
+) -> Assembled | None:
+    written = statement.target.value
+    place = (source.folder / written).resolve()
+    if place in [earlier for earlier, _ in chain] or len(chain) > MAX_EXTENDS:
+        names = [earlier.name for earlier, _ in chain] + [place.name]
+        result.diagnostics.append(
+            error(
+                "circular-extends",
+                "the recipe extends itself",
+                Spot(statement.target.span, "this leads back"),
+                notes=["the chain is " + " -> ".join(names)],
+                fix="remove one of the `extends`",
+            )
+        )
+        return None
+    base = read_source(place, _shown(source, written))
+    if isinstance(base, Diagnostic):
+        result.diagnostics.append(
+            replace(base, spots=(*base.spots, Spot(statement.target.span, "extended here"))) if base.spots else
+            replace(base, spots=(Spot(statement.target.span, "can't be read"),))
+        )
+        return None
+    return _gather(base, (*chain, (place, statement.span)))
+
+
+def _shown(source: Source, written: str) -> str:
+    """How the base is called in reports: relative to where the user stands, as the recipe itself is."""
+    return str(Path(source.name).parent / written)
+
+
+def _sort(statements: Iterable[syntax.AnyStatement], layer: Assembled) -> None:
+    """Statements to their kinds; a name introduced twice in one file is a mistake."""
+    introduced: dict[str, Span] = {}
+    for statement in statements:
+        match statement:
+            case syntax.Arg(name=name):
+                layer.args[name.path] = statement
+            case syntax.Let(name=name):
+                layer.lets[name.path] = statement
+            case syntax.Import():
+                name = statement.alias or _implied_alias(statement)
+                layer.imports[name.path] = statement
+            case syntax.Extends():
+                continue
+            case syntax.Broken(name=syntax.Name(path="arg" | "let" | "import")):
+                layer.broken_names |= _words_after(statement)
+                continue
+            case _:
+                layer.statements.append(statement)
+                continue
+        if name.path in introduced:
+            layer.diagnostics.append(
+                error(
+                    "repeated-name",
+                    f"the name `{name.path}` is given twice",
+                    Spot(name.span, "again here"),
+                    Spot(introduced[name.path], "first here"),
+                    fix="choose another name for one of them",
+                )
+            )
+        introduced.setdefault(name.path, name.span)
+
+
+def _implied_alias(statement: syntax.Import) -> syntax.Name:
+    target = statement.target
+    stem = Path(target.value).stem if isinstance(target, syntax.Text) else target.path.rpartition(".")[2]
+    return syntax.Name(stem, target.span)
+
+
+def _words_after(statement: syntax.Broken) -> set[str]:
+    """The names on the line of an unreadable introduction: one of them is what it meant to introduce."""
+    line = statement.span.source.line(statement.span.line)
+    import re
+
+    return set(re.findall(r"[^\W\d]\w*", line)[1:])
+
+
+# -- change and drop
+
+
+def _edits(statement: Plain) -> bool:
+    return statement.name is not None and statement.name.path in ("change", "drop")
+
+
+def _edit(edit: syntax.Statement, statements: list[Plain], diagnostics: list[Diagnostic]) -> list[Plain]:
+    target, label = _target(edit)
+    if target is None:
+        diagnostics.append(
+            error(
+                "missing-argument",
+                f"`{edit.name.path}` does not say which statement it means",
+                Spot(edit.name.span, "expected the name of a statement"),
+                fix="the forms are `change optimizer, lr=1e-4` and `drop mixup`",
+            )
+        )
+        return statements
+    found = [
+        statement
+        for statement in statements
+        if statement.name is not None and statement.name.path == target.path and (label is None or label in key_of(statement))
+    ]
+    if not found:
+        return _nothing_to_edit(edit, target, label, statements, diagnostics)
+    if edit.name.path == "drop":
+        dropped = {id(statement) for statement in found}
+        return [statement for statement in statements if id(statement) not in dropped]
+    last = found[-1]
+    return [
+        _changed(statement, edit, diagnostics) if statement is last else statement for statement in statements
+    ]
+
+
+def _target(edit: syntax.Statement) -> tuple[syntax.Name | None, str | None]:
+    """The statement that `change` or `drop` names, and the label that tells it from others of its name."""
+    positional = [argument.value for argument in edit.arguments if argument.keyword is None]
+    target: syntax.Name | None = None
+    label: str | None = None
+    match positional:
+        case [syntax.Name() as target, syntax.Text(value=label), *_] | [syntax.Name() as target, syntax.Name(path=label), *_]:
+            pass
+        case [syntax.Name() as target, *_] | [syntax.Call(name=target), *_]:
+            pass
+    return target, label
+
+
+def _nothing_to_edit(
+    edit: syntax.Statement,
+    target: syntax.Name,
+    label: str | None,
+    statements: list[Plain],
+    diagnostics: list[Diagnostic],
+) -> list[Plain]:
+    default = own.read("statement", target.path)
+    if edit.name.path == "change" and label is None and default is not None and default.facts.get("missing"):
+        # What was never written has its default value, and that can be changed too.
+        written = parse(Source("default", str(default.facts["missing"]))).tree.statements[0]
+        assert isinstance(written, syntax.Statement)
+        placed = _relocated(written, edit.span)
+        return [*statements, _changed(placed, edit, diagnostics)]
+    if any(isinstance(statement, syntax.Broken) and statement.name is None for statement in statements):
+        return statements
+    present = {s.name.path for s in statements if s.name is not None}
+    near = lookup.nearest(target.path, present)
+    wanted = f"`{target.path}`" + (f' "{label}"' if label else "")
+    diagnostics.append(
+        error(
+            "nothing-to-change",
+            f"there is no {wanted} to {edit.name.path}",
+            Spot(target.span, "not in the recipe"),
+            fix=Fix(f"did you mean `{near[0]}`?", Edit(target.span, near[0])) if near else None,
+        )
+    )
+    return statements
+
+
+def _relocated(statement: syntax.Statement, span: Span) -> syntax.Statement:
+    """A default statement with the place of the edit that touches it, so that reports point at something written."""
+    return replace(
+        statement,
+        name=replace(statement.name, span=span),
+        span=span,
+        arguments=tuple(replace(argument, span=span) for argument in statement.arguments),
+    )
+
+
+def _changed(statement: Plain, edit: syntax.Statement, diagnostics: list[Diagnostic]) -> Plain:
+    """A statement with the arguments and block of a `change` merged in."""
+    if isinstance(statement, syntax.Broken):
+        return statement
+    context = statement.name.path
+    card = statement_card(context)
+    parameters = card.parameters if card else ()
+    arguments = list(statement.arguments)
+    for argument in edit.arguments:
+        if argument.keyword is None:
+            continue
+        name = argument.keyword.path
+        call_at = next((at for at, a in enumerate(arguments) if isinstance(a.value, syntax.Call | syntax.Name)), None)
+        if any(parameter.name == name for parameter in parameters) or call_at is None:
+            arguments = _with_argument(arguments, argument, parameters)
+        else:
+            arguments[call_at] = _changed_call(arguments[call_at], argument, parameters[call_at : call_at + 1])
+    block = statement.block
+    if edit.block is not None:
+        before = block.statements if block else ()
+        inside = merge(_plain(before), _plain(edit.block.statements), diagnostics)
+        block = syntax.Block(tuple(inside), (block or edit.block).span)
+    return replace(statement, arguments=tuple(arguments), block=block)
+
+
+def statement_card(name: str) -> Card | None:
+    """The card of a statement or technique, as it may stand at the top of a recipe."""
+    return own.read("statement", name) or own.read("technique", name)
+
+
+def _changed_call(
+    argument: syntax.Argument, change: syntax.Argument, parameters: Sequence[Parameter]
+) -> syntax.Argument:
+    value = argument.value
+    if isinstance(value, syntax.Name):
+        value = syntax.Call(value, (), value.span)
+    assert isinstance(value, syntax.Call)
+    cards = lookup.find(parameters[0].types[0], value.name.path) if parameters else ()
+    changed = _with_argument(list(value.arguments), change, cards[0].parameters if cards else ())
+    return replace(argument, value=replace(value, arguments=tuple(changed)))
+
+
+def _with_argument(
+    arguments: list[syntax.Argument], change: syntax.Argument, parameters: Sequence[Parameter]
+) -> list[syntax.Argument]:
+    """The arguments with one of them replaced, or added where it was not there."""
+    assert change.keyword is not None
+    name = change.keyword.path
+    positional = [parameter.name for parameter in parameters if parameter.positional]
+    for at, argument in enumerate(arguments):
+        if argument.keyword is not None and argument.keyword.path == name:
+            return [*arguments[:at], change, *arguments[at + 1 :]]
+        if argument.keyword is None and at < len(positional) and positional[at] == name:
+            return [*arguments[:at], replace(change, keyword=None), *arguments[at + 1 :]]
+    return [*arguments, change]
+
+
+def _plain(statements: Iterable[syntax.AnyStatement]) -> list[Plain]:
+    return [statement for statement in statements if isinstance(statement, syntax.Statement | syntax.Broken)]

@@ -1,0 +1,439 @@
+"""The checker, the only builder of a `Recipe`.
+
+It reads the statements in the order in which they depend on each other: names, data, model, then all that chooses
+layers of the model. What it finds wrong it reports, every independent mistake once; only a recipe without errors is
+built.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from leaven.catalog import lookup, own
+from leaven.catalog.layers import Layers
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, has_errors, in_order
+from leaven.language.source import Source
+from leaven.recipe import conflicts, fitting, names, nouns, options
+from leaven.recipe.assemble import Assembled, Plain, assemble
+from leaven.recipe.data import DataFacts, describe_data
+from leaven.recipe.defaults import default_statement
+from leaven.recipe.models import ModelFacts, describe_model
+from leaven.recipe.options import Options
+from leaven.recipe.placing import Placed, by_name, compose, is_technique, may_stand_in_phase, place, prepares
+from leaven.recipe.recipe import (
+    AnyTechnique,
+    Data,
+    Default,
+    FilePath,
+    FitHead,
+    Freeze,
+    Group,
+    Invocation,
+    KeepHead,
+    Model,
+    Optimizer,
+    Override,
+    Phase,
+    Recipe,
+    Reinit,
+    Setting,
+    Steps,
+    Technique,
+    Unfreeze,
+    Written,
+)
+from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver
+from leaven.recipe.scope import Scope, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A recipe, or None where there are errors, and everything there is to say about it."""
+
+    recipe: Recipe | None
+    diagnostics: tuple[Diagnostic, ...]
+    sources: tuple[Source, ...] = ()
+
+
+def check(
+    source: Source, given: Options | None = None, *, run_code: bool = False, requires_args: bool = False
+) -> Checked:
+    """The recipe that a source holds, checked as far as possible without running anything of the user's."""
+    given = given or Options()
+    assembled = assemble(source)
+    options.apply(given, assembled)
+    scope = names.open_scope(assembled, given, requires_args)
+    recipe = _Checker(source, assembled, scope, run_code).run()
+    diagnostics = in_order(scope.diagnostics)
+    return Checked(None if has_errors(diagnostics) else recipe, diagnostics, tuple(assembled.sources))
+
+
+def model_layers(source: Source, given: Options | None = None) -> tuple[str, Layers | None, tuple[Diagnostic, ...]]:
+    """The name and layers of a recipe's model, and what is wrong with the recipe as far as it was read for that."""
+    given = given or Options()
+    assembled = assemble(source)
+    options.apply(given, assembled)
+    scope = names.open_scope(assembled, given, requires_args=False)
+    facts = _Checker(source, assembled, scope, run_code=False).model_facts()
+    return facts.name, facts.layers, in_order(scope.diagnostics)
+
+
+class _Checker:
+    def __init__(self, source: Source, assembled: Assembled, scope: Scope, run_code: bool) -> None:
+        self.source = source
+        self.assembled = assembled
+        self.scope = scope
+        self.run_code = run_code
+        self.resolver = Resolver(scope)
+        self.bound: dict[int, Invocation | Unknown] = {}
+
+    def model_facts(self) -> ModelFacts:
+        """What is known of the model, without a word about the rest of the recipe."""
+        top = by_name(place(self.assembled.statements, "recipe", self.scope))
+        _, data_facts = self._data_source(top)
+        return self._model(top, data_facts)[1]
+
+    def run(self) -> Recipe | None:
+        if self._is_empty():
+            return None
+        placed = place(self.assembled.statements, "recipe", self.scope)
+        top = by_name(placed)
+        self._require(top)
+        data_call, data_facts = self._data_source(top)
+        self.scope.classes, self.scope.channels = data_facts.classes, data_facts.channels
+        model, model_facts = self._model(top, data_facts)
+        self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
+        train = self._only(top, "train")
+        metrics = self._listed(top, "metrics")
+        phases = self._phases(placed, train, metrics, bool(top.get("train")))
+        data = self._data(top, data_call, data_facts, model_facts)
+        sweeps = tuple(self._statement(one) for one in top.get("sweep", ()))
+        self._check_sweeps(sweeps)
+        checkpoint = self._only(top, "checkpoint")
+        logs, output = self._listed(top, "log"), self._output(top)
+        names.unused(self.scope, self.assembled, self.source)
+        parts = (model, data, metrics, train, checkpoint, logs, output, *phases, *sweeps)
+        if has_errors(self.scope.diagnostics) or any(isinstance(part, Unknown) or part is None for part in parts):
+            return None
+        fitting.check_fit(model, model_facts, data, data_facts, self.scope)
+        conflicts.check_phases(phases, model, model_facts, data_facts, self.scope)
+        return Recipe(
+            name=Path(self.source.name).stem,
+            modules=tuple(imported.module for imported in self.scope.modules.values()),
+            args=tuple(self.scope.args.values()),
+            model=model,
+            data=data,
+            metrics=metrics,
+            phases=phases,
+            train=replace(train, settings=tuple(s for s in train.settings if s.name != "epochs")),  # the phases have it
+            checkpoint=checkpoint,
+            logs=logs,
+            output=output.value,
+            output_origin=output.origin,
+            sweeps=sweeps,
+        )
+
+    # -- which statements there are
+
+    def _is_empty(self) -> bool:
+        if self.assembled.statements or has_errors(self.scope.diagnostics):
+            return False
+        self.scope.report(
+            "empty-recipe",
+            f"`{self.source.name}` holds no statement",
+            Spot(self.source.span(0, 0), "a recipe has a `model` and `data`"),
+            fix="`leaven new` writes a first recipe; three lines are enough: `model …`, `data …`, `train …`",
+        )
+        return True
+
+    def _require(self, top: Mapping[str, list[Placed]]) -> None:
+        broken = {s.name.path for s in self.assembled.statements if isinstance(s, syntax.Broken) and s.name}
+        nameless = any(isinstance(s, syntax.Broken) and s.name is None for s in self.assembled.statements)
+        for name in own.names("statement"):
+            card = own.read("statement", name)
+            assert card is not None
+            if not card.facts.get("required") or name in top or name in broken or nameless:
+                continue
+            if any(report.id == "unknown-statement" for report in self.scope.diagnostics):
+                continue  # one of the statements with an unknown name may be it
+            end = len(self.source.text.rstrip())
+            self.scope.report(
+                "missing-statement",
+                f"the recipe has no `{name}`",
+                Spot(self.source.span(end, end), f"`{nouns.form(card)}` is missing"),
+                fix=f"add a line such as `{card.facts['example']}`",
+            )
+
+    # -- one statement
+
+    def _statement(self, placed: Placed) -> Any:
+        """The statement's arguments bound to its card; each statement is read once, however many phases it holds for."""
+        key = id(placed.statement)
+        if key not in self.bound:
+            statement = placed.statement
+            settings = self.resolver.bind(placed.card, statement.arguments, statement.name.span)
+            self.bound[key] = (
+                settings if isinstance(settings, Unknown) else Invocation(placed.card, settings, Written(statement.span))
+            )
+            if statement.block is not None and not placed.card.facts.get("block"):
+                self.scope.report(
+                    "unexpected-block",
+                    f"`{statement.name.path}` takes no block",
+                    Spot(statement.block.span, "remove this block"),
+                )
+        return self.bound[key]
+
+    def _only(self, top: Mapping[str, list[Placed]], name: str) -> Any:
+        """The one statement of that name, or its default."""
+        if top.get(name):
+            return self._statement(top[name][-1])
+        return self._default(name)
+
+    def _default(self, name: str, reason: str = "") -> Any:
+        statement = default_statement(name)
+        card = own.read("statement", name)
+        assert card is not None
+        settings = self.resolver.bind(card, statement.arguments, statement.name.span)
+        assert not isinstance(settings, Unknown), f"the default of `{name}` does not fit its card"
+        return as_default(Invocation(card, settings, Default(reason)), reason)
+
+    def _value(self, statement: Any) -> Any:
+        """What a statement with one value says: the loss of a `loss` statement."""
+        return statement if isinstance(statement, Unknown) else statement.settings[0].value
+
+    def _listed(self, top: Mapping[str, list[Placed]], name: str) -> Any:
+        """What all statements of that name list."""
+        statements = [self._statement(one) for one in top.get(name, ())] or [self._default(name)]
+        if any(isinstance(statement, Unknown) for statement in statements):
+            return next(statement for statement in statements if isinstance(statement, Unknown))
+        return tuple(value for statement in statements for value in self._value(statement))
+
+    def _output(self, top: Mapping[str, list[Placed]]) -> Any:
+        if top.get("output"):
+            statement = self._statement(top["output"][-1])
+            return statement if isinstance(statement, Unknown) else statement.settings[0]
+        folder = f"runs/{Path(self.source.name).stem}"
+        return Setting("path", FilePath(folder, Path(folder)), Default(""))
+
+    # -- model and data
+
+    def _data_source(self, top: Mapping[str, list[Placed]]) -> tuple[Any, DataFacts]:
+        if not top.get("data"):
+            return None, DataFacts("image-classification")
+        call = self._value(self._statement(top["data"][-1]))
+        if not isinstance(call, Invocation):
+            return call, DataFacts("image-classification")
+        return call, describe_data(call, self.scope)
+
+    def _data(self, top: Mapping[str, list[Placed]], call: Any, facts: DataFacts, model: ModelFacts) -> Any:
+        if not top.get("data"):
+            return None
+        block = top["data"][-1].statement.block
+        inside = {p.card.bare_name: p for p in place(block.statements if block else (), "data", self.scope)}
+
+        def part(name: str) -> Any:
+            return self._statement(inside[name]) if name in inside else self._default(f"data.{name}")
+
+        written = {name: self._statement(inside[name]) for name in ("train", "eval", "tokenize") if name in inside}
+        parts = [part(name) for name in ("split", "sampler", "workers", "on_bad_file")]
+        if not isinstance(call, Invocation) or any(isinstance(p, Unknown) for p in (*written.values(), *parts)):
+            return call if isinstance(call, Unknown) else next(
+                (p for p in (*written.values(), *parts) if isinstance(p, Unknown)), None
+            )
+        split, sampler, workers, on_bad_file = parts
+        if "split" not in inside:
+            split = fitting.default_split(split, facts)
+        steps = {
+            name: Steps(self._value(written[name]), written[name].origin) for name in ("train", "eval") if name in written
+        }
+        train, eval = fitting.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
+        tokenize = written.get("tokenize")
+        if tokenize is None and facts.task == "text-classification":
+            tokenize = self._default("data.tokenize")
+        return Data(call, split, train, eval, self._value(sampler), workers, on_bad_file, tokenize, facts.classes)
+
+    def _model(self, top: Mapping[str, list[Placed]], data: DataFacts) -> tuple[Any, ModelFacts]:
+        if not top.get("model"):
+            return None, ModelFacts("the model")
+        statement = top["model"][-1].statement
+        settings = self._model_settings(statement)
+        if isinstance(settings, Unknown):
+            return settings, ModelFacts("the model")
+        source = settings[0].value
+        chosen = source if isinstance(source, Invocation) else Invocation(top["model"][-1].card, settings, Written(statement.span))
+        head = chosen.value("head")
+        model = Model(
+            source=replace(source, settings=without(source.settings)) if isinstance(source, Invocation) else source,
+            pretrained=bool(chosen.value("pretrained")),
+            weights=chosen.value("weights"),
+            head=KeepHead() if head == "keep" else FitHead(None if head == "fit" else head),
+            origin=Written(statement.span),
+        )
+        facts = describe_model(model, chosen, data, self.scope, self.run_code)
+        return model, facts
+
+    def _model_settings(self, statement: syntax.Statement) -> Any:
+        """The model, and for a pipeline also what a call would say in its brackets: `model a -> b, weights="…"`."""
+        card = own.read("statement", "model")
+        assert card is not None
+        parameters = card.parameters
+        if statement.arguments and not isinstance(statement.arguments[0].value, syntax.Call | syntax.Name):
+            parameters = (*parameters, *MODEL_PARAMETERS)
+        settings = self.resolver.bind(card, statement.arguments, statement.name.span, parameters)
+        if not isinstance(settings, Unknown) and isinstance(settings[0].value, tuple) and len(settings) == 1:
+            # A `let` that names a pipeline: the defaults of a call hold for it too.
+            settings = self.resolver.bind(card, statement.arguments, statement.name.span, (*parameters, *MODEL_PARAMETERS))
+        return settings
+
+    # -- phases
+
+    def _phases(self, placed: list[Placed], train: Any, metrics: Any, train_is_written: bool) -> tuple[Any, ...]:
+        written = [one for one in placed if one.card.name == "phase"]
+        shared = [one.statement for one in placed if may_stand_in_phase(one.card) and one.card.name != "phase"]
+        for statement in shared:  # what no phase uses is still checked
+            self._statement(next(one for one in placed if one.statement is statement))
+        if not written:
+            epochs = train.setting("epochs") if isinstance(train, Invocation) else None
+            if epochs is None:
+                return (train,)
+            origin = train.origin if train_is_written else Default("one phase with everything")
+            return (self._phase("train", epochs, shared, metrics, origin, keeps_optimizer=False),)
+        self._refuse_epochs(train, written)
+        return tuple(self._written_phase(one, shared, metrics, at == 0) for at, one in enumerate(written))
+
+    def _refuse_epochs(self, train: Any, written: list[Placed]) -> None:
+        epochs = train.setting("epochs") if isinstance(train, Invocation) else None
+        if epochs is not None and isinstance(epochs.origin, Written):
+            self.scope.report(
+                "epochs-and-phases",
+                "`train` gives a number of epochs, and so do the phases",
+                Spot(epochs.origin.span, "remove this"),
+                Spot(written[0].statement.name.span, "the phases say how long they last"),
+                fix="with phases, each phase has its own `epochs`",
+            )
+
+    def _written_phase(self, placed: Placed, shared: list[syntax.Statement], metrics: Any, is_first: bool) -> Any:
+        header = self._statement(placed)
+        block = placed.statement.block.statements if placed.statement.block else ()
+        base = [s for s in shared if is_first or not prepares(s)]
+        statements = compose(base, block, self.scope.diagnostics)
+        if isinstance(header, Unknown):
+            for one in place(statements, "phase", self.scope):
+                self._statement(one)
+            return header
+        return self._phase(
+            header.value("name"),
+            header.setting("epochs"),
+            statements,
+            metrics,
+            header.origin,
+            keeps_optimizer=header.value("keep") == "optimizer",
+        )
+
+    def _phase(
+        self,
+        name: str,
+        epochs: Setting,
+        statements: Iterable[Plain],
+        metrics: Any,
+        origin: Written | Default,
+        *,
+        keeps_optimizer: bool,
+    ) -> Any:
+        placed = place(statements, "phase", self.scope)
+        for one in placed:
+            self._statement(one)
+        inside = by_name(placed)
+        loss = self._value(self._only(inside, "loss"))
+        schedule = self._value(self._only(inside, "schedule"))
+        optimizer = self._optimizer(inside)
+        early_stop = self._statement(inside["early_stop"][-1]) if "early_stop" in inside else None
+        techniques = tuple(self._technique(one) for one in placed if is_technique(one.card))
+        overrides = tuple(self._override(one) for one in inside.get("override", ()))
+        for part in (loss, schedule, optimizer, early_stop, *techniques, *overrides):
+            if isinstance(part, Unknown):
+                return part
+        if early_stop is not None:
+            conflicts.check_score(early_stop.setting("score"), metrics, self.scope)
+        return Phase(
+            name, epochs, techniques, loss, optimizer, schedule, early_stop, overrides, keeps_optimizer, origin
+        )
+
+    def _technique(self, placed: Placed) -> AnyTechnique | Unknown:
+        call = self._statement(placed)
+        if isinstance(call, Unknown):
+            return call
+        match placed.card.name:
+            case "freeze":
+                return Freeze(call.value("layers"), call.value("norms"), call.origin)
+            case "unfreeze":
+                return Unfreeze(call.value("layers"), call.value("at"), call.origin)
+            case "reinit":
+                return Reinit(call.value("layers"), call.value("how"), call.origin)
+        return Technique(call)
+
+    def _override(self, placed: Placed) -> Any:
+        call = self._statement(placed)
+        return call if isinstance(call, Unknown) else Override(call.value("hook"), call.value("function"), call.origin)
+
+    def _optimizer(self, inside: Mapping[str, list[Placed]]) -> Any:
+        call = self._value(self._only(inside, "optimizer"))
+        if isinstance(call, Unknown) or "optimizer" not in inside:
+            return call if isinstance(call, Unknown) else Optimizer(call)
+        block = inside["optimizer"][-1].statement.block
+        groups = []
+        for one in place(block.statements if block else (), "optimizer", self.scope):
+            # A group takes whatever the optimizer itself takes.
+            parameters = [*one.card.parameters, *(replace(p, required=False, positional=False) for p in call.card.parameters)]
+            bound = self.resolver.bind(
+                replace(one.card, open_ended=call.card.open_ended),
+                one.statement.arguments,
+                one.statement.name.span,
+                parameters,
+            )
+            if isinstance(bound, Unknown):
+                return bound
+            own_settings = tuple(s for s in bound[1:] if isinstance(s.origin, Written))
+            groups.append(Group(bound[0].value, own_settings, Written(one.statement.span)))
+        return Optimizer(call, tuple(groups))
+
+    def _check_sweeps(self, sweeps: Iterable[Any]) -> None:
+        for sweep in sweeps:
+            if isinstance(sweep, Unknown):
+                continue
+            setting = sweep.setting("name")
+            if setting.value in self.scope.args or not isinstance(setting.origin, Written):
+                self.scope.used.add(setting.value)
+                continue
+            near = lookup.nearest(setting.value, self.scope.args)
+            self.scope.report(
+                "unknown-name",
+                f"the recipe has no `arg {setting.value}` to try values of",
+                Spot(setting.origin.span, "not an `arg`"),
+                fix=Fix(f"did you mean `{near[0]}`?", Edit(setting.origin.span, near[0]))
+                if near
+                else f"declare it: `arg {setting.value}: float = …`",
+            )
+
+
+def without(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """The settings that are the model's own, not Leaven's."""
+    leavens = {parameter.name for parameter in MODEL_PARAMETERS}
+    return tuple(setting for setting in settings if setting.name not in leavens)
+
+
+def as_default(invocation: Invocation, reason: str) -> Invocation:
+    """The same, with everything in it marked as nobody's explicit wish."""
+
+    def unwritten(value: Any) -> Any:
+        if isinstance(value, Invocation):
+            return as_default(value, reason)
+        return tuple(unwritten(item) for item in value) if isinstance(value, tuple) else value
+
+    settings = tuple(
+        replace(setting, value=unwritten(setting.value), origin=setting.origin if isinstance(setting.origin, Default) else Default(reason))
+        for setting in invocation.settings
+    )
+    return replace(invocation, settings=settings, origin=Default(reason))

@@ -1,0 +1,217 @@
+"""What contradicts itself within a phase: techniques that exclude each other, nothing left to train, a wrong teacher."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.lookup import nearest
+from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.source import Span
+from leaven.recipe.data import DataFacts
+from leaven.recipe.models import ModelFacts
+from leaven.recipe.nouns import plain
+from leaven.recipe.recipe import (
+    FitHead,
+    Freeze,
+    Invocation,
+    Model,
+    Origin,
+    Phase,
+    Quantity,
+    Reinit,
+    Setting,
+    Technique,
+    Unfreeze,
+    Word,
+    Written,
+)
+from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.selectors import matching
+
+
+def check_phases(
+    phases: Sequence[Phase], model: Model, model_facts: ModelFacts, data: DataFacts, scope: Scope
+) -> None:
+    """Every phase on its own, with what earlier phases left in the model."""
+    has_adapter = False
+    for phase in phases:
+        calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
+        _check_pairs(calls, scope)
+        _check_task(calls, phase.loss, data, scope)
+        _check_warmup(phase, scope)
+        _check_teachers(calls, data, scope)
+        has_adapter |= any(call.card.facts.get("adapter") for call in calls)
+        if model_facts.layers is not None:
+            _check_stillness(phase, model, model_facts, model_facts.layers, has_adapter, scope)
+
+
+def metric_label(metric: Invocation) -> str:
+    """The name under which a metric is recorded: `accuracy`, `accuracy_top5`."""
+    top = metric.value("top")
+    name = metric.card.bare_name.lower() if metric.card.kind == "metric" else metric.card.bare_name
+    return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
+
+
+def check_score(score: Setting, metrics: Any, scope: Scope) -> None:
+    """A watched score must be one that is measured."""
+    if isinstance(metrics, Unknown) or isinstance(score.value, Unknown) or not isinstance(score.origin, Written):
+        return
+    measured = [*(metric_label(metric) for metric in metrics), "loss"]
+    if score.value.metric in measured:
+        return
+    near = nearest(score.value.metric, measured, limit=1)
+    better = f"{score.value.split}.{near[0]}" if near else ""
+    listed = ", ".join(f"`{score.value.split}.{name}`" for name in measured)
+    scope.report(
+        "unknown-score",
+        f"nothing measures `{score.value.metric}`",
+        Spot(score.origin.span, f"the scores are {listed}"),
+        fix=Fix(f"did you mean `{better}`?", Edit(score.origin.span, better))
+        if near
+        else f"add it: `metrics {score.value.metric}()`",
+    )
+
+
+def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
+    for first, second in combinations(calls, 2):
+        a, b = first.card, second.card
+        reason = _reason(a.facts.get("conflicts"), b.bare_name) or _reason(b.facts.get("conflicts"), a.bare_name)
+        if reason is None:
+            continue
+        scope.report(
+            "contradiction",
+            f"`{a.bare_name}` and `{b.bare_name}` can't stand in one phase",
+            Spot(_span(second.origin), "this one"),
+            Spot(_span(first.origin), "and this one"),
+            notes=[reason] if reason else [],
+            fix=f"remove one of them, or put them into different phases; `leaven explain {a.bare_name}` says more",
+        )
+
+
+def _reason(conflicts: Any, name: str) -> str | None:
+    """Why a card refuses another technique; conflicts are a list of names, or of names with reasons."""
+    if isinstance(conflicts, dict):
+        return conflicts.get(name)
+    return "" if conflicts and name in conflicts else None
+
+
+def _check_task(calls: Sequence[Invocation], loss: Invocation, data: DataFacts, scope: Scope) -> None:
+    """Techniques that are made for other data, or whose blended labels the loss can't take."""
+    for call in calls:
+        tasks = call.card.facts.get("tasks")
+        if tasks and data.task not in tasks:
+            scope.report(
+                "wrong-task",
+                f"`{call.card.bare_name}` is made for {' and '.join(tasks)}, and the data is for {data.task}",
+                Spot(_span(call.origin), "can't be used here"),
+            )
+        if call.card.facts.get("soft_labels") and loss.card.kind == "loss" and not loss.card.facts.get("soft_labels", True):
+            spots = [Spot(loss.origin.span, "takes whole classes only")] if isinstance(loss.origin, Written) else []
+            scope.report(
+                "contradiction",
+                f"`{call.card.bare_name}` blends labels, and `{loss.card.bare_name}` can't take blended ones",
+                Spot(_span(call.origin), "blends labels"),
+                *spots,
+                fix="use `cross_entropy` or `bce`",
+            )
+
+
+def _check_warmup(phase: Phase, scope: Scope) -> None:
+    """A warm-up that lasts as long as its phase never arrives."""
+    warmup = phase.schedule.setting("warmup")
+    epochs = phase.epochs.value
+    if warmup is None or not isinstance(warmup.origin, Written) or not isinstance(warmup.value, Quantity):
+        return
+    if not isinstance(epochs, Quantity) or warmup.value.unit != "epochs" or epochs.amount == 0:
+        return
+    if warmup.value.amount >= epochs.amount:
+        scope.report(
+            "contradiction",
+            f"the warm-up lasts {plain(warmup.value)}, and the phase only {plain(epochs)}",
+            Spot(warmup.origin.span, "the learning rate never arrives"),
+            fix="write a shorter one, or a share: `warmup=10%`",
+        )
+
+
+def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) -> None:
+    for call in calls:
+        for setting in call.settings:
+            teacher = setting.value
+            if not isinstance(teacher, Invocation) or teacher.card.kind not in ("model", "user"):
+                continue
+            outputs = teacher.card.facts.get("classes")
+            if not teacher.value("pretrained") or not outputs or not data.classes or outputs == data.classes:
+                continue
+            scope.report(
+                "class-count",
+                f"the teacher {teacher.card.bare_name} has {outputs} outputs, and the data has {data.classes} classes",
+                Spot(_span(teacher.origin), "a teacher keeps its head"),
+                fix='give it the weights of a teacher for this data: `weights="teacher.bundle"`',
+            )
+
+
+def _check_stillness(
+    phase: Phase, model: Model, facts: ModelFacts, layers: Layers, has_adapter: bool, scope: Scope
+) -> None:
+    """What is frozen in a phase, against what it is to train."""
+    everything = frozenset(parameter.name for parameter in layers.parameters)
+    frozen: frozenset[str] = frozenset()
+    thawed_later: frozenset[str] = frozenset()
+    place: Origin | None = None
+    for technique in phase.techniques:
+        match technique:
+            case Freeze(layers=selector, origin=origin):
+                frozen |= matching(selector, layers)
+                place = place or origin
+            case Unfreeze(layers=selector, at=None, origin=origin):
+                thawed = matching(selector, layers)
+                if not thawed & frozen and place is not None:
+                    scope.warn("nothing-frozen", "none of these layers is frozen", Spot(_span(origin), "has no effect"))
+                frozen -= thawed
+            case Unfreeze(layers=selector):
+                thawed_later |= matching(selector, layers)
+    if place is None or phase.epochs.value == Quantity(0, "epochs"):
+        return
+    if frozen >= everything and not thawed_later and not has_adapter:
+        scope.report(
+            "nothing-trainable",
+            f'phase "{phase.name}" has nothing to train' if phase.name != "train" else "the recipe has nothing to train",
+            Spot(_span(place), f"every layer of {facts.name} is frozen"),
+            fix="leave something to train: `freeze all - head`",
+        )
+        return
+    head = matching(Word("head"), layers)
+    is_new = isinstance(model.head, FitHead)
+    if is_new and head and frozen >= head and not thawed_later & head:
+        scope.warn(
+            "frozen-new-head",
+            f"the head of {facts.name} is new and frozen: it stays random",
+            Spot(_span(place), "freezes the head too"),
+            fix="take the head out: `freeze … - head`",
+        )
+    _check_new_layers(phase, frozen - thawed_later, layers, scope)
+
+
+def _check_new_layers(phase: Phase, frozen: frozenset[str], layers: Layers, scope: Scope) -> None:
+    for technique in phase.techniques:
+        if isinstance(technique, Reinit) and matching(technique.layers, layers) <= frozen:
+            scope.report(
+                "contradiction",
+                "these layers start anew and are frozen: they would stay random",
+                Spot(_span(technique.origin), "starts anew"),
+                *(Spot(_span(other.origin), "frozen") for other in phase.techniques if isinstance(other, Freeze)),
+                fix="freeze other layers, or leave these as they were trained",
+            )
+    for group in phase.optimizer.groups:
+        if matching(group.layers, layers) <= frozen:
+            scope.warn(
+                "frozen-group",
+                "every layer of this group is frozen",
+                Spot(_span(group.origin), "the optimizer never sees them"),
+            )
+
+
+def _span(origin: Origin) -> Span:
+    assert isinstance(origin, Written)
+    return origin.span

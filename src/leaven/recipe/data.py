@@ -1,0 +1,111 @@
+"""What is known about the data before it is read: task, classes, channels, sizes, official splits."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leaven.catalog.lookup import nearest
+from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.recipe import files
+from leaven.recipe.recipe import FilePath, Invocation, Written
+from leaven.recipe.scope import Scope
+
+
+TASKS = {"classification": "image-classification"}  # as the libraries' own cards call it
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What a data set is like, as far as looking at it tells."""
+
+    task: str
+    classes: int | None = None
+    channels: int | None = None
+    size: tuple[int, int] | None = None
+    splits: tuple[str, ...] = ()
+    is_natural: bool = True
+
+
+def describe_data(data: Invocation, scope: Scope) -> DataFacts:
+    """The facts of a data set; files that are not there are reported."""
+    facts = data.card.facts
+    task = str(facts.get("task", "image-classification"))
+    for argument, told in facts.get("task_by", {}).items():
+        task = told if data.value(argument) is not None else task
+    described = DataFacts(
+        task=TASKS.get(task, task),
+        classes=facts.get("classes"),
+        channels=facts.get("channels"),
+        size=_pair(facts.get("size")),
+        splits=tuple(facts.get("splits", ())),
+        is_natural=bool(facts.get("natural", data.card.kind == "user")),
+    )
+    for name in facts.get("must_exist", ()):
+        path = data.value(name)
+        if isinstance(path, FilePath) and not path.place.exists():
+            files.missing_file(scope, path, "the folder" if data.card.bare_name == "folder" else "the file")
+            return described
+    if data.card.name == "folder":
+        return _folder(data, described, scope)
+    if data.card.name == "csv":
+        return _csv(data, described, scope)
+    return described
+
+
+def _pair(size: Any) -> tuple[int, int] | None:
+    return (int(size[0]), int(size[1])) if size else None
+
+
+def _folder(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
+    path = data.value("path")
+    assert isinstance(path, FilePath)
+    span = path.span or (data.origin.span if isinstance(data.origin, Written) else None)
+    spots = [] if span is None else [Spot(span, "looked here")]
+    if not path.place.is_dir():
+        scope.report("missing-file", f"`{path.text}` is a file, not a folder", *spots)
+        return described
+    classes, splits = files.class_folders(path.place)
+    if len(classes) < 2:
+        found = f"only `{classes[0]}`" if classes else "no sub-folders"
+        scope.report(
+            "no-classes",
+            f"`{path.text}` has {found}, and a classifier needs two classes or more",
+            *spots,
+            fix="put the images of each class into a sub-folder of its own: `photos/ants`, `photos/bees`",
+        )
+        return described
+    return replace(described, classes=len(classes), splits=tuple(splits))
+
+
+def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
+    path = data.value("file")
+    if not isinstance(path, FilePath):
+        return described
+    table = path.place
+    if table.is_dir():
+        splits = tuple(split for split in ("train", "val", "test") if (table / f"{split}.csv").is_file())
+        table = table / "train.csv"
+        described = replace(described, splits=splits)
+        if not splits or splits[0] != "train":
+            files.missing_file(scope, replace(path, text=f"{path.text}/train.csv", place=table), "the table")
+            return described
+    separator = data.value("separator") or ("\t" if table.suffix == ".tsv" else ",")
+    try:
+        columns, classes = files.csv_classes(table, str(data.value("label")), separator)
+    except (OSError, ValueError) as problem:
+        scope.report("missing-file", f"`{path.text}` can't be read: {problem}", *([path.span] if path.span else []))
+        return described
+    for name in ("image", "text", "label"):
+        setting = data.setting(name)
+        if setting is None or setting.value is None or setting.value in columns:
+            continue
+        span = setting.origin.span if isinstance(setting.origin, Written) else path.span
+        near = nearest(setting.value, columns, limit=1)
+        shown = ", ".join(f"`{column}`" for column in columns[:8])
+        edit = Edit(span, f'"{near[0]}"') if near and span and isinstance(setting.origin, Written) else None
+        scope.report(
+            "unknown-column",
+            f"`{path.text}` has no column `{setting.value}`",
+            *([Spot(span, f"the columns are {shown}")] if span else []),
+            fix=Fix(f"did you mean `{near[0]}`?", edit) if near else None,
+        )
+    return replace(described, classes=classes)

@@ -1,0 +1,19 @@
+"""What a recipe says where it says nothing: the default statements, written as recipes and read like them."""
+
+from functools import cache
+
+from leaven.catalog import own
+from leaven.language import syntax
+from leaven.language.parser import parse
+from leaven.language.source import Source
+
+
+@cache
+def default_statement(name: str) -> syntax.Statement:
+    """The statement that holds where a recipe has none of that name, as its card says."""
+    card = own.read("statement", name)
+    assert card is not None
+    text = str(card.facts.get("missing", name.rpartition(".")[2]))
+    (statement,) = parse(Source("default", text)).tree.statements
+    assert isinstance(statement, syntax.Statement)
+    return statement

@@ -1,0 +1,63 @@
+"""Files that a recipe needs: whether they are there, and what a folder of images holds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from leaven.catalog.lookup import nearest
+from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.recipe.recipe import FilePath
+from leaven.recipe.scope import Scope, Unknown
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
+
+
+def missing_file(scope: Scope, path: FilePath, what: str) -> Unknown:
+    """Report that a file is not where the recipe says."""
+    near = nearest(path.place.name, _neighbours(path.place))
+    fix: Fix | None = None
+    if near and path.span is not None:
+        better = str(Path(path.text).with_name(near[0]))
+        fix = Fix(f"did you mean `{better}`?", Edit(path.span, f'"{better}"'))
+    spot = [Spot(path.span, f"`{path.place}` is not there")] if path.span is not None else []
+    notes = [] if path.place.is_absolute() or path.span is None else [_relative_to(path)]
+    return scope.report("missing-file", f"{what} `{path.text}` does not exist", *spot, notes=notes, fix=fix)
+
+
+def _relative_to(path: FilePath) -> str:
+    assert path.span is not None
+    is_option = path.span.source.name.startswith("--")
+    return "paths in an option start where you stand" if is_option else "paths in a recipe start at the recipe's folder"
+
+
+def _neighbours(place: Path) -> list[str]:
+    try:
+        return sorted(neighbour.name for neighbour in place.parent.iterdir())[:1000]
+    except OSError:
+        return []
+
+
+def class_folders(folder: Path) -> tuple[list[str], list[str]]:
+    """The class names of an image folder and the splits it comes with: `train/ants`, or just `ants`."""
+    try:
+        top = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        return [], []
+    splits = [split for split, names in SPLITS.items() if any(name in top for name in names)]
+    if "train" not in splits:
+        return top, []
+    train = next(folder / name for name in SPLITS["train"] if name in top)
+    inside = sorted(entry.name for entry in train.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return inside, splits
+
+
+def csv_classes(file: Path, column: str, separator: str) -> tuple[Sequence[str], int | None]:
+    """The columns of a table and how many different labels it has; None where the column is missing or it is too long."""
+    import csv
+
+    with file.open(newline="", encoding="utf-8", errors="replace") as lines:
+        rows = csv.DictReader(lines, delimiter=separator)
+        columns = rows.fieldnames or []
+        if column not in columns or file.stat().st_size > 50_000_000:
+            return columns, None
+        return columns, len({row[column] for row in rows})

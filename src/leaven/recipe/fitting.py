@@ -1,0 +1,299 @@
+"""Model and data together: the default transforms, and whether what comes out of them fits the model."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leaven.catalog import lookup
+from leaven.language.diagnostics import Spot
+from leaven.language.source import Span
+from leaven.recipe.data import DataFacts
+from leaven.recipe.models import ModelFacts
+from leaven.recipe.recipe import (
+    Data,
+    Default,
+    Invocation,
+    KeepHead,
+    Model,
+    Origin,
+    Quantity,
+    Setting,
+    Steps,
+    Written,
+)
+from leaven.recipe.resolve import default_value
+from leaven.recipe.scope import Scope
+
+USUAL_SIZE = 224
+_CHANCE = ("random", "augment", "jitter", "aug_mix", "mix_up", "cut_mix", "flip", "elastic", "scale_jitter")
+_TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
+
+
+# -- defaults
+
+
+def default_split(split: Invocation, facts: DataFacts) -> Invocation:
+    """Official parts as they are, a tenth of train for validation where there is none, 80/10/10 where nothing is given."""
+    if not facts.splits:
+        shares, reason = {"train": 80, "val": 10, "test": 10}, "the data comes undivided"
+    elif "val" in facts.splits:
+        return replace(split, origin=Default("the parts that the data comes with"))
+    else:
+        shares, reason = {"val": 10}, "a tenth of train, as the data comes without a validation part"
+    settings = tuple(
+        Setting(s.name, Quantity(shares[s.name], "%"), Default(reason)) if s.name in shares else s for s in split.settings
+    )
+    return replace(split, settings=settings, origin=Default(reason))
+
+
+def fill_steps(
+    train: Steps | None, eval: Steps | None, data: DataFacts, model: ModelFacts
+) -> tuple[Steps | None, Steps | None]:
+    """The transforms of training and evaluation, with what was not written filled in."""
+    if data.task != "image-classification":
+        return train, eval
+    size = model.size or data.size or (USUAL_SIZE, USUAL_SIZE)
+    if eval is None:
+        eval = _deterministic(train, data) if train is not None else _model_steps(size, data, model)
+        if train is None:
+            train = _training_steps(size, data, model, eval)
+    elif train is None:
+        train = Steps(eval.stages, Default("as in evaluation"))
+    return _completed(train, data, model), _completed(eval, data, model)
+
+
+def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Steps:
+    origin = Default(f"as {model.name} was trained" if model.size else "the data's own size")
+    if data.size == size:
+        return Steps((), origin)
+    if data.size is not None or not data.is_natural:
+        return Steps((step("resize", origin, size=list(size)),), origin)
+    shorter = model.resize or round(min(size) / 0.875)
+    return Steps((step("resize", origin, size=shorter), step("center_crop", origin, size=_side(size))), origin)
+
+
+def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Steps) -> Steps:
+    if not data.is_natural:
+        return Steps(eval.stages, Default("as in evaluation: flips and crops are not safe for this data"))
+    origin = Default("photographs may be cropped and mirrored")
+    if data.size is not None and data.size == size:
+        crop = step("random_crop", origin, size=_side(size), padding=max(1, size[0] // 8))
+    else:
+        crop = step("random_resized_crop", origin, size=_side(size))
+    return Steps((crop, step("horizontal_flip", origin)), origin)
+
+
+def _deterministic(train: Steps, data: DataFacts) -> Steps:
+    """The training steps without chance, at the same output size."""
+    origin = Default("the training steps without chance")
+    stages: list[Invocation] = []
+    for stage in train.stages:
+        name = stage.card.bare_name
+        if not is_random(stage):
+            stages.append(stage)
+            continue
+        side = stage.value("size")
+        if "RandomResizedCrop" in name or name == "random_resized_crop":
+            shorter = round((side if isinstance(side, int) else min(side)) / 0.875) if side else None
+            if shorter is not None:
+                stages += [step("resize", origin, size=shorter), step("center_crop", origin, size=side)]
+        elif "RandomCrop" in name and side is not None and data.size != _pair(side):
+            stages.append(step("center_crop", origin, size=side))
+    return Steps(tuple(stages), origin)
+
+
+def is_random(stage: Invocation) -> bool:
+    """Whether a transform draws lots."""
+    name = stage.card.bare_name
+    plain = name.lower()
+    return stage.card.kind == "transform" and any(word.replace("_", "") in plain.replace("_", "") for word in _CHANCE)
+
+
+def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:
+    """The steps with colour channels, conversion to numbers and normalisation, unless they are written."""
+    names = [_friendly(stage) for stage in steps.stages]
+    origin = Default("always")
+    before: list[Invocation] = []
+    after: list[Invocation] = []
+    if data.channels == 1 and model.channels == 3 and not {"rgb", "grayscale"} & set(names):
+        before.append(step("rgb", Default(f"{model.name} takes three channels")))
+    if not set(_TENSORS) & set(names):
+        after.append(step("to_tensor", origin))
+    if model.mean and "normalize" not in names:
+        known = Default(f"as {model.name} was trained")
+        after.append(step("normalize", known, mean=list(model.mean), std=list(model.std)))
+    return Steps((*before, *steps.stages, *after), steps.origin)
+
+
+def step(name: str, origin: Origin, **values: Any) -> Invocation:
+    """A transform that nobody wrote."""
+    card = lookup.find("transform", name)[0]
+    settings = []
+    for parameter in card.parameters:
+        value = values.get(parameter.name, default_value(parameter))
+        settings.append(Setting(parameter.name, tuple(value) if isinstance(value, list) else value, origin))
+    return Invocation(card, tuple(settings), origin)
+
+
+# -- whether it fits
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is known of an image on its way: `shorter` is the shorter side of pictures of different shapes."""
+
+    channels: int | None
+    size: tuple[int, int] | None = None
+    shorter: int | None = None
+    varies: bool = False
+
+
+def check_fit(model: Model, facts: ModelFacts, data: Data, data_facts: DataFacts, scope: Scope) -> None:
+    """Classes, channels and size of the data against the model."""
+    check_split(data.split, scope)
+    _check_classes(model, facts, data, scope)
+    if data_facts.task != "image-classification" or isinstance(model.source, tuple) and data_facts.size:
+        return
+    reported: set[int] = set()
+    for part in (data.train, data.eval):
+        if part is None:
+            continue
+        picture, place = _through(part, data, data_facts)
+        if place.start in reported:
+            continue
+        if not _check_picture(picture, facts, place, scope):
+            reported.add(place.start)
+
+
+def check_split(split: Invocation, scope: Scope) -> None:
+    """The parts of a split add up to the whole at most."""
+    shares = [
+        setting
+        for setting in split.settings
+        if isinstance(setting.value, Quantity) and setting.value.unit == "%" and isinstance(setting.origin, Written)
+    ]
+    total = sum(setting.value.amount for setting in shares)
+    if total > 100:
+        assert isinstance(split.origin, Written)
+        scope.report(
+            "wrong-value",
+            f"the parts add up to {total:g}%",
+            Spot(split.origin.span, "more than there is"),
+            fix="make them add up to 100%",
+        )
+
+
+def _check_classes(model: Model, facts: ModelFacts, data: Data, scope: Scope) -> None:
+    if not isinstance(model.head, KeepHead) or facts.classes is None or data.classes is None:
+        return
+    if facts.classes == data.classes or not (model.pretrained or facts.layers is None):
+        return
+    assert isinstance(model.origin, Written)
+    source = data.source.origin
+    spots = [Spot(source.span, f"{data.classes} classes")] if isinstance(source, Written) else []
+    scope.report(
+        "class-count",
+        f"the head of {facts.name} has {facts.classes} outputs, and the data has {data.classes} classes",
+        Spot(model.origin.span, "the head is kept"),
+        *spots,
+        fix="leave out `head=keep`: the head is then fitted to the data",
+    )
+
+
+def _through(steps: Steps, data: Data, facts: DataFacts) -> tuple[Picture, Span]:
+    """What the steps make of an image, and the place to blame for it."""
+    known = data.source.card.kind != "user"
+    picture = Picture(facts.channels, facts.size, None, facts.size is None and known)
+    place = steps.origin.span if isinstance(steps.origin, Written) else _span(data.source)
+    for stage in steps.stages:
+        after = _after(stage, picture)
+        if after != picture and isinstance(stage.origin, Written):
+            place = stage.origin.span
+        picture = after
+    return picture, place
+
+
+def _after(stage: Invocation, picture: Picture) -> Picture:
+    name, size = _friendly(stage), stage.value("size")
+    if stage.card.kind == "user":
+        return Picture(None)
+    if name == "rgb":
+        return replace(picture, channels=3)
+    if name in ("grayscale", "random_grayscale") and name == "grayscale":
+        return replace(picture, channels=stage.value("num_output_channels") or 1)
+    if name == "resize" and isinstance(size, int):
+        if picture.size is not None and picture.size[0] == picture.size[1]:
+            return replace(picture, size=(size, size), varies=False)
+        return replace(picture, size=None, shorter=size, varies=True)
+    if size is not None and ("crop" in name or name == "resize"):
+        return replace(picture, size=_pair(size), varies=False)
+    if name in ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda"):
+        return Picture(picture.channels)
+    return picture
+
+
+def _check_picture(picture: Picture, facts: ModelFacts, place: Span, scope: Scope) -> bool:
+    """Whether the model can take such pictures; the first reason against it is reported."""
+    if picture.channels and facts.channels and picture.channels != facts.channels:
+        better = "`rgb()`" if facts.channels == 3 else "`grayscale()`"
+        scope.report(
+            "input-channels",
+            f"{facts.name} takes {facts.channels} channels, and the data has {picture.channels}",
+            Spot(place, f"{picture.channels} channels from here on"),
+            fix=f"add {better} to the transforms" + (", or give the model `in_chans=1`" if picture.channels == 1 else ""),
+        )
+        return False
+    if picture.varies:
+        shorter = picture.shorter or facts.size and facts.size[0] or USUAL_SIZE
+        scope.report(
+            "input-size",
+            "the pictures have different shapes behind these steps, and can't be put into one batch",
+            Spot(place, "the sides keep their proportion" if picture.shorter else "as they come from the data"),
+            fix=f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`",
+        )
+        return False
+    if picture.size is None:
+        return True
+    height, width = picture.size
+    if facts.is_size_fixed and facts.size is not None and picture.size != facts.size:
+        scope.report(
+            "input-size",
+            f"{facts.name} takes pictures of {facts.size[0]} x {facts.size[1]}, not of {height} x {width}",
+            Spot(place, f"{height} x {width} from here on"),
+            fix=f"use {facts.size[0]} in the transforms, or give the model `img_size={height}` if it takes that",
+        )
+        return False
+    if min(picture.size) < facts.smallest:
+        scope.report(
+            "input-size",
+            f"{facts.name} takes pictures of {facts.smallest} x {facts.smallest} or more, not of {height} x {width}",
+            Spot(place, f"{height} x {width} from here on"),
+            fix=f"add `resize({facts.size[0] if facts.size else facts.smallest})` to the transforms",
+        )
+        return False
+    return True
+
+
+def _friendly(stage: Invocation) -> str:
+    """`RandomResizedCrop` and `random_resized_crop` are the same transform."""
+    name = stage.card.bare_name
+    if name == name.lower():
+        return name
+    if name.isupper():
+        return name.lower()
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _pair(size: Any) -> tuple[int, int] | None:
+    if isinstance(size, int):
+        return (size, size)
+    sides = tuple(side for side in size if isinstance(side, int))
+    return (sides[0], sides[-1]) if sides else None
+
+
+def _side(size: tuple[int, int]) -> Any:
+    return size[0] if size[0] == size[1] else list(size)
+
+
+def _span(source: Invocation) -> Span:
+    assert isinstance(source.origin, Written)
+    return source.origin.span

@@ -1,0 +1,236 @@
+"""What is known about a model before it is built: its input, its classes, its layers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from leaven.catalog import layers as layer_facts
+from leaven.catalog.layers import Layers
+from leaven.language.diagnostics import Spot
+from leaven.language.source import Span
+from leaven.recipe import files
+from leaven.recipe.data import TASKS, DataFacts
+from leaven.recipe.recipe import FilePath, FitHead, FromData, Invocation, Model, Setting, Written
+from leaven.recipe.scope import Scope
+from leaven.recipe.shapes import check_shapes
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a model is like. `classes` are those it was published with."""
+
+    name: str
+    task: str = "image-classification"
+    classes: int | None = None
+    channels: int | None = None
+    size: tuple[int, int] | None = None
+    smallest: int = 1
+    is_size_fixed: bool = False
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    resize: int | None = None
+    interpolation: str = "bilinear"
+    layers: Layers | None = None
+
+
+def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
+    """The facts of a model; weights that can't be had and a head that can't be found are reported."""
+    _check_weights(model, chosen, scope)
+    if isinstance(model.source, tuple):
+        check_shapes(model.source, data, scope)
+        return _pipeline(model.source, data)
+    card = model.source.card
+    if card.kind == "user":
+        return _own_model(model, model.source, scope, run_code)
+    facts = card.facts
+    task = str(facts.get("task", "image-classification"))
+    size = facts.get("input_size")
+    wished = _wished_size(model.source)
+    resize = facts.get("resize_size")
+    described = ModelFacts(
+        name=card.bare_name,
+        task=TASKS.get(task, task),
+        classes=facts.get("classes"),
+        channels=model.source.value("in_chans") or (int(size[0]) if size else None),
+        size=wished or ((int(size[1]), int(size[2])) if size else None),
+        smallest=int((facts.get("min_size") or [1])[0]),
+        is_size_fixed=bool(facts.get("fixed_input_size")),
+        mean=tuple(facts.get("mean", ())),
+        std=tuple(facts.get("std", ())),
+        resize=int(resize[0]) if resize and not wished else _resize(wished or size, facts.get("crop_pct")),
+        interpolation=str(facts.get("interpolation", "bilinear")),
+        layers=None,
+    )
+    if described.task != data.task and chosen.origin:
+        return _wrong_task(described, data, chosen, scope)
+    return _with_layers(described, model.source, scope)
+
+
+# -- weights and head
+
+
+def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
+    pretrained, weights = chosen.setting("pretrained"), chosen.setting("weights")
+    if model.pretrained and model.weights is not None and pretrained and weights:
+        scope.report(
+            "contradiction",
+            "the weights are to come from two places",
+            Spot(_place(pretrained, chosen), "the published weights"),
+            Spot(_place(weights, chosen), "and a file"),
+            fix="keep one of the two",
+        )
+    if isinstance(model.weights, FilePath) and not model.weights.place.exists():
+        files.missing_file(scope, model.weights, "the weights file")
+    if not model.pretrained or pretrained is None:
+        return
+    is_library = isinstance(model.source, Invocation) and model.source.card.kind == "model"
+    has_weights = is_library and model.source.card.facts.get("has_weights", True)  # type: ignore[union-attr]
+    if not has_weights:
+        name = model.source.card.bare_name if isinstance(model.source, Invocation) else "a model of components"
+        scope.report(
+            "no-pretrained-weights",
+            f"no weights were published for {name}",
+            Spot(_place(pretrained, chosen), "there is nothing to start from"),
+            fix='give a file with `weights="…"`, or train from scratch without `pretrained`',
+        )
+
+
+def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -> ModelFacts:
+    """A model of the user's: its layers are known only when its code runs."""
+    card = source.card
+    fitted = [p for p in card.parameters if p.name in ("classes", "num_classes")]
+    if isinstance(model.head, FitHead) and model.head.path is None and not fitted and not card.open_ended:
+        scope.report(
+            "unknown-head",
+            f"nothing tells which layer of `{card.name}` is its head",
+            Spot(_span(source), "the head is to be fitted to the data's classes"),
+            notes=["a parameter `classes` or `num_classes` of the model would get their number"],
+            fix='name the layer: `head="fc"`, or keep it: `head=keep`',
+        )
+    classes = next((p.default for p in fitted if isinstance(p.default, int)), None)
+    name = card.name
+    if not run_code:
+        scope.note(
+            "not-checked",
+            f"the layers of `{name}` are known only when its code runs",
+            Spot(_span(source), "`leaven check --run-code` builds it"),
+        )
+        return ModelFacts(name, classes=classes)
+    alias, _, definition = name.partition(".")
+    module = scope.modules[alias].module
+    request = {"file": str(module.place), "name": definition, "arguments": _plain_arguments(source, scope)}
+    return _with_layers(ModelFacts(name, classes=classes), source, scope, request)
+
+
+# -- layers
+
+
+def _with_layers(
+    described: ModelFacts, source: Invocation, scope: Scope, request: dict[str, Any] | None = None
+) -> ModelFacts:
+    from dataclasses import replace
+
+    card = source.card
+    if card.facts.get("layers_unknown"):
+        scope.note(
+            "not-checked",
+            f"the layers of `{card.name}` are known only when it is loaded",
+            Spot(_span(source), "selectors were not compared with them"),
+        )
+        return described
+    request = request or {
+        "target": card.target,
+        "timm_name": card.facts.get("timm_name"),
+        "arguments": _plain_arguments(source, scope),
+    }
+    answer = layer_facts.ask(request)
+    if answer is None:
+        scope.note("not-checked", f"the layers of `{card.name}` could not be listed on this machine", _span(source))
+        return described
+    if answer.error:
+        scope.report(
+            "model-fails",
+            f"`{card.name}` can't be built with these arguments",
+            Spot(_span(source), "building it fails"),
+            notes=[answer.error],
+        )
+        return described
+    return replace(described, layers=answer)
+
+
+def _plain_arguments(source: Invocation, scope: Scope) -> dict[str, Any]:
+    """The written arguments that can be handed to another process."""
+    found: dict[str, Any] = {}
+    for setting in source.settings:
+        value = setting.value
+        if isinstance(value, FromData):
+            value = value.number
+        if isinstance(setting.origin, Written) and isinstance(value, int | float | str | bool | tuple):
+            found[setting.name] = list(value) if isinstance(value, tuple) else value
+    for name in ("classes", "num_classes"):
+        if source.card.kind == "user" and source.card.parameter(name) and name not in found:
+            found[name] = scope.classes or 10
+    return found
+
+
+def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
+    """A pipeline of components; its layers are listed where all of them are Leaven's."""
+    described = ModelFacts("the model")
+    if any(stage.card.kind == "user" for stage in stages):
+        return described
+    request = {
+        "pipeline": [
+            [
+                stage.card.target,
+                {
+                    setting.name: setting.value.number or data.classes or 10
+                    if isinstance(setting.value, FromData)
+                    else setting.value
+                    for setting in stage.settings
+                },
+            ]
+            for stage in stages
+        ],
+        "channels": data.channels or 3,
+    }
+    try:
+        answer = layer_facts.ask(request)
+    except TypeError:  # a setting that only running can tell
+        return described
+    from dataclasses import replace
+
+    return described if answer is None or answer.error else replace(described, layers=answer)
+
+
+# -- small things
+
+
+def _wrong_task(described: ModelFacts, data: DataFacts, chosen: Invocation, scope: Scope) -> ModelFacts:
+    scope.report(
+        "wrong-task",
+        f"{described.name} is a model for {described.task}, and the data is for {data.task}",
+        Spot(_span(chosen), f"made for {described.task}"),
+    )
+    return described
+
+
+def _wished_size(source: Invocation) -> tuple[int, int] | None:
+    wished = source.setting("img_size") or source.setting("image_size")
+    if wished is None or not isinstance(wished.origin, Written):
+        return None
+    value = wished.value
+    return (value, value) if isinstance(value, int) else (value[0], value[1]) if isinstance(value, tuple) else None
+
+
+def _resize(size: Any, crop_share: float | None) -> int | None:
+    if not size:
+        return None
+    return round(int(size[-1]) / (crop_share or 0.875))
+
+
+def _place(setting: Setting, chosen: Invocation) -> Span:
+    return setting.origin.span if isinstance(setting.origin, Written) else _span(chosen)
+
+
+def _span(source: Invocation) -> Span:
+    assert isinstance(source.origin, Written)
+    return source.origin.span

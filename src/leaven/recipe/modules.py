@@ -1,0 +1,195 @@
+"""What a user's Python file defines, read without running it.
+
+A class or function becomes a `Card` of kind "user": its parameters are known, and a wrong argument is found before
+anything starts. What only running can tell (a computed name, a decorated signature) is marked as not known.
+"""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leaven.catalog.card import Card, Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The names that a file defines. `is_complete` is false where it may define more than can be seen."""
+
+    cards: Mapping[str, Card]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The file is not Python, or can't be opened; `line` is where."""
+
+    reason: str
+    line: int | None = None
+
+
+def read_definitions(file: Path, alias: str) -> Definitions | Unreadable:
+    """The definitions of a Python file."""
+    try:
+        tree = ast.parse(file.read_bytes(), filename=str(file))
+    except SyntaxError as mistake:
+        return Unreadable(mistake.msg or "invalid syntax", mistake.lineno)
+    except (OSError, ValueError, RecursionError, MemoryError) as problem:
+        return Unreadable(str(problem) or type(problem).__name__)
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    cards: dict[str, Card] = {}
+    is_complete = True
+    for node in _top_level(tree.body):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                cards[node.name] = _function_card(node, alias)
+            case ast.ClassDef():
+                cards[node.name] = _class_card(node, alias, classes)
+            case ast.Import() | ast.ImportFrom():
+                for name in node.names:
+                    is_complete &= name.name != "*"
+                    bound = name.asname or name.name.partition(".")[0]
+                    cards[bound] = _unknown(alias, bound)
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    for leaf in ast.walk(target):
+                        if isinstance(leaf, ast.Name):
+                            cards[leaf.id] = _unknown(alias, leaf.id)
+    return Definitions(cards, is_complete and "__getattr__" not in cards)
+
+
+def find_module(name: str, folder: Path) -> Path | None:
+    """The file of an importable module, found without importing it or any package above it."""
+    import sys
+
+    parts = name.split(".")
+    for root in [folder, *map(Path, sys.path)]:
+        base = root.joinpath(*parts)
+        for candidate in (base.with_name(base.name + ".py"), base / "__init__.py"):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a module, with those inside top-level `if`, `try` and `with` among them."""
+    found: list[ast.stmt] = []
+    for node in body:
+        found.append(node)
+        for inner in ("body", "orelse", "finalbody"):
+            if isinstance(node, ast.If | ast.Try | ast.With):
+                found.extend(_top_level(getattr(node, inner, [])))
+        if isinstance(node, ast.Try):
+            for handler in node.handlers:
+                found.extend(_top_level(handler.body))
+    return found
+
+
+def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str) -> Card:
+    # A decorator may change the signature, so nothing is promised about a decorated function's.
+    if node.decorator_list:
+        return _unknown(alias, node.name, summary=_summary(node))
+    parameters, open_ended = _parameters(node.args)
+    return _card(alias, node.name, _summary(node), parameters, open_ended, {"form": "function"})
+
+
+def _class_card(node: ast.ClassDef, alias: str, classes: Mapping[str, ast.ClassDef]) -> Card:
+    facts: dict[str, Any] = {"form": "class", "bases": [ast.unparse(base) for base in node.bases]}
+    init = _initializer(node, classes)
+    if init is not None:
+        parameters, open_ended = _parameters(init.args)
+        return _card(alias, node.name, _summary(node), parameters[1:], open_ended, facts)
+    if _is_dataclass(node):
+        fields = [line for line in node.body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+        parameters = tuple(
+            Parameter(line.target.id, required=line.value is None)
+            for line in fields
+            if isinstance(line.target, ast.Name)
+        )
+        return _card(alias, node.name, _summary(node), parameters, bool(node.bases), facts)
+    takes_nothing = all(isinstance(base, ast.Attribute | ast.Name) and _last(base) in _PLAIN_BASES for base in node.bases)
+    return _card(alias, node.name, _summary(node), (), not takes_nothing, facts)
+
+
+# Bases whose own constructor takes no arguments.
+_PLAIN_BASES = {"Module", "object", "Dataset", "IterableDataset", "ABC", "Protocol"}
+
+
+def _initializer(
+    node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
+) -> ast.FunctionDef | None:
+    """The `__init__` of a class, or of its nearest base in the same file."""
+    for line in node.body:
+        if isinstance(line, ast.FunctionDef) and line.name == "__init__":
+            return line
+    for base in node.bases:
+        name = _last(base)
+        if name in classes and name not in seen and name != node.name:
+            found = _initializer(classes[name], classes, seen | {node.name})
+            if found is not None:
+                return found
+    return None
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any(
+        _last(decorator.func if isinstance(decorator, ast.Call) else decorator) == "dataclass"
+        for decorator in node.decorator_list
+    )
+
+
+def _parameters(arguments: ast.arguments) -> tuple[tuple[Parameter, ...], bool]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    without_default = len(positional) - len(arguments.defaults)
+    found = [
+        _parameter(argument, None if index < without_default else arguments.defaults[index - without_default])
+        for index, argument in enumerate(positional)
+    ]
+    found += [
+        _parameter(argument, default, positional=False)
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    if arguments.vararg:
+        found.append(Parameter(arguments.vararg.arg, variadic=True))
+    return tuple(found), arguments.kwarg is not None
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None, positional: bool = True) -> Parameter:
+    value: Any = None
+    if default is not None:
+        try:
+            value = ast.literal_eval(default)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            value = None
+    return Parameter(
+        argument.arg,
+        type=_type_word(argument.annotation),
+        required=default is None,
+        default=value if isinstance(value, int | float | str | bool | None) else None,
+        positional=positional,
+    )
+
+
+def _type_word(annotation: ast.expr | None) -> str:
+    words = {"int": "int", "float": "float", "bool": "bool", "str": "text|path"}
+    return words.get(annotation.id, "any") if isinstance(annotation, ast.Name) else "any"
+
+
+def _summary(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+    return (ast.get_docstring(node) or "").strip().partition("\n")[0]
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _unknown(alias: str, name: str, summary: str = "") -> Card:
+    return _card(alias, name, summary, (), True, {"form": "unknown"})
+
+
+def _card(
+    alias: str, name: str, summary: str, parameters: tuple[Parameter, ...], open_ended: bool, facts: dict[str, Any]
+) -> Card:
+    return Card("user", f"{alias}.{name}", "user", summary, f"{alias}.{name}", parameters, open_ended, facts)

@@ -1,0 +1,200 @@
+"""The names that a recipe introduces: imports are read, `arg`s get their values, `let`s are kept to be unfolded."""
+
+from pathlib import Path
+from typing import Any
+
+from leaven.catalog import lookup
+from leaven.catalog.card import Parameter
+from leaven.language import syntax
+from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.parser import parse_value
+from leaven.language.source import Source
+from leaven.recipe.assemble import Assembled
+from leaven.recipe.files import missing_file
+from leaven.recipe.modules import Unreadable, find_module, read_definitions
+from leaven.recipe.options import Options, given
+from leaven.recipe.recipe import Arg, FilePath, Pending, UserModule, Written
+from leaven.recipe.resolve import Resolver
+from leaven.recipe.scope import UNKNOWN, ImportedModule, Scope, Unknown
+
+ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
+BOUND_BY_DATA = ("classes", "channels")
+
+
+def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> Scope:
+    """A scope that holds everything the recipe introduces."""
+    scope = Scope(lets=dict(assembled.lets), broken_names=set(assembled.broken_names), requires_args=requires_args)
+    scope.diagnostics += assembled.diagnostics
+    for alias, statement in assembled.imports.items():
+        _import(alias, statement, scope)
+    _refuse_taken(assembled, scope)
+    _read_args(assembled, options, scope)
+    return scope
+
+
+def _refuse_taken(assembled: Assembled, scope: Scope) -> None:
+    for statement in (*assembled.args.values(), *assembled.lets.values()):
+        name = statement.name
+        if name.path in BOUND_BY_DATA:
+            scope.report(
+                "repeated-name",
+                f"`{name.path}` is given by the data",
+                Spot(name.span, "can't be given another meaning"),
+                fix="choose another name",
+            )
+            scope.lets.pop(name.path, None)
+        elif "." in name.path:
+            scope.report(
+                "wrong-value",
+                f"`{name.path}` can't be introduced as a name",
+                Spot(name.span, "a new name has no dots"),
+                fix=Fix("write it with underscores", Edit(name.span, name.path.replace(".", "_"))),
+            )
+
+
+# -- imports
+
+
+def _import(alias: str, statement: syntax.Import, scope: Scope) -> None:
+    target = statement.target
+    folder = target.span.source.folder
+    if isinstance(target, syntax.Text):
+        place: Path | None = folder / target.value
+        module = UserModule(alias, target.value, True, place)
+        if place is None or not place.is_file():
+            scope.broken_names.add(alias)
+            missing_file(scope, FilePath(target.value, folder / target.value, target.span), "the Python file")
+            return
+    else:
+        place = find_module(target.path, folder)
+        module = UserModule(alias, target.path, False, place)
+        if place is None:
+            scope.broken_names.add(alias)
+            _missing_module(target, scope)
+            return
+    definitions = read_definitions(place, alias)
+    if isinstance(definitions, Unreadable):
+        where = f", line {definitions.line}" if definitions.line else ""
+        scope.report(
+            "unreadable-python",
+            f"`{module.target}`{where} can't be read: {definitions.reason}",
+            Spot(target.span, "imported here"),
+            fix="mend the Python file; `python -m py_compile` shows the place",
+        )
+        scope.modules[alias] = ImportedModule(module, None, target.span)
+        return
+    scope.modules[alias] = ImportedModule(module, definitions, target.span)
+
+
+def _missing_module(target: syntax.Name, scope: Scope) -> None:
+    fix: Fix | str = f"install it, or import a file: `import \"{target.path.replace('.', '/')}.py\"`"
+    if target.path.endswith(".py"):
+        quoted = f'"{target.path}"'
+        fix = Fix(f"a file name stands in quotes: `import {quoted}`", Edit(target.span, quoted))
+    scope.report("missing-file", f"no module `{target.path}` is installed", Spot(target.span, "not found"), fix=fix)
+
+
+# -- args
+
+
+def _read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
+    texts = given(options, set(assembled.args))
+    for name, statement in assembled.args.items():
+        scope.args[name] = _arg(name, statement, texts.pop(name, None), scope)
+    for name, source in texts.items():
+        near = lookup.nearest(name, [*assembled.args, "model", "data", "checkpoint", "output", "set", "with"])
+        flags = " or ".join(f"`--{word.replace('_', '-')}`" for word in near)
+        scope.report(
+            "unknown-option",
+            f"the recipe has no `arg {name}`",
+            Spot(source.span(0, len(source.text)), "given here"),
+            fix=f"did you mean {flags}?" if near else f"declare it in the recipe: `arg {name}: float = …`",
+        )
+
+
+def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) -> Arg:
+    type = statement.type.path
+    choices = _choices(statement, scope)
+    help = statement.help.value if statement.help else ""
+    value: Any = UNKNOWN
+    origin = Written((statement.default or statement).span)
+    if type not in ARG_TYPES:
+        near = lookup.nearest({"str": "text", "string": "text", "boolean": "bool", "file": "path"}.get(type, type), ARG_TYPES)
+        scope.report(
+            "wrong-type",
+            f"an `arg` has no type `{type}`",
+            Spot(statement.type.span, "the types are int, float, bool, text, path and choice"),
+            fix=Fix(f"did you mean `{near[0]}`?", Edit(statement.type.span, near[0])) if near else None,
+        )
+    elif text is not None:
+        origin = Written(text.span(0, len(text.text)))
+        value = _given_value(type, choices, text, name, scope)
+    elif statement.default is not None:
+        value = _typed(statement.default, type, choices, name, scope)
+    elif not scope.requires_args:
+        value = Pending(name)
+        scope.note("not-checked", f"`{name}` has no default: its value comes with `--{name.replace('_', '-')}`", statement.name.span)
+    else:
+        scope.report(
+            "missing-argument",
+            f"the recipe needs a value for `{name}`",
+            Spot(statement.name.span, "it has no default"),
+            fix=f"give it on the command line: `--{name.replace('_', '-')} …`",
+        )
+    return Arg(name, type, choices, value, help, origin)
+
+
+def _choices(statement: syntax.Arg, scope: Scope) -> tuple[str, ...]:
+    if statement.choices is None:
+        if statement.type.path == "choice":
+            scope.report(
+                "wrong-type",
+                "a choice lists what may be chosen",
+                Spot(statement.type.span, "the list is missing"),
+                fix='the form is `choice["small", "large"]`',
+            )
+        return ()
+    return tuple(
+        item.value if isinstance(item, syntax.Text) else item.span.text for item in statement.choices.items
+    )
+
+
+def _given_value(type: str, choices: tuple[str, ...], text: Source, name: str, scope: Scope) -> Any:
+    """A value from the command line: texts, paths and choices as they are, the others as in a recipe."""
+    whole = text.span(0, len(text.text))
+    if type in ("text", "path", "choice"):
+        return _typed(syntax.Text(text.text, whole), type, choices, name, scope)
+    value, mistakes = parse_value(text)
+    if mistakes or value is None:
+        scope.diagnostics += mistakes
+        return UNKNOWN
+    return _typed(value, type, choices, name, scope)
+
+
+def _typed(value: syntax.Value, type: str, choices: tuple[str, ...], name: str, scope: Scope) -> Any:
+    if isinstance(value, syntax.Literal) and value.value is None:
+        return None
+    if type == "choice" and not choices:
+        return UNKNOWN
+    if isinstance(value, syntax.Name | syntax.Binary) and not (type == "choice" and isinstance(value, syntax.Name)):
+        known = {path: arg for path, arg in scope.args.items() if not isinstance(arg.value, Unknown)}
+        if isinstance(value, syntax.Name) and value.path in known:
+            return known[value.path].value
+    return Resolver(scope).resolve(value, Parameter(name, type, choices=choices))
+
+
+def unused(scope: Scope, assembled: Assembled, main: Source) -> None:
+    """Warn about names that nothing uses; those of an extended recipe may be meant for others."""
+    for statement in (*assembled.args.values(), *assembled.lets.values()):
+        name = statement.name
+        if name.span.source is not main or name.path in scope.used or name.path in scope.broken_names:
+            continue
+        word = "arg" if isinstance(statement, syntax.Arg) else "let"
+        scope.warn(
+            "unused-name",
+            f"nothing in the recipe uses `{name.path}`",
+            Spot(name.span, "changing it changes nothing" if word == "arg" else "has no effect"),
+            fix=Fix("use it, or remove the line"),
+        )
+
+

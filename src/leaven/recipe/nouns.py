@@ -1,0 +1,213 @@
+"""How values, types and cards are called in a report."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from leaven.catalog.card import Card, Parameter
+from leaven.language import syntax
+from leaven.language.diagnostics import Edit, Fix
+from leaven.recipe.recipe import FilePath, FromData, Pending, Quantity, Score, UserDefinition
+
+KIND_NOUNS = {
+    "statement": "a statement",
+    "technique": "a technique",
+    "model": "a model",
+    "component": "a component",
+    "data": "a data set",
+    "transform": "a transform",
+    "loss": "a loss",
+    "metric": "a metric",
+    "optimizer": "an optimizer",
+    "schedule": "a schedule",
+    "sampler": "a sampler",
+    "logger": "a logger",
+    "range": "a range",
+    "pruning": "a way of pruning",
+}
+TYPE_NOUNS = KIND_NOUNS | {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "text": "a text",
+    "path": "a path in quotes",
+    "list": "a list",
+    "none": "none",
+    "any": "a value",
+    "selector": "layers",
+    "score": "a score such as `val.accuracy`",
+    "function": "a function of an imported file",
+    "transforms": "transforms",
+    "name": "the name of an `arg`",
+}
+ARG_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "text": "a text",
+    "path": "a path",
+    "choice": "a choice",
+}
+
+
+def of(value: syntax.Value) -> str:
+    """What was written, in two words."""
+    match value:
+        case syntax.Number(unit=None):
+            return "a number"
+        case syntax.Number(unit=unit):
+            return f"a quantity in {unit}"
+        case syntax.Text():
+            return "a text"
+        case syntax.Literal(value=literal):
+            return "none" if literal is None else "true" if literal else "false"
+        case syntax.Name(path=path):
+            return f"the name `{path}`"
+        case syntax.Call(name=name):
+            return f"`{name.path}(…)`"
+        case syntax.Listing():
+            return "a list"
+        case syntax.Pipeline():
+            return "a pipeline"
+        case syntax.Binary() | syntax.Negative():
+            return "a calculation"
+
+
+def wanted(parameter: Parameter) -> str:
+    """What a parameter takes."""
+    words = []
+    for word in parameter.types:
+        if word == "choice":
+            words.append(either([f"`{choice}`" for choice in parameter.choices]))
+        elif word == "quantity":
+            words.append(f"a number of {either(parameter.units)}" if parameter.units != ("%",) else "a percentage")
+        else:
+            words.append(TYPE_NOUNS.get(word, word))
+    return either([word for word in words if word != "none"] or words)
+
+
+def either(words: Sequence[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    words = list(dict.fromkeys(words))
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing"
+
+
+def conversion(value: syntax.Value, parameter: Parameter) -> Fix | None:
+    """The edit for the commonest mix-ups of types."""
+    types = set(parameter.types)
+    match value:
+        case syntax.Text(value=text) if types & {"int", "float"} and _is_number(text):
+            return Fix(f"write it without quotes: `{text}`", Edit(value.span, text))
+        case syntax.Text(value=text) if "bool" in types and text.lower() in ("true", "false"):
+            return Fix(f"write it without quotes: `{text.lower()}`", Edit(value.span, text.lower()))
+        case syntax.Number() | syntax.Name() if types & {"text", "path"}:
+            quoted = json.dumps(value.span.text, ensure_ascii=False)
+            return Fix(f"write it in quotes: `{quoted}`", Edit(value.span, quoted))
+        case syntax.Number(value=0 | 1 as number) if "bool" in types:
+            word = "true" if number else "false"
+            return Fix(f"write `{word}`", Edit(value.span, word))
+        case syntax.Number(unit=None) | syntax.Text() if "list" in types:
+            return Fix(f"write a list: `[{value.span.text}]`", Edit(value.span, f"[{value.span.text}]"))
+    return None
+
+
+def form(card: Card, parameters: Sequence[Parameter] | None = None) -> str:
+    """How a card is used, in one line: `step(every, factor=0.1)`; a statement without brackets."""
+    shown = []
+    for parameter in card.parameters if parameters is None else parameters:
+        if parameter.required:
+            shown.append(parameter.name if parameter.positional else f"{parameter.name}=…")
+        elif parameter.variadic:
+            shown.append("…")
+        elif len(shown) < 4 and not parameter.required:
+            shown.append(f"{parameter.name}={plain(parameter.default)}")
+    inside = ", ".join(shown)
+    name = card.bare_name
+    return f"{name} {inside}".strip() if card.kind in ("statement", "technique") else f"{name}({inside})"
+
+
+def could_be(value: syntax.Value, parameter: Parameter) -> bool:
+    """Whether a `let` with that value can be meant by a parameter of that type, or only happens to share a name."""
+    types = set(parameter.types)
+    plain_types = {"int", "float", "bool", "text", "path", "list", "none", "any", "choice", "quantity"}
+    match value:
+        case syntax.Number() | syntax.Text() | syntax.Literal() | syntax.Listing() | syntax.Negative():
+            return bool(types & plain_types)
+        case syntax.Call() | syntax.Pipeline():
+            return bool(types - plain_types - {"score", "name", "statement"}) or "any" in types
+    return True
+
+
+def arg_could_be(type: str, parameter: Parameter) -> bool:
+    accepted = {
+        "int": {"int", "float", "quantity", "choice", "any"},
+        "float": {"float", "quantity", "any"},
+        "bool": {"bool", "any"},
+        "text": {"text", "path", "choice", "any"},
+        "path": {"path", "text", "any"},
+        "choice": {"text", "path", "choice", "any"},
+    }
+    return bool(accepted.get(type, set()) & set(parameter.types))
+
+
+def plain(value: Any) -> str:
+    """A value as it would be written in a recipe."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return number(value)
+        case int():
+            return str(value)
+        case Quantity(amount, unit):
+            return f"{plain(amount)}%" if unit == "%" else f"{plain(amount)} {_unit(amount, unit)}"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case FilePath(text=text):
+            return json.dumps(text, ensure_ascii=False)
+        case tuple() | list():
+            return "[" + ", ".join(plain(item) for item in value) + "]"
+        case Score(split, metric):
+            return f"{split}.{metric}"
+        case FromData(name=name) | Pending(name=name):
+            return name
+        case UserDefinition(module, name):
+            return f"{module}.{name}"
+    return str(value)
+
+
+def is_pending(value: Any) -> bool:
+    """Whether a value is known only when the recipe runs."""
+    return isinstance(value, Pending)
+
+
+def number(value: float) -> str:
+    """A float in the shortest form that reads back the same: `3e-4`, `0.1`, `1.0`."""
+    text = repr(value)
+    if "e" in text:
+        mantissa, _, exponent = text.partition("e")
+        return f"{mantissa}e{int(exponent)}"
+    if 0 < abs(value) < 0.001:
+        digits = f"{value:.17e}"
+        mantissa, _, exponent = digits.partition("e")
+        for places in range(17):
+            short = f"{value:.{places}e}"
+            if float(short) == value:
+                mantissa, _, exponent = short.partition("e")
+                break
+        return f"{mantissa}e{int(exponent)}"
+    return text
+
+
+def _unit(amount: float, unit: str) -> str:
+    return unit.removesuffix("s") if amount == 1 else unit
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""What the command line adds to a recipe, as sources of their own: checked like the file, reported in the option."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.parser import parse, parse_setting, parse_value
+from leaven.language.source import Source
+from leaven.recipe.assemble import Assembled, add, replace_value
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`--lr 1e-4` is in `args`; `model`, `data`, `checkpoint` and `output` hold the text of their option."""
+
+    args: Mapping[str, str] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+    additions: tuple[str, ...] = ()
+    model: str | None = None
+    data: str | None = None
+    checkpoint: str | None = None
+    output: str | None = None
+
+
+def given(options: Options, declared: set[str]) -> dict[str, Source]:
+    """The text given for each declared `arg`. One named like a built-in flag takes that flag."""
+    texts = dict(options.args)
+    for flag in ("model", "data", "checkpoint", "output"):
+        text = getattr(options, flag)
+        if flag in declared and text is not None:
+            texts[flag] = text
+    return {name: option_source(name, text) for name, text in texts.items()}
+
+
+def option_source(name: str, text: str) -> Source:
+    return Source(f"--{name.replace('_', '-')}", text, Path())
+
+
+def apply(options: Options, assembled: Assembled) -> None:
+    """Put what the options say behind what the file says: additions, then replacements, then changes."""
+    for text in options.additions:
+        parsed = parse(option_source("with", text))
+        assembled.diagnostics += parsed.diagnostics
+        add(assembled, parsed.tree.statements)
+    for flag in ("model", "data", "output", "checkpoint"):
+        text = getattr(options, flag)
+        if text is not None and flag not in assembled.args:
+            statement, mistakes = _flag(flag, text)
+            assembled.diagnostics += mistakes
+            if statement is not None and flag in ("model", "data"):
+                replace_value(assembled, statement)
+            elif statement is not None:
+                add(assembled, [statement])
+    for text in options.settings:
+        change, mistakes = _setting(text)
+        assembled.diagnostics += mistakes
+        if change is not None:
+            add(assembled, [change])
+
+
+def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+    source = option_source(flag, text)
+    whole = source.span(0, len(text))
+    if flag in ("output", "checkpoint"):
+        argument = syntax.Argument(
+            syntax.Name("weights", whole) if flag == "checkpoint" else None, syntax.Text(text, whole), whole
+        )
+        if flag == "output":
+            return syntax.Statement(syntax.Name("output", whole), (argument,), None, whole), ()
+        target = syntax.Argument(None, syntax.Name("model", whole), whole)
+        return syntax.Statement(syntax.Name("change", whole), (target, argument), None, whole), ()
+    if flag == "data" and _is_path(text):
+        folder = "csv" if text.endswith((".csv", ".tsv")) else "folder"
+        path = syntax.Argument(None, syntax.Text(text, whole), whole)
+        value: syntax.Value | None = syntax.Call(syntax.Name(folder, whole), (path,), whole)
+        diagnostics: tuple[Diagnostic, ...] = ()
+    else:
+        value, diagnostics = parse_value(source)
+    if value is None:
+        return None, diagnostics
+    argument = syntax.Argument(None, value, value.span)
+    return syntax.Statement(syntax.Name(flag, whole), (argument,), None, whole), diagnostics
+
+
+def _is_path(text: str) -> bool:
+    """Whether the text of `--data` is a path: it leads somewhere, or it is no name or call of the language."""
+    return Path(text).exists() or any(mark in text for mark in "/\\") and "(" not in text
+
+
+def _setting(text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+    """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path leads into blocks."""
+    source = option_source("set", text)
+    setting, diagnostics = parse_setting(source)
+    if setting is None or setting.keyword is None:
+        return None, diagnostics
+    *owners, name = setting.keyword.path.split(".")
+    span = setting.keyword.span
+    if not owners:
+        return None, (
+            error(
+                "unknown-name",
+                f"`{name}` does not say which statement it belongs to",
+                Spot(span, "expected `statement.argument=value`"),
+                fix=Fix(f"write `--set train.{name}=…`", Edit(span, f"train.{name}")),
+            ),
+        )
+    argument = syntax.Argument(syntax.Name(name, span), setting.value, setting.span)
+    statement: syntax.Statement | None = None
+    for owner in reversed(owners):
+        target = syntax.Argument(None, syntax.Name(owner, span), span)
+        inside = (argument,) if statement is None else ()
+        block = None if statement is None else syntax.Block((statement,), span)
+        statement = syntax.Statement(syntax.Name("change", span), (target, *inside), block, setting.span)
+    return statement, diagnostics

@@ -1,0 +1,184 @@
+"""Where statements may stand: at the top, in a phase, in the block of `data` or `optimizer`.
+
+Decides which card a statement's name means in its place, and how a phase's statements join those of the whole recipe.
+What the arguments mean is left to the checker.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from leaven.catalog import lookup, own
+from leaven.catalog.card import Card
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot
+from leaven.language.source import Span
+from leaven.recipe import nouns
+from leaven.recipe.assemble import Plain, key_of, merge, statement_card
+from leaven.recipe.resolve import Resolver
+from leaven.recipe.scope import Scope, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A statement that may stand where it does, and its card."""
+
+    card: Card
+    statement: syntax.Statement
+
+
+def by_name(placed: Iterable[Placed]) -> dict[str, list[Placed]]:
+    """The statements by the name of their card."""
+    found: dict[str, list[Placed]] = {}
+    for one in placed:
+        found.setdefault(one.card.bare_name, []).append(one)
+    return found
+
+
+def is_technique(card: Card) -> bool:
+    return card.kind in ("technique", "user") or card.name in ("freeze", "unfreeze", "reinit")
+
+
+def may_stand_in_phase(card: Card) -> bool:
+    return card.kind in ("technique", "user") or bool(card.facts.get("phase"))
+
+
+def prepares(statement: Plain) -> bool:
+    """Whether a statement changes the model for good, so that one at the top is done once, before the first phase."""
+    if statement.name is None:
+        return False
+    name = statement.name.path
+    card = own.read("technique", name)
+    return name == "reinit" or (card is not None and card.facts.get("changes") == "model")
+
+
+def compose(base: Iterable[Plain], inner: Iterable[syntax.AnyStatement], diagnostics: list[Diagnostic]) -> list[Plain]:
+    """What holds in a phase: what stands once is replaced by the phase's own, everything else is added to."""
+    own_statements = [s for s in inner if isinstance(s, syntax.Statement | syntax.Broken)]
+    replaced = {
+        key_of(s)
+        for s in own_statements
+        if s.name is not None and (card := statement_card(s.name.path)) is not None and card.facts.get("once")
+    }
+    kept = [s for s in base if key_of(s) not in replaced]
+    edits = [s for s in own_statements if s.name is not None and s.name.path in ("change", "drop")]
+    plain = [s for s in own_statements if s not in edits]
+    return merge([*kept, *plain], edits, diagnostics)
+
+
+def place(statements: Iterable[syntax.AnyStatement], context: str, scope: Scope) -> list[Placed]:
+    """The statements that may stand here, each with its card; the others are reported."""
+    placed: list[Placed] = []
+    first: dict[tuple[str, ...], Span] = {}
+    for statement in statements:
+        if isinstance(statement, syntax.Broken):
+            if statement.block is not None and statement.name is not None:
+                _read_broken_block(statement, scope)
+            continue
+        if not isinstance(statement, syntax.Statement):
+            scope.report(
+                "misplaced-statement",
+                f"`{statement.span.text.split()[0]}` stands at the top of a recipe, not in a block",
+                Spot(statement.span, "move this out of the block"),
+            )
+            continue
+        card = _card_here(statement.name, context, scope)
+        if card is None:
+            continue
+        key = key_of(statement)
+        if (card.facts.get("once") or len(key) > 1) and key in first and statement.span.source is first[key].source:
+            _repeated(statement, first[key], scope)
+        first.setdefault(key, statement.name.span)
+        placed.append(Placed(card, statement))
+    return placed
+
+
+def _read_broken_block(statement: syntax.Broken, scope: Scope) -> None:
+    """The block of a statement that could not be read may hold mistakes of its own."""
+    assert statement.name is not None and statement.block is not None
+    card = own.read("statement", statement.name.path)
+    if card is not None and card.facts.get("block"):
+        place(statement.block.statements, str(card.facts["block"]), scope)
+
+
+def _repeated(statement: syntax.Statement, first: Span, scope: Scope) -> None:
+    name = statement.name.path
+    label = f' "{key_of(statement)[1]}"' if len(key_of(statement)) > 1 else ""
+    scope.report(
+        "repeated-statement",
+        f"`{name}{label}` stands here twice",
+        Spot(statement.name.span, "again here"),
+        Spot(first, "first here"),
+        fix="remove one of them" if not label else "give one of them another name",
+    )
+
+
+def _card_here(name: syntax.Name, context: str, scope: Scope) -> Card | None:
+    path = name.path
+    if context in ("data", "optimizer"):
+        card = own.read("statement", f"{context}.{path}")
+        if card is not None:
+            return replace(card, name=path)
+    else:
+        card = own.read("statement", path) if "." not in path else None
+        card = card or own.read("technique", path)
+        if card is not None and (context == "recipe" or may_stand_in_phase(card)):
+            return card
+        user = scope.user_card(path)
+        if isinstance(user, Unknown):
+            return None
+        if user is not None:
+            return user
+    _unknown_statement(name, context, scope)
+    return None
+
+
+def _unknown_statement(name: syntax.Name, context: str, scope: Scope) -> None:
+    path = name.path
+    here = _names_in(context)
+    elsewhere = _where_it_belongs(path, context)
+    if elsewhere:
+        scope.report("misplaced-statement", f"`{path}` can't stand here", Spot(name.span, f"in {_CONTEXTS[context]}"), fix=elsewhere)
+        return
+    alias, dot, rest = path.partition(".")
+    if dot and alias in scope.modules:
+        Resolver(scope).unknown_definition(name, alias, rest)
+        return
+    near = lookup.nearest(path, here)
+    scope.report(
+        "unknown-statement",
+        f"no statement is called `{path}`",
+        Spot(name.span, f"not known in {_CONTEXTS[context]}"),
+        notes=[f"nothing was imported as `{alias}`"] if dot else [],
+        fix=Fix("did you mean " + nouns.either([f"`{word}`" for word in near]) + "?", Edit(name.span, near[0]))
+        if near
+        else "`leaven catalog search` lists what there is",
+    )
+
+
+_CONTEXTS = {"recipe": "a recipe", "phase": "a phase", "data": "the block of `data`", "optimizer": "the block of `optimizer`"}
+
+
+def _names_in(context: str) -> list[str]:
+    if context in ("data", "optimizer"):
+        return [name.partition(".")[2] for name in own.names("statement") if name.startswith(f"{context}.")]
+    return [name for name in own.names("statement") if "." not in name] + list(own.names("technique"))
+
+
+def _where_it_belongs(path: str, context: str) -> str:
+    """Where a word that is known elsewhere should stand; empty where it is not known at all."""
+    if own.read("statement", path) or own.read("technique", path):
+        if context == "phase":
+            return f"write `{path}` outside the phase: it holds for the whole recipe"
+        if context in ("data", "optimizer"):
+            return f"write `{path}` outside the block"
+    for owner in ("data", "optimizer"):
+        if own.read("statement", f"{owner}.{path}") and owner != context:
+            return f"write it in the block of `{owner}`: `{owner} … {{ {path} … }}`"
+    if "." not in path and lookup.find("transform", path):
+        if context == "data":
+            return f"`{path}` is a transform: write `train {path}(…)` or `eval {path}(…)`"
+        return f"`{path}` is a transform: write `data … {{ train {path}(…) }}`"
+    for kind, form in (("optimizer", "optimizer"), ("schedule", "schedule"), ("loss", "loss"), ("model", "model"), ("data", "data")):
+        if context in ("recipe", "phase") and lookup.find(kind, path):
+            return f"`{path}` is {nouns.KIND_NOUNS[kind]}: write `{form} {path}(…)`"
+    return ""

@@ -1,0 +1,81 @@
+"""The names of one recipe: its `arg`s, `let`s and imports, and the desk on which reports are gathered.
+
+Decides what a name of the recipe stands for; what a catalog name stands for is left to the catalog.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from leaven.catalog.card import Card
+from leaven.catalog.layers import Layers
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.source import Span
+from leaven.recipe.modules import Definitions
+from leaven.recipe.recipe import Arg, FromData, UserModule
+
+
+class Unknown:
+    """Stands for a value that could not be worked out. The reason is already reported, so nothing more is said of it."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(slots=True)
+class ImportedModule:
+    """A module of the user's; `definitions` is missing where the file could not be read."""
+
+    module: UserModule
+    definitions: Definitions | None
+    span: Span
+
+
+@dataclass(slots=True)
+class Scope:
+    """What the names of a recipe stand for, and what has been found wrong so far."""
+
+    args: dict[str, Arg] = field(default_factory=dict)
+    lets: dict[str, syntax.Let] = field(default_factory=dict)
+    modules: dict[str, ImportedModule] = field(default_factory=dict)
+    broken_names: set[str] = field(default_factory=set)
+    classes: int | None = None
+    channels: int | None = None
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    unfolding: list[str] = field(default_factory=list)  # the `let`s being worked out, to find circles
+    failed_lets: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    used_modules: set[str] = field(default_factory=set)
+    layers: Layers | None = None  # of the model, where they are known
+    model_name: str = "the model"
+    requires_args: bool = True  # an `arg` without a default must be given
+
+    def report(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> Unknown:
+        """Note a mistake; the answer is the value that stands for what could not be worked out."""
+        self.diagnostics.append(error(id, headline, *spots, **more))
+        return UNKNOWN
+
+    def note(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
+        self.diagnostics.append(error(id, headline, *spots, severity=Severity.NOTE, **more))
+
+    def warn(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
+        self.diagnostics.append(error(id, headline, *spots, severity=Severity.WARNING, **more))
+
+    def from_data(self, name: str) -> FromData:
+        return FromData(name, self.classes if name == "classes" else self.channels)
+
+    def own_names(self) -> list[str]:
+        return [*self.args, *self.lets, "classes", "channels"]
+
+    def user_card(self, path: str) -> Card | None | Unknown:
+        """The definition that `mine.Net` names; None if it is not a user's name at all, UNKNOWN if not to be known."""
+        alias, _, name = path.partition(".")
+        imported = self.modules.get(alias)
+        if imported is None:
+            return UNKNOWN if alias in self.broken_names else None
+        if imported.definitions is None:
+            return UNKNOWN
+        return imported.definitions.cards.get(name) or (UNKNOWN if not imported.definitions.is_complete else None)

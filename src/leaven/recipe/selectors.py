@@ -1,0 +1,241 @@
+"""Selectors: from what is written to a set of a model's parameters.
+
+`read_selector` turns the words into a `Selector` and, where the model's layers are known, reports every piece that
+matches none. `matching` answers which parameters a selector means.
+"""
+
+import re
+from fnmatch import translate
+from functools import cache
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.lookup import nearest
+from leaven.language import syntax
+from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.recipe.arithmetic import calculate
+from leaven.recipe.recipe import Joined, Layer, OfType, Quantity, Selector, Share, Stages, Without, Word
+from leaven.recipe.scope import UNKNOWN, Scope, Unknown
+
+WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
+CALLS = ("stages", "first", "last", "type")
+_GLOB = re.compile(r"[*?\[]")
+
+
+@cache
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
+
+
+def matching(selector: Selector, layers: Layers) -> frozenset[str]:
+    """The names of the parameters that a selector means."""
+    match selector:
+        case Joined(left, right):
+            return matching(left, layers) | matching(right, layers)
+        case Without(left, right):
+            return matching(left, layers) - matching(right, layers)
+        case Word(word):
+            return _word(word, layers)
+        case Layer(pattern, is_glob):
+            return _glob_match(pattern, layers) if is_glob else _below((pattern,), layers)
+        case Stages(numbers):
+            chosen = [path for number in numbers for path in layers.stages[number - 1 : number]]
+            return frozenset().union(*(_below(tuple(paths), layers) for paths in chosen))
+        case Share(end, amount):
+            return _share(end, amount, layers)
+        case OfType(type):
+            return frozenset(p.name for p in layers.parameters if p.module_type == type)
+
+
+def _word(word: str, layers: Layers) -> frozenset[str]:
+    everything = frozenset(parameter.name for parameter in layers.parameters)
+    match word:
+        case "all":
+            return everything
+        case "head":
+            return _below(layers.head, layers)
+        case "backbone":
+            return everything - _below(layers.head, layers)
+        case "stem":
+            return _below(layers.stem, layers)
+        case "norms":
+            return frozenset(p.name for p in layers.parameters if "Norm" in p.module_type)
+        case _:
+            return frozenset(p.name for p in layers.parameters if p.name.rpartition(".")[2] == "bias")
+
+
+def _below(paths: tuple[str, ...], layers: Layers) -> frozenset[str]:
+    return frozenset(
+        parameter.name
+        for parameter in layers.parameters
+        if any(parameter.name == path or parameter.name.startswith(path + ".") for path in paths)
+    )
+
+
+def _glob_match(pattern: str, layers: Layers) -> frozenset[str]:
+    fits = _glob(pattern).match
+    modules = tuple(module.path for module in layers.modules if fits(module.path))
+    return _below(modules, layers) | frozenset(p.name for p in layers.parameters if fits(p.name))
+
+
+def _share(end: str, amount: Quantity, layers: Layers) -> frozenset[str]:
+    ordered = list(layers.parameters) if end == "first" else list(reversed(layers.parameters))
+    if amount.unit == "%":
+        wanted = sum(p.count for p in ordered) * amount.amount / 100
+        taken, seen = [], 0
+        for parameter in ordered:
+            if seen >= wanted:
+                break
+            taken.append(parameter.name)
+            seen += parameter.count
+        return frozenset(taken)
+    modules = list(dict.fromkeys(parameter.module_path for parameter in ordered))[: int(amount.amount)]
+    return frozenset(p.name for p in ordered if p.module_path in set(modules))
+
+
+# -- reading
+
+
+def read_selector(value: syntax.Value, scope: Scope, layers: Layers | None, model: str) -> Selector | Unknown:
+    """The selector that a value writes down, each piece of it checked against the model's layers."""
+    selector = _Reading(scope, layers, model).read(value)
+    if isinstance(selector, Unknown) or layers is None:
+        return selector
+    if isinstance(selector, Joined | Without) and not matching(selector, layers):
+        return scope.report(
+            "empty-selector",
+            f"this leaves no layer of {model}",
+            Spot(value.span, "everything is taken away again"),
+            fix="check what stands behind `-`",
+        )
+    return selector
+
+
+class _Reading:
+    def __init__(self, scope: Scope, layers: Layers | None, model: str) -> None:
+        self.scope = scope
+        self.layers = layers
+        self.model = model
+
+    def read(self, value: syntax.Value) -> Selector | Unknown:
+        match value:
+            case syntax.Binary(operator="+" | "-" as operator, left=left, right=right):
+                first, second = self.read(left), self.read(right)
+                if isinstance(first, Unknown) or isinstance(second, Unknown):
+                    return UNKNOWN
+                return Joined(first, second) if operator == "+" else Without(first, second)
+            case syntax.Name(path=path):
+                return self._name(value, path)
+            case syntax.Text(value=text):
+                return self._leaf(Layer(text, bool(_GLOB.search(text))), value, text)
+            case syntax.Call():
+                return self._call(value)
+            case syntax.Listing(items=items) if items:
+                joined = self.read(items[0])
+                for item in items[1:]:
+                    more = self.read(item)
+                    joined = UNKNOWN if isinstance(joined, Unknown) or isinstance(more, Unknown) else Joined(joined, more)
+                return joined
+        return self.scope.report(
+            "wrong-type",
+            "this does not name layers",
+            Spot(value.span, "expected layers"),
+            notes=["layers are named by path (`layer4.1`), by glob in quotes, or by a word such as `head`"],
+        )
+
+    def _name(self, value: syntax.Name, path: str) -> Selector | Unknown:
+        if path in WORDS:
+            return self._leaf(Word(path), value, path)
+        if path in self.scope.broken_names:
+            return UNKNOWN
+        if path in self.scope.lets:
+            return self._let(path, value)
+        return self._leaf(Layer(path, False), value, path)
+
+    def _let(self, path: str, value: syntax.Name) -> Selector | Unknown:
+        if path in self.scope.unfolding:
+            return self.scope.report("circular-let", f"`{path}` is defined by itself", value.span)
+        self.scope.unfolding.append(path)
+        selector = self.read(self.scope.lets[path].value)
+        self.scope.unfolding.pop()
+        return selector
+
+    def _call(self, call: syntax.Call) -> Selector | Unknown:
+        name = call.name.path
+        amounts = [calculate(argument.value, self.scope) for argument in call.arguments]
+        if any(isinstance(amount, Unknown) for amount in amounts):
+            return UNKNOWN
+        if name == "type" and len(call.arguments) == 1 and isinstance(call.arguments[0].value, syntax.Text):
+            wanted = call.arguments[0].value
+            return self._leaf(OfType(wanted.value), wanted, wanted.value)
+        if name == "stages" and amounts and all(isinstance(amount, int) for amount in amounts):
+            return self._stages(call, [amount for amount in amounts if isinstance(amount, int)])
+        if name in ("first", "last") and len(amounts) == 1:
+            amount = Quantity(amounts[0], "layers") if isinstance(amounts[0], int) else amounts[0]
+            if isinstance(amount, Quantity) and amount.unit in ("%", "layers") and amount.amount > 0:
+                return self._leaf(Share(name, amount), call, call.span.text)
+        if name not in CALLS:
+            near = nearest(name, CALLS)
+            return self.scope.report(
+                "unknown-name",
+                f"no way of choosing layers is called `{name}`",
+                Spot(call.name.span, "not known"),
+                notes=['the forms are `stages(1, 3)`, `first(50%)`, `last(2)` and `type("Conv2d")`'],
+                fix=Fix(f"did you mean `{near[0]}`?", Edit(call.name.span, near[0])) if near else None,
+            )
+        forms = {"stages": "stages(1, 3)", "first": "first(50%)", "last": "last(2)", "type": 'type("Conv2d")'}
+        return self.scope.report(
+            "wrong-type",
+            f"`{name}` does not take this",
+            Spot(call.span, f"the form is `{forms[name]}`"),
+        )
+
+    def _stages(self, call: syntax.Call, numbers: list[int]) -> Selector | Unknown:
+        available = len(self.layers.stages) if self.layers else None
+        for number, argument in zip(numbers, call.arguments, strict=True):
+            if number < 1 or (available is not None and number > available):
+                has = f"{available} stages" if available else "no stages"
+                return self.scope.report(
+                    "unknown-layer",
+                    f"{self.model} has {has}" if available is not None else "stages are counted from 1",
+                    Spot(argument.span, f"there is no stage {number}"),
+                )
+        return Stages(tuple(numbers))
+
+    def _leaf(self, selector: Selector, value: syntax.Value, written: str) -> Selector | Unknown:
+        if self.layers is None or matching(selector, self.layers):
+            return selector
+        return self._unmatched(selector, value, written, self.layers)
+
+    def _unmatched(self, selector: Selector, value: syntax.Value, written: str, layers: Layers) -> Unknown:
+        match selector:
+            case Word(word):
+                headline = f"{self.model} has no layers that `{word}` means"
+                near: list[str] = []
+            case OfType(type):
+                headline = f"{self.model} has no layer of type `{type}`"
+                near = nearest(type, {module.type for module in layers.modules})
+            case Layer(pattern, True):
+                headline = f"no layer of {self.model} matches `{pattern}`"
+                near = []
+            case _:
+                headline = f"{self.model} has no layer named `{written}`"
+                near = nearest(written, [*WORDS, *(module.path for module in layers.modules if module.path)])
+        label = "no layer matches"
+        if any(module.path == written for module in layers.modules):
+            headline, label = f"`{written}` of {self.model} has no parameters", "nothing in it can be trained"
+            near = []
+        fix: Fix | None = None
+        if near:
+            replacement = f'"{near[0]}"' if isinstance(value, syntax.Text) else near[0]
+            others = " or ".join(f"`{name}`" for name in near)
+            fix = Fix(f"did you mean {others}? (`leaven inspect` lists them)", Edit(value.span, replacement))
+        else:
+            fix = Fix(f"its parts are {_parts(layers)}")
+        return self.scope.report("unknown-layer", headline, Spot(value.span, label), fix=fix)
+
+
+def _parts(layers: Layers) -> str:
+    """The top-level modules, a few of them."""
+    tops = list(dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters))
+    shown = ", ".join(f"`{top}`" for top in tops[:8])
+    return shown + (", …" if len(tops) > 8 else "")

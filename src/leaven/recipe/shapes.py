@@ -1,0 +1,84 @@
+"""Shapes through a pipeline of components, by the torch-free rules on their cards."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from leaven.language.diagnostics import Spot
+from leaven.recipe.data import DataFacts
+from leaven.recipe.recipe import FromData, Invocation, Written
+from leaven.recipe.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What flows between two stages. Sizes that are not known yet are None."""
+
+    form: str  # image or vector
+    channels: int | None
+    height: int | None = None
+
+    def __str__(self) -> str:
+        if self.form == "vector":
+            return f"a vector of {self.channels}" if self.channels else "a vector"
+        size = f" of {self.height} x {self.height}" if self.height else ""
+        return f"an image with {self.channels} channels{size}" if self.channels else f"an image{size}"
+
+
+def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) -> None:
+    """Follow the data through the stages, and report the first that can't take what comes."""
+    shape = Shape("image", data.channels, data.size[0] if data.size else None)
+    previous = "the data"
+    for stage in stages:
+        facts = stage.card.facts
+        takes = facts.get("takes", "any")
+        assert isinstance(stage.origin, Written)
+        if takes not in ("any", shape.form):
+            help_text = "put `global_pool()` before it" if takes == "vector" else "move it before the pooling"
+            scope.report(
+                "wrong-shape",
+                f"`{stage.card.bare_name}` takes {'a vector' if takes == 'vector' else 'an image'}, and {previous} gives {shape}",
+                Spot(stage.origin.span, f"gets {shape}"),
+                fix=help_text,
+            )
+            return
+        if stage.card.kind == "user":
+            return
+        shape = _after(stage, shape)
+        previous = f"`{stage.card.bare_name}`"
+    last = stages[-1]
+    assert isinstance(last.origin, Written)
+    if shape.form != "vector":
+        scope.report(
+            "wrong-shape",
+            f"the model ends with {shape}, and a classifier ends with one number per class",
+            Spot(last.origin.span, "the last stage"),
+            fix="end with `-> global_pool() -> linear(classes)`",
+        )
+    elif scope.classes is not None and shape.channels is not None and shape.channels != scope.classes:
+        scope.report(
+            "class-count",
+            f"the model has {shape.channels} outputs, and the data has {scope.classes} classes",
+            Spot(last.origin.span, "the last stage"),
+            fix="write `linear(classes)`: it follows the data",
+        )
+
+
+def _after(stage: Invocation, shape: Shape) -> Shape:
+    facts = stage.card.facts
+    gives = facts.get("gives", "same")
+    channels = shape.channels
+    if "channels" in facts:
+        channels = _number(stage.value(str(facts["channels"])))
+    elif facts.get("flattens") and shape.form == "image":
+        channels = channels * shape.height * shape.height if channels and shape.height else None
+    divides = facts.get("divides", 1)
+    divisor = _number(stage.value(divides)) if isinstance(divides, str) else divides
+    height = -(-shape.height // divisor) if shape.height and divisor else None  # strides round up
+    form = shape.form if gives == "same" else str(gives)
+    return Shape(form, channels, height if form == "image" else None)
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, FromData):
+        return value.number
+    return value if isinstance(value, int) else None

@@ -1,0 +1,128 @@
+"""The rules of docs/architecture.md, held by reading every import of the source."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+from leaven.language.parser import load_grammar
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "leaven"
+
+COMPILER = ("language", "catalog", "recipe", "plan", "program")
+ROOMS = (*COMPILER, "runtime", "techniques", "components", "tasks", "facts", "bundle", "runs", "jobs", "lab", "cli")
+WORKSHOP = ("runtime", "techniques", "components", "tasks", "bundle")
+HEAVY = {"torch", "torchvision", "timm", "torchmetrics", "lightning", "transformers"}
+VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """A module that a file of the package imports, anywhere in it."""
+
+    file: Path
+    line: int
+    target: str
+
+    @property
+    def room(self) -> str:
+        """The room of the importing file; empty for the files at the top of the package."""
+        parts = self.file.relative_to(PACKAGE).parts
+        return parts[0] if len(parts) > 1 else ""
+
+    @property
+    def target_room(self) -> str | None:
+        """The imported room; empty for the top of the package, None outside of it."""
+        parts = self.target.split(".")
+        if parts[0] != "leaven":
+            return None
+        return parts[1] if len(parts) > 1 and parts[1] in ROOMS else ""
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(ROOT)}:{self.line} imports {self.target}"
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imports() -> Iterator[Import]:
+    for file in modules():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for target in _targets(node, file):
+                yield Import(file, node.lineno, target)  # type: ignore[attr-defined]
+
+
+def _targets(node: ast.AST, file: Path) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=module, names=names, level=level):
+            package = ".".join(("leaven", *file.relative_to(PACKAGE).parent.parts))
+            origin = resolve_name("." * level + (module or ""), package)
+            # `from leaven import catalog` imports leaven.catalog
+            return [f"{origin}.{alias.name}" for alias in names] if origin == "leaven" else [origin]
+        case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]):
+            return [name] if _name_of(function) in ("import_module", "__import__") else []
+    return []
+
+
+def _name_of(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def test_every_folder_is_a_room() -> None:
+    folders = {file.parent.relative_to(PACKAGE).parts[0] for file in modules() if file.parent != PACKAGE}
+    assert folders <= set(ROOMS)
+
+
+def test_a_room_imports_only_rooms_above_it() -> None:
+    """The top of the package, `leaven/__init__.py`, may use all rooms but the doors, and only the doors may use it."""
+    position = {room: index for index, room in enumerate(ROOMS)} | {"": len(ROOMS) - 1.5}
+    inner = [found for found in imports() if found.target_room is not None and found.file.name != "__main__.py"]
+    wrong = [str(found) for found in inner if position[found.target_room or ""] > position[found.room]]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_compiler_never_imports_torch_not_even_inside_a_function() -> None:
+    heavy = [found for found in imports() if found.target.split(".")[0] in HEAVY]
+    wrong = [str(found) for found in heavy if found.room in (*COMPILER, "")]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_workshop_never_imports_the_compiler() -> None:
+    wrong = [str(found) for found in imports() if found.room in WORKSHOP and found.target_room in COMPILER]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_loading_the_compiler_and_the_command_line_does_not_load_torch() -> None:
+    """What the imports of imports load; a library could bring torch along."""
+    names = [
+        ".".join(("leaven", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+        for file in modules()
+        if file.relative_to(PACKAGE).parts[0] in (*COMPILER, "cli", "__init__.py")
+    ]
+    program = f"import {', '.join(names)}, sys; print(*sorted({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout.split()) == ("", [])
+
+
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_no_file_or_folder_has_a_name_that_says_nothing(folder: str) -> None:
+    paths = {*(ROOT / folder).rglob("*.py"), *(path for path in (ROOT / folder).rglob("*") if path.is_dir())}
+    wrong = [str(path.relative_to(ROOT)) for path in paths if path.stem in VAGUE_NAMES]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_grammar_has_one_reading() -> None:
+    """Built strictly, Lark refuses every conflict of rules and every collision of terminals. There is no exception."""
+    load_grammar(strict=True)

@@ -1,0 +1,298 @@
+"""Every card of Leaven's own reads, teaches with an example that parses, and agrees with itself."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from leaven.catalog import own
+from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.language import syntax
+from leaven.language.parser import parse, parse_value
+from leaven.language.source import Source
+
+PLAIN = {"int", "float", "bool", "text", "path", "list", "none", "any"}
+LANGUAGE = {"choice", "quantity", "selector", "score", "function", "transforms", "name", "statement"}
+FENCE = re.compile(r"^```leaven\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+STATEMENT_FACTS = {"phase", "once", "required", "block", "key", "missing", "whole", "tasks"}
+LIBRARY_KINDS = {"loss", "metric", "transform", "data"}
+CHANGES = {"input", "loss", "gradient", "weights", "model"}
+
+
+def read(kind: str, name: str) -> Card:
+    card = own.read(kind, name)
+    assert card is not None
+    return card
+
+
+CARDS = [read(kind, name) for kind in KINDS for name in own.names(kind)]
+PARAMETERS = [(card, parameter) for card in CARDS for parameter in card.parameters]
+every_card = pytest.mark.parametrize("card", CARDS, ids=lambda card: f"{card.kind}-{card.name}")
+every_parameter = pytest.mark.parametrize(
+    ("card", "parameter"), PARAMETERS, ids=[f"{card.kind}-{card.name}-{each.name}" for card, each in PARAMETERS]
+)
+
+
+def examples(card: Card) -> list[str]:
+    return FENCE.findall(card.article)
+
+
+def calls_a_library(card: Card) -> bool:
+    return card.kind in LIBRARY_KINDS and bool(card.target) and not card.target.startswith("leaven.")
+
+
+def of_kind(kind: str) -> list[Card]:
+    return [card for card in CARDS if card.kind == kind]
+
+
+# -- what a reader sees
+
+
+@every_card
+def test_a_card_says_in_a_sentence_what_it_is(card: Card) -> None:
+    assert card.summary.endswith(".")
+    assert card.summary[0].isupper() or card.summary[0].isdigit()
+    assert all(parameter.summary and not parameter.summary.endswith(".") for parameter in card.parameters)
+
+
+@every_card
+def test_the_article_has_a_title_and_an_example_that_parses(card: Card) -> None:
+    assert card.article.startswith("# ")
+    assert examples(card)
+    for example in examples(card):
+        assert not parse(Source(card.name, example)).diagnostics
+
+
+@every_card
+def test_the_example_uses_the_card(card: Card) -> None:
+    assert any(re.search(rf"\b{re.escape(card.bare_name)}\b", example) for example in examples(card))
+
+
+@every_card
+def test_examples_use_only_statements_and_arguments_that_cards_name(card: Card) -> None:
+    for example in examples(card):
+        for statement, owner in statements(parse(Source(card.name, example)).tree.statements):
+            meant = statement_card(statement.name.path, owner)
+            assert meant, f"no statement {statement.name.path} in {owner or 'a recipe'}"
+            assert not unknown_keywords([meant], statement.arguments)
+            for call in calls(statement.arguments):
+                candidates = [each for each in CARDS if call.name.path in (each.name, each.bare_name)]
+                assert not candidates or not unknown_keywords(candidates, call.arguments)
+
+
+def statements(body: tuple[Any, ...], owner: str = "") -> Iterator[tuple[syntax.Statement, str]]:
+    """Every ordinary statement, with the block it stands in."""
+    for statement in body:
+        if isinstance(statement, syntax.Statement):
+            yield statement, owner
+            if statement.block:
+                changed = statement.name.path == "change"
+                inside = statement.arguments[0].value.path if changed else statement.name.path  # type: ignore[union-attr]
+                yield from statements(statement.block.statements, inside)
+
+
+def statement_card(name: str, owner: str) -> Card | None:
+    """The card of a statement that stands in such a block."""
+    top_level = own.read("statement", name)
+    match owner:
+        case "":
+            return top_level or own.read("technique", name)
+        case "phase":
+            return top_level if top_level and top_level.facts.get("phase") else own.read("technique", name)
+        case _:
+            return own.read("statement", f"{owner}.{name}")
+
+
+def unknown_keywords(cards: list[Card], arguments: tuple[syntax.Argument, ...]) -> list[str]:
+    """The keywords that none of the cards has. Those of a model call are Leaven's."""
+    if any(card.open_ended for card in cards):
+        return []
+    known = {parameter.name for card in cards for parameter in card.parameters}
+    if any(card.kind == "model" for card in cards):
+        known |= {"pretrained", "weights", "head"}
+    return [each.keyword.path for each in arguments if each.keyword and each.keyword.path not in known]
+
+
+def calls(value: Any) -> Iterator[syntax.Call]:
+    """Every call within a value."""
+    match value:
+        case tuple():
+            for item in value:
+                yield from calls(item)
+        case syntax.Argument():
+            yield from calls(value.value)
+        case syntax.Call():
+            yield value
+            yield from calls(value.arguments)
+        case syntax.Listing():
+            yield from calls(value.items)
+        case syntax.Pipeline():
+            yield from calls(value.stages)
+        case syntax.Binary():
+            yield from calls((value.left, value.right))
+        case syntax.Negative():
+            yield from calls(value.value)
+
+
+# -- parameters
+
+
+@every_parameter
+def test_types_are_known_words(card: Card, parameter: Parameter) -> None:
+    assert set(parameter.types) <= PLAIN | LANGUAGE | set(KINDS)
+    assert ("choice" in parameter.types) == bool(parameter.choices)
+    assert not parameter.units or {"quantity", "list"} & set(parameter.types)
+    assert "quantity" not in parameter.types or parameter.units
+
+
+@every_parameter
+def test_a_parameter_is_required_or_has_a_default_or_may_be_none(card: Card, parameter: Parameter) -> None:
+    if parameter.required:
+        assert parameter.default is None
+    elif parameter.default is None:
+        # A selector that is not given leaves the choice to the technique; its summary says what that is.
+        assert {"none", "selector"} & set(parameter.types)
+
+
+@every_parameter
+def test_a_default_fits_its_type_and_bounds(card: Card, parameter: Parameter) -> None:
+    if parameter.default is not None:
+        assert any(fits(parameter.default, word, parameter) for word in parameter.types)
+        assert within_bounds(parameter)
+
+
+def fits(value: Any, word: str, parameter: Parameter) -> bool:
+    match word:
+        case "int":
+            return type(value) is int
+        case "float":
+            return type(value) is float
+        case "bool":
+            return type(value) is bool
+        case "text" | "path":
+            return type(value) is str
+        case "list":
+            return type(value) is tuple
+        case "choice":
+            return value in parameter.choices
+        case "quantity":
+            return quantity(value)[1] in parameter.units
+        case "score":
+            return re.fullmatch(r"(train|val|test)\.\w+", value) is not None
+    return False
+
+
+def quantity(text: str) -> tuple[float, str | None]:
+    """The amount and unit of a default such as `5 epochs`, read by the language's own parser."""
+    number, diagnostics = parse_value(Source("default", text))
+    assert isinstance(number, syntax.Number)
+    assert not diagnostics
+    return number.value, number.unit
+
+
+def within_bounds(parameter: Parameter) -> bool:
+    value = quantity(parameter.default)[0] if "quantity" in parameter.types else parameter.default
+    if not isinstance(value, (int, float)):
+        return True
+    return (
+        (parameter.minimum is None or value >= parameter.minimum)
+        and (parameter.maximum is None or value <= parameter.maximum)
+        and (parameter.above is None or value > parameter.above)
+    )
+
+
+@every_card
+def test_parameters_can_be_given_in_order(card: Card) -> None:
+    """Names differ; positional ones come first, and among them the required ones; only the last may take many."""
+    parameters = card.parameters
+    assert len({parameter.name for parameter in parameters}) == len(parameters)
+    order = [(not parameter.positional, not parameter.required) for parameter in parameters if parameter.positional]
+    assert order == sorted(order)
+    positions = [parameter.positional for parameter in parameters]
+    assert positions == sorted(positions, reverse=True)
+    assert not any(parameter.variadic for parameter in parameters[:-1])
+
+
+# -- facts
+
+
+@every_card
+def test_facts_name_parameters_that_exist(card: Card) -> None:
+    names = {parameter.name for parameter in card.parameters}
+    for fact in ("must_exist", "whole", "ordered", "exactly_one_of"):
+        assert set(card.facts.get(fact, ())) <= names
+    assert {card.facts[fact] for fact in ("key", "sets_lr") if fact in card.facts} <= names
+    assert set(card.facts.get("task_by", {})) <= names
+
+
+@pytest.mark.parametrize("card", of_kind("statement"), ids=lambda card: card.name)
+def test_a_statement_says_where_and_how_often_it_stands(card: Card) -> None:
+    assert set(card.facts) <= STATEMENT_FACTS
+    assert card.facts.get("block", "data") in {"data", "optimizer", "phase", "changed"}
+    owner = card.name.rpartition(".")[0]
+    assert not owner or read("statement", owner).facts["block"] == owner
+    if "missing" in card.facts:
+        parsed = parse(Source("missing", card.facts["missing"]))
+        assert not parsed.diagnostics
+        [statement] = parsed.tree.statements
+        assert isinstance(statement, syntax.Statement)
+        assert statement.name.path == card.bare_name
+
+
+@pytest.mark.parametrize("card", of_kind("technique"), ids=lambda card: card.name)
+def test_a_technique_cites_its_paper_and_what_it_touches(card: Card) -> None:
+    assert card.facts["paper"]
+    assert card.facts["url"].startswith("https://")
+    assert isinstance(card.facts["year"], int)
+    assert card.facts["changes"] in CHANGES
+    for other in card.facts.get("conflicts", ()):
+        assert card.name not in read("technique", other).facts.get("conflicts", ()), "one side is enough"
+
+
+@pytest.mark.parametrize("card", of_kind("schedule"), ids=lambda card: card.name)
+def test_a_schedule_can_warm_up_and_says_when_it_moves(card: Card) -> None:
+    assert card.facts["per"] in {"step", "epoch"}
+    warmup = card.parameter("warmup")
+    assert warmup
+    assert warmup.units == ("epochs", "steps", "%")
+
+
+@pytest.mark.parametrize("card", of_kind("data"), ids=lambda card: card.name)
+def test_a_data_set_says_its_task_and_what_is_safe(card: Card) -> None:
+    assert ("task" in card.facts) != ("task_by" in card.facts)
+    assert isinstance(card.facts["natural"], bool)
+    assert card.facts["channels"] == {"L": 1, "RGB": 3}[card.facts["channel_mode"]]
+    assert all(card.parameter(name).type.startswith("path") for name in card.facts.get("must_exist", ()))  # type: ignore[union-attr]
+    assert {"license", "url"} <= set(card.facts) or card.name in ("folder", "csv")
+
+
+# -- what a recipe relies on
+
+
+@pytest.mark.parametrize("card", [card for card in CARDS if calls_a_library(card)], ids=lambda card: card.name)
+def test_a_library_has_what_the_card_promises_to_call(card: Card) -> None:
+    module, _, name = card.target.rpartition(".")
+    called = getattr(pytest.importorskip(module), name)
+    # torchmetrics chooses the class by the task, in __new__
+    taken = inspect.signature(called.__new__ if card.kind == "metric" else called).parameters
+    assert {parameter.target or parameter.name for parameter in card.parameters} <= set(taken)
+
+
+def test_the_starter_is_built_on_the_net_that_its_weights_belong_to() -> None:
+    card = read("model", "efficientnet_lite0")
+    assert card.name == "starters.efficientnet_lite0"
+    assert card.facts["timm_name"] == "tf_efficientnet_lite0"
+    assert (card.facts["mean"], card.facts["std"]) == ([0.5] * 3, [0.5] * 3)
+
+
+def test_digits_are_never_flipped_and_photographs_may_be() -> None:
+    natural = {card.name for card in of_kind("data") if card.facts["natural"]}
+    assert natural == {"folder", "csv", "cifar10", "cifar100", "imagenet"}
+
+
+def test_a_name_that_has_no_card_is_not_found() -> None:
+    assert own.read("technique", "mixpu") is None
+    assert own.read("technique", "../techniques/mixup") is None
