@@ -43,7 +43,7 @@ def parse(recipe: str | Path | Source) -> Parsed:
 
 
 def check(recipe: str | Path | Source, options: Options | None = None, *, run_code: bool = False) -> Checked:
-    """The typed recipe, if it has no errors, and all there is to say about it. Runs no code of the user's unless told."""
+    """The typed recipe, if it has no errors, and all there is to say about it. Runs the user's code only if told."""
     from leaven.recipe import checker
 
     return checker.check(_source(recipe), options, run_code=run_code)

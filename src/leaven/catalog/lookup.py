@@ -85,5 +85,7 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
         return [folded[plain]]
     close = get_close_matches(plain, folded, n=limit, cutoff=0.7)
     if not close and len(plain) >= 4:
-        close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))][:limit]
+        close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))][
+            :limit
+        ]
     return [folded[name] for name in close]

@@ -108,5 +108,3 @@ def _fact(fact: Any) -> str:
     if isinstance(fact, dict):
         return ", ".join(fact)
     return ", ".join(map(str, fact)) if isinstance(fact, list | tuple) else str(fact)
-
-

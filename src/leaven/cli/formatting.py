@@ -74,5 +74,3 @@ def write_whole(file: Path, text: str) -> None:
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
-
-

@@ -32,7 +32,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="leaven")
-def main() -> None:
+def leaven() -> None:
     """Leaven raises new models out of trained ones.
 
     \b
@@ -49,7 +49,7 @@ def main() -> None:
     """
 
 
-@main.command(cls=RecipeCommand, takes_several=True)
+@leaven.command(cls=RecipeCommand, takes_several=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 @click.option("--concise", is_flag=True, help="Print one line per report.")
 @click.option("--run-code", is_flag=True, help="Also run your own Python files, to check what only running can tell.")
@@ -64,7 +64,7 @@ def check(recipes: list[Any], options: Any, as_json: bool, concise: bool, run_co
     sys.exit(checking.run(recipes, options, as_json=as_json, concise=concise, run_code=run_code))
 
 
-@main.command(cls=RecipeCommand)
+@leaven.command(cls=RecipeCommand)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(recipes: list[Any], options: Any, as_json: bool) -> None:
     """Print a recipe with every default filled in, and where each came from."""
@@ -79,7 +79,7 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
         click.echo(showing.to_text(recipe), nl=False)
 
 
-@main.command(cls=RecipeCommand)
+@leaven.command(cls=RecipeCommand)
 def inspect(recipes: list[Any], options: Any) -> None:
     """List the model's layers, by the names that selectors use."""
     from leaven.cli import inspecting
@@ -87,7 +87,7 @@ def inspect(recipes: list[Any], options: Any) -> None:
     inspecting.run(recipes[0], options)
 
 
-@main.command("format")
+@leaven.command("format")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RECIPE...")
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Print what would change, and change nothing.")
@@ -101,7 +101,7 @@ def format_files(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
     sys.exit(formatting.run(files, only_check=only_check, diff=diff))
 
 
-@main.command()
+@leaven.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--model", help="The model to start from, as in a recipe: resnet18, torchvision.vgg16, …")
 @click.option("--epochs", type=click.IntRange(min=1), help="How many epochs to train.")
@@ -127,7 +127,7 @@ def _error_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     return [name for name in explaining.names() if name.startswith(incomplete)]
 
 
-@main.command()
+@leaven.command()
 @click.argument("id", required=False, shell_complete=_error_ids)
 def explain(id: str | None) -> None:
     """Explain a report by its id (unknown-layer), or anything in the catalog by its name (mixup)."""
@@ -136,7 +136,7 @@ def explain(id: str | None) -> None:
     sys.exit(explaining.run(id))
 
 
-@main.group(cls=_Commands)
+@leaven.group(cls=_Commands)
 def catalog() -> None:
     """Look up models, data sets, transforms, optimizers, techniques, …"""
 
@@ -168,7 +168,7 @@ def show_card(name: str, kind: str | None) -> None:
     sys.exit(browsing.show(name, kind))
 
 
-@main.command(cls=RecipeCommand)
+@leaven.command(cls=RecipeCommand)
 def run(recipes: list[Any], options: Any) -> None:
     """Check a recipe and train it."""
     recipe = report_and_exit(recipes[0], options, requires_args=True)
@@ -180,7 +180,7 @@ def run(recipes: list[Any], options: Any) -> None:
     sys.exit(3)
 
 
-@main.command()
+@leaven.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script of a shell.
@@ -193,4 +193,18 @@ def completion(shell: str) -> None:
 
     completer = get_completion_class(shell)
     assert completer is not None
-    click.echo(completer(main, {}, "leaven", "_LEAVEN_COMPLETE").source())
+    click.echo(completer(leaven, {}, "leaven", "_LEAVEN_COMPLETE").source())
+
+
+def main() -> None:
+    """The command `leaven`. A failure of Leaven's own is said in one line; LEAVEN_DEBUG=1 shows where."""
+    try:
+        leaven(prog_name="leaven")
+    except Exception as failure:
+        import os
+
+        if os.environ.get("LEAVEN_DEBUG"):
+            raise
+        what = f"{type(failure).__name__}: {failure}"
+        click.echo(f"Leaven itself failed ({what}). That is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
+        sys.exit(70)

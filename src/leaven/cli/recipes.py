@@ -29,13 +29,13 @@ _COMMON = (
 class RecipeCommand(click.Command):
     """A command on a recipe. Words it does not know are options of the recipe: `--lr 1e-4`."""
 
-    def __init__(self, *args: Any, takes_several: bool = False, **kwargs: Any) -> None:
+    def __init__(self, name: str | None, *, takes_several: bool = False, **kwargs: Any) -> None:
         metavar = "RECIPE..." if takes_several else "RECIPE"
         words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar=f"{metavar} [--ARG VALUE]...")
         words.shell_complete = _complete_words  # type: ignore[method-assign]
         params = [words, *(kwargs.pop("params", None) or []), *_COMMON]
         settings = {"ignore_unknown_options": True, **kwargs.pop("context_settings", {})}
-        super().__init__(*args, params=params, context_settings=settings, **kwargs)
+        super().__init__(name, params=params, context_settings=settings, **kwargs)
         self.takes_several = takes_several
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -44,7 +44,9 @@ class RecipeCommand(click.Command):
         given = ctx.params
         recipes, args = _sort_words(given.pop("words"))
         if not recipes:
-            raise click.UsageError("which recipe? For example: leaven " + (ctx.info_name or "check") + " dogs.leaven", ctx)
+            raise click.UsageError(
+                "which recipe? For example: leaven " + (ctx.info_name or "check") + " dogs.leaven", ctx
+            )
         if len(recipes) > 1 and not self.takes_several:
             raise click.UsageError(f"one recipe at a time, not {len(recipes)}: {', '.join(recipes)}", ctx)
         given["options"] = Options(

@@ -119,12 +119,18 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: boo
 def _seen(look: Look) -> str:
     splits = f", already divided into {', '.join(look.splits)}" if look.splits else ""
     name, count = look.smallest_class
-    few = f"\n{name} has only {count} image{'s' if count > 1 else ''}: that is very little to learn from" if count < 5 else ""
+    few = (
+        f"\n{name} has only {count} image{'s' if count > 1 else ''}: that is very little to learn from"
+        if count < 5
+        else ""
+    )
     return f"{look.folder}: {len(look.classes)} classes, {look.images:,} training images{splits}{few}"
 
 
 def _count(folder: Path) -> int:
-    return sum(1 for file in folder.rglob("*") if file.suffix.lower() in IMAGE_ENDINGS and not file.name.startswith("."))
+    return sum(
+        1 for file in folder.rglob("*") if file.suffix.lower() in IMAGE_ENDINGS and not file.name.startswith(".")
+    )
 
 
 def _named(classes: tuple[str, ...]) -> str:
@@ -145,10 +151,10 @@ def _recipe_name(folder: Path) -> str:
 
 
 def _ask_folder() -> Path:
-    return click.prompt("Which folder holds the images?", type=click.Path(exists=True, file_okay=False, path_type=Path))  # type: ignore[no-any-return]
+    return click.prompt("Which folder holds the images?", type=click.Path(exists=True, file_okay=False, path_type=Path))
 
 
 def _ask_model() -> str:
     for name, what in SUGGESTED.items():
         click.echo(f"  {name:<20} {what}")
-    return click.prompt("Which model to start from?", default="efficientnet_lite0")  # type: ignore[no-any-return]
+    return click.prompt("Which model to start from?", default="efficientnet_lite0")

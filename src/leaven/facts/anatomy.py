@@ -17,7 +17,9 @@ _BODIES = frozenset(
     | {"model", "network", "net", "transformers", "dense_stages"}
 )
 _STEM_SHARE = 0.2  # what holds more of the weights than this is more than a stem
-_NUMBERED = re.compile(r"(?:(?:layer|stage|level|block|denseblock|transition|s)_?|inception|[Mm]ixed_)(\d+)[a-e]?")
+_NUMBERED = re.compile(
+    r"(?:(?:layer|stage|level|(?:serial_)?blocks?|denseblock|transition|s)_?|inception|[Mm]ixed_)(\d+)[a-e]?"
+)
 _SEARCHED_DEPTH = 3
 
 
@@ -102,7 +104,7 @@ def _norm_behind(model: nn.Module, roots: list[str]) -> list[str]:
     siblings = list(model.get_submodule(parent).named_children())
     names = [sibling for sibling, _ in siblings]
     for sibling, module in siblings[names.index(name) + 1 :]:
-        if "Norm" in type(module).__name__:
+        if "Norm" in type(module).__name__ and not any(isinstance(part, _CONVOLUTIONS) for part in module.modules()):
             return [f"{parent}.{sibling}".lstrip(".")]
         if _has_weights(module):
             break
@@ -206,13 +208,14 @@ def _is_transition(module: nn.Module) -> bool:
 # -- input and output
 
 
-def input_channels(model: nn.Module) -> int | None:
-    """How many channels the first convolution takes."""
+def input_channels(model: nn.Module, arguments: dict[str, Any]) -> int | None:
+    """How many channels the model's pictures have: as timm says, or as the first convolution takes them."""
+    if told := _configuration(model):
+        return int(arguments.get("in_chans") or told["input_size"][0])
     for path in _first_convolutions(model):
         module = model.get_submodule(path)
-        for part in module.modules():
-            if isinstance(part, _CONVOLUTIONS):
-                return part.in_channels
+        if isinstance(module, _CONVOLUTIONS):
+            return module.in_channels
     return None
 
 

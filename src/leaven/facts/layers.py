@@ -30,13 +30,13 @@ from leaven.facts import anatomy
 
 _TRIAL_SECONDS = 10.0
 _USUAL_SIZE = (224, 224)
+_SOME_CLASSES = 10
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The layers of the requested model, or why it can't be built."""
     try:
-        model = build(request)
-        return describe(model, request)
+        return describe(_with_a_head(build(request), request), request)
     except (Exception, SystemExit) as error:
         return {"error": _told(error)}
 
@@ -45,6 +45,14 @@ def _told(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     named = "" if isinstance(error, TypeError | ValueError) and lines[0] else f"{type(error).__name__}: "
     return (named + lines[0]).rstrip(": ")
+
+
+def _with_a_head(model: nn.Module, request: dict[str, Any]) -> nn.Module:
+    """A timm model that was published without a head gets one, as it will when it meets its data."""
+    if getattr(model, "num_classes", None) != 0 or "timm_name" not in request:
+        return model
+    fitted = build(request, num_classes=_SOME_CLASSES)
+    return fitted if anatomy.head(fitted) else model
 
 
 # -- building
@@ -68,10 +76,11 @@ def _weights_on_meta() -> Iterator[None]:
     register = nn.Module.register_parameter
 
     def give_up(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
-        is_held = weight is not None and not nn.parameter.is_lazy(weight)
-        register(module, name, nn.Parameter(weight.to("meta"), weight.requires_grad) if is_held else weight)
+        if weight is not None and not nn.parameter.is_lazy(weight):
+            weight = nn.Parameter(weight.to("meta"), weight.requires_grad)
+        register(module, name, weight)
 
-    nn.Module.register_parameter = give_up  # type: ignore[method-assign]
+    nn.Module.register_parameter = give_up  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
@@ -154,6 +163,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         parameters.append((name, count, shape, type(modules[owner]).__name__, owner))
     if order:
         parameters.sort(key=lambda entry: (order[entry[4]], position[entry[4]]))
+    arguments = request.get("arguments", {})
     head = _head(model, request)
     stem = anatomy.stem(model)
     return {
@@ -167,9 +177,9 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         "stem": stem,
         "stages": anatomy.stages(model, stem),
         "order": "forward" if order else "registration",
-        "input_channels": anatomy.input_channels(model),
+        "input_channels": anatomy.input_channels(model, arguments),
         "classes": output[1] if output and len(output) == 2 else anatomy.classes(model, head),
-        "fixed_input_size": anatomy.fixed_input_size(model, request.get("arguments", {})),
+        "fixed_input_size": anatomy.fixed_input_size(model, arguments),
     }
 
 
@@ -205,8 +215,9 @@ def _forward_order(model: nn.Module, request: dict[str, Any]) -> tuple[dict[str,
 
 
 def _trial_input(model: nn.Module, request: dict[str, Any]) -> Tensor:
-    channels = anatomy.input_channels(model) or request.get("channels") or 3
-    size = request.get("input_size") or anatomy.usual_size(model, request.get("arguments", {})) or _USUAL_SIZE
+    arguments = request.get("arguments", {})
+    channels = anatomy.input_channels(model, arguments) or request.get("channels") or 3
+    size = request.get("input_size") or anatomy.usual_size(model, arguments) or _USUAL_SIZE
     return torch.zeros(2, channels, *size, device="meta")
 
 
@@ -224,7 +235,7 @@ def _what_follows_the_classes(model: nn.Module, request: dict[str, Any]) -> list
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     for word in ("num_classes", "classes"):
         try:
-            other = build(request, **{word: 13})
+            other = build(request, **{word: _SOME_CLASSES + 3})
         except (Exception, SystemExit):
             continue
         changed = [name for name, weight in other.named_parameters() if shapes.get(name, weight.shape) != weight.shape]

@@ -38,7 +38,9 @@ def decode(content: bytes, name: str, folder: Path) -> Source | Diagnostic:
         return error(
             "not-text",
             f"`{name}` is not UTF-8",
-            Spot(source.span(len(readable), len(readable) + 1), f"the byte 0x{content[problem.start]:02X} can't be read"),
+            Spot(
+                source.span(len(readable), len(readable) + 1), f"the byte 0x{content[problem.start]:02X} can't be read"
+            ),
             fix="save the file as UTF-8",
         )
 

@@ -53,7 +53,9 @@ def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
             return report
     found = _noun(token)
     wanted = _wanted(accepted)
-    return error("unexpected-token", f"{found} can't stand here", Spot(token.span, f"expected {wanted}" if wanted else ""))
+    return error(
+        "unexpected-token", f"{found} can't stand here", Spot(token.span, f"expected {wanted}" if wanted else "")
+    )
 
 
 def _odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
@@ -86,7 +88,15 @@ def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> D
     if not statement or statement[0].type not in forms:
         return None
     word = statement[0]
-    if accepted & _VALUE_STARTS and statement[-1].type in ("EQUALS", "PLUS", "MINUS", "STAR", "SLASH", "ARROW", "COMMA"):
+    if accepted & _VALUE_STARTS and statement[-1].type in (
+        "EQUALS",
+        "PLUS",
+        "MINUS",
+        "STAR",
+        "SLASH",
+        "ARROW",
+        "COMMA",
+    ):
         return None
     if word.type == "EXTENDS" and token.type == "NAME":
         quoted = f'"{token.value}"'
@@ -102,9 +112,7 @@ def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> D
             f"the argument `{statement[1]}` has no type",
             Spot(statement[1].span, "expected `: type` after the name"),
             notes=["the types are int, float, bool, text, path and choice[…]"],
-            fix=Fix(
-                f"write `arg {statement[1]}: float …`", Edit(_behind(statement[1]), ": float")
-            ),
+            fix=Fix(f"write `arg {statement[1]}: float …`", Edit(_behind(statement[1]), ": float")),
         )
     return error(
         "unexpected-token",

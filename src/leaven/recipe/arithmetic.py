@@ -21,7 +21,7 @@ def calculate(value: syntax.Value, scope: Scope) -> Any:
     match value:
         case syntax.Number(value=number, unit=None):
             return number if math.isfinite(number) else _too_big(value, scope)
-        case syntax.Number(value=number, unit=unit):
+        case syntax.Number(value=number, unit=str(unit)):
             return Quantity(number, plural(unit)) if math.isfinite(number) else _too_big(value, scope)
         case syntax.Name(path=path):
             return _named(path, scope)

@@ -52,7 +52,7 @@ def add(assembled: Assembled, statements: Sequence[syntax.AnyStatement]) -> None
 
 
 def replace_value(assembled: Assembled, statement: syntax.Statement) -> None:
-    """Put a statement in the place of the one of the same name, which passes its block on: `--data` keeps the transforms."""
+    """Put a statement in the place of the one of that name, and keep its block: `--data` keeps the transforms."""
     for at, earlier in enumerate(assembled.statements):
         if isinstance(earlier, syntax.Statement) and earlier.name.path == statement.name.path:
             assembled.statements[at] = replace(statement, block=earlier.block)
@@ -136,8 +136,9 @@ def _base(
     base = read_source(place, _shown(source, written))
     if isinstance(base, Diagnostic):
         result.diagnostics.append(
-            replace(base, spots=(*base.spots, Spot(statement.target.span, "extended here"))) if base.spots else
-            replace(base, spots=(Spot(statement.target.span, "can't be read"),))
+            replace(base, spots=(*base.spots, Spot(statement.target.span, "extended here")))
+            if base.spots
+            else replace(base, spots=(Spot(statement.target.span, "can't be read"),))
         )
         return None
     return _gather(base, (*chain, (place, statement.span)))
@@ -217,7 +218,9 @@ def _edit(edit: syntax.Statement, statements: list[Plain], diagnostics: list[Dia
     found = [
         statement
         for statement in statements
-        if statement.name is not None and statement.name.path == target.path and (label is None or label in key_of(statement))
+        if statement.name is not None
+        and statement.name.path == target.path
+        and (label is None or label in key_of(statement))
     ]
     if not found:
         return _nothing_to_edit(edit, target, label, statements, diagnostics)
@@ -225,9 +228,7 @@ def _edit(edit: syntax.Statement, statements: list[Plain], diagnostics: list[Dia
         dropped = {id(statement) for statement in found}
         return [statement for statement in statements if id(statement) not in dropped]
     last = found[-1]
-    return [
-        _changed(statement, edit, diagnostics) if statement is last else statement for statement in statements
-    ]
+    return [_changed(statement, edit, diagnostics) if statement is last else statement for statement in statements]
 
 
 def _target(edit: syntax.Statement) -> tuple[syntax.Name | None, str | None]:
@@ -236,7 +237,11 @@ def _target(edit: syntax.Statement) -> tuple[syntax.Name | None, str | None]:
     target: syntax.Name | None = None
     label: str | None = None
     match positional:
-        case [syntax.Name() as target, syntax.Text(value=label), *_] | [syntax.Name() as target, syntax.Name(path=label), *_]:
+        case [syntax.Name() as target, syntax.Text(value=label), *_] | [
+            syntax.Name() as target,
+            syntax.Name(path=label),
+            *_,
+        ]:
             pass
         case [syntax.Name() as target, *_] | [syntax.Call(name=target), *_]:
             pass

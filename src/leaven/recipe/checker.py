@@ -107,16 +107,18 @@ class _Checker:
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
         train = self._only(top, "train")
         metrics = self._listed(top, "metrics")
-        phases = self._phases(placed, train, metrics, bool(top.get("train")))
+        if not isinstance(metrics, Unknown):
+            self.scope.measured = [*(metric_label(metric) for metric in metrics), "loss"]
+        phases = self._phases(placed, train, bool(top.get("train")))
         data = self._data(top, data_call, data_facts, model_facts)
         sweeps = tuple(self._statement(one) for one in top.get("sweep", ()))
         self._check_sweeps(sweeps)
         checkpoint = self._only(top, "checkpoint")
         logs, output = self._listed(top, "log"), self._output(top)
-        names.unused(self.scope, self.assembled, self.source)
         parts = (model, data, metrics, train, checkpoint, logs, output, *phases, *sweeps)
         if has_errors(self.scope.diagnostics) or any(isinstance(part, Unknown) or part is None for part in parts):
             return None
+        names.unused(self.scope, self.assembled, self.source)
         fitting.check_fit(model, model_facts, data, data_facts, self.scope)
         conflicts.check_phases(phases, model, model_facts, data_facts, self.scope)
         return Recipe(
@@ -169,13 +171,15 @@ class _Checker:
     # -- one statement
 
     def _statement(self, placed: Placed) -> Any:
-        """The statement's arguments bound to its card; each statement is read once, however many phases it holds for."""
+        """The statement's arguments bound to its card, once, however many phases it holds for."""
         key = id(placed.statement)
         if key not in self.bound:
             statement = placed.statement
             settings = self.resolver.bind(placed.card, statement.arguments, statement.name.span)
             self.bound[key] = (
-                settings if isinstance(settings, Unknown) else Invocation(placed.card, settings, Written(statement.span))
+                settings
+                if isinstance(settings, Unknown)
+                else Invocation(placed.card, settings, Written(statement.span))
             )
             if statement.block is not None and not placed.card.facts.get("block"):
                 self.scope.report(
@@ -239,14 +243,18 @@ class _Checker:
         written = {name: self._statement(inside[name]) for name in ("train", "eval", "tokenize") if name in inside}
         parts = [part(name) for name in ("split", "sampler", "workers", "on_bad_file")]
         if not isinstance(call, Invocation) or any(isinstance(p, Unknown) for p in (*written.values(), *parts)):
-            return call if isinstance(call, Unknown) else next(
-                (p for p in (*written.values(), *parts) if isinstance(p, Unknown)), None
+            return (
+                call
+                if isinstance(call, Unknown)
+                else next((p for p in (*written.values(), *parts) if isinstance(p, Unknown)), None)
             )
         split, sampler, workers, on_bad_file = parts
         if "split" not in inside:
             split = fitting.default_split(split, facts)
         steps = {
-            name: Steps(self._value(written[name]), written[name].origin) for name in ("train", "eval") if name in written
+            name: Steps(self._value(written[name]), written[name].origin)
+            for name in ("train", "eval")
+            if name in written
         }
         train, eval = fitting.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
         tokenize = written.get("tokenize")
@@ -262,7 +270,11 @@ class _Checker:
         if isinstance(settings, Unknown):
             return settings, ModelFacts("the model")
         source = settings[0].value
-        chosen = source if isinstance(source, Invocation) else Invocation(top["model"][-1].card, settings, Written(statement.span))
+        chosen = (
+            source
+            if isinstance(source, Invocation)
+            else Invocation(top["model"][-1].card, settings, Written(statement.span))
+        )
         head = chosen.value("head")
         model = Model(
             source=replace(source, settings=without(source.settings)) if isinstance(source, Invocation) else source,
@@ -284,12 +296,14 @@ class _Checker:
         settings = self.resolver.bind(card, statement.arguments, statement.name.span, parameters)
         if not isinstance(settings, Unknown) and isinstance(settings[0].value, tuple) and len(settings) == 1:
             # A `let` that names a pipeline: the defaults of a call hold for it too.
-            settings = self.resolver.bind(card, statement.arguments, statement.name.span, (*parameters, *MODEL_PARAMETERS))
+            settings = self.resolver.bind(
+                card, statement.arguments, statement.name.span, (*parameters, *MODEL_PARAMETERS)
+            )
         return settings
 
     # -- phases
 
-    def _phases(self, placed: list[Placed], train: Any, metrics: Any, train_is_written: bool) -> tuple[Any, ...]:
+    def _phases(self, placed: list[Placed], train: Any, train_is_written: bool) -> tuple[Any, ...]:
         written = [one for one in placed if one.card.name == "phase"]
         shared = [one.statement for one in placed if may_stand_in_phase(one.card) and one.card.name != "phase"]
         for statement in shared:  # what no phase uses is still checked
@@ -299,9 +313,9 @@ class _Checker:
             if epochs is None:
                 return (train,)
             origin = train.origin if train_is_written else Default("one phase with everything")
-            return (self._phase("train", epochs, shared, metrics, origin, keeps_optimizer=False),)
+            return (self._phase("train", epochs, shared, origin, keeps_optimizer=False),)
         self._refuse_epochs(train, written)
-        return tuple(self._written_phase(one, shared, metrics, at == 0) for at, one in enumerate(written))
+        return tuple(self._written_phase(one, shared, at == 0) for at, one in enumerate(written))
 
     def _refuse_epochs(self, train: Any, written: list[Placed]) -> None:
         epochs = train.setting("epochs") if isinstance(train, Invocation) else None
@@ -314,7 +328,7 @@ class _Checker:
                 fix="with phases, each phase has its own `epochs`",
             )
 
-    def _written_phase(self, placed: Placed, shared: list[syntax.Statement], metrics: Any, is_first: bool) -> Any:
+    def _written_phase(self, placed: Placed, shared: list[syntax.Statement], is_first: bool) -> Any:
         header = self._statement(placed)
         block = placed.statement.block.statements if placed.statement.block else ()
         base = [s for s in shared if is_first or not prepares(s)]
@@ -327,7 +341,6 @@ class _Checker:
             header.value("name"),
             header.setting("epochs"),
             statements,
-            metrics,
             header.origin,
             keeps_optimizer=header.value("keep") == "optimizer",
         )
@@ -337,7 +350,6 @@ class _Checker:
         name: str,
         epochs: Setting,
         statements: Iterable[Plain],
-        metrics: Any,
         origin: Written | Default,
         *,
         keeps_optimizer: bool,
@@ -350,13 +362,11 @@ class _Checker:
         schedule = self._value(self._only(inside, "schedule"))
         optimizer = self._optimizer(inside)
         early_stop = self._statement(inside["early_stop"][-1]) if "early_stop" in inside else None
-        techniques = tuple(self._technique(one) for one in placed if is_technique(one.card))
+        techniques: Any = tuple(self._technique(one) for one in placed if is_technique(one.card))
         overrides = tuple(self._override(one) for one in inside.get("override", ()))
         for part in (loss, schedule, optimizer, early_stop, *techniques, *overrides):
             if isinstance(part, Unknown):
                 return part
-        if early_stop is not None:
-            conflicts.check_score(early_stop.setting("score"), metrics, self.scope)
         return Phase(
             name, epochs, techniques, loss, optimizer, schedule, early_stop, overrides, keeps_optimizer, origin
         )
@@ -386,7 +396,10 @@ class _Checker:
         groups = []
         for one in place(block.statements if block else (), "optimizer", self.scope):
             # A group takes whatever the optimizer itself takes.
-            parameters = [*one.card.parameters, *(replace(p, required=False, positional=False) for p in call.card.parameters)]
+            parameters = [
+                *one.card.parameters,
+                *(replace(p, required=False, positional=False) for p in call.card.parameters),
+            ]
             bound = self.resolver.bind(
                 replace(one.card, open_ended=call.card.open_ended),
                 one.statement.arguments,
@@ -418,6 +431,13 @@ class _Checker:
             )
 
 
+def metric_label(metric: Invocation) -> str:
+    """The name under which a metric is recorded: `accuracy`, `accuracy_top5`."""
+    top = metric.value("top")
+    name = metric.card.bare_name.lower() if metric.card.kind == "metric" else metric.card.bare_name
+    return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
+
+
 def without(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
     """The settings that are the model's own, not Leaven's."""
     leavens = {parameter.name for parameter in MODEL_PARAMETERS}
@@ -433,7 +453,11 @@ def as_default(invocation: Invocation, reason: str) -> Invocation:
         return tuple(unwritten(item) for item in value) if isinstance(value, tuple) else value
 
     settings = tuple(
-        replace(setting, value=unwritten(setting.value), origin=setting.origin if isinstance(setting.origin, Default) else Default(reason))
+        replace(
+            setting,
+            value=unwritten(setting.value),
+            origin=setting.origin if isinstance(setting.origin, Default) else Default(reason),
+        )
         for setting in invocation.settings
     )
     return replace(invocation, settings=settings, origin=Default(reason))

@@ -1,12 +1,11 @@
-"""What contradicts itself within a phase: techniques that exclude each other, nothing left to train, a wrong teacher."""
+"""What contradicts itself in a phase: techniques that exclude each other, nothing left to train, a wrong teacher."""
 
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
 from leaven.catalog.layers import Layers
-from leaven.catalog.lookup import nearest
-from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts
@@ -20,19 +19,16 @@ from leaven.recipe.recipe import (
     Phase,
     Quantity,
     Reinit,
-    Setting,
     Technique,
     Unfreeze,
     Word,
     Written,
 )
-from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.scope import Scope
 from leaven.recipe.selectors import matching
 
 
-def check_phases(
-    phases: Sequence[Phase], model: Model, model_facts: ModelFacts, data: DataFacts, scope: Scope
-) -> None:
+def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts, data: DataFacts, scope: Scope) -> None:
     """Every phase on its own, with what earlier phases left in the model."""
     has_adapter = False
     for phase in phases:
@@ -44,33 +40,6 @@ def check_phases(
         has_adapter |= any(call.card.facts.get("adapter") for call in calls)
         if model_facts.layers is not None:
             _check_stillness(phase, model, model_facts, model_facts.layers, has_adapter, scope)
-
-
-def metric_label(metric: Invocation) -> str:
-    """The name under which a metric is recorded: `accuracy`, `accuracy_top5`."""
-    top = metric.value("top")
-    name = metric.card.bare_name.lower() if metric.card.kind == "metric" else metric.card.bare_name
-    return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
-
-
-def check_score(score: Setting, metrics: Any, scope: Scope) -> None:
-    """A watched score must be one that is measured."""
-    if isinstance(metrics, Unknown) or isinstance(score.value, Unknown) or not isinstance(score.origin, Written):
-        return
-    measured = [*(metric_label(metric) for metric in metrics), "loss"]
-    if score.value.metric in measured:
-        return
-    near = nearest(score.value.metric, measured, limit=1)
-    better = f"{score.value.split}.{near[0]}" if near else ""
-    listed = ", ".join(f"`{score.value.split}.{name}`" for name in measured)
-    scope.report(
-        "unknown-score",
-        f"nothing measures `{score.value.metric}`",
-        Spot(score.origin.span, f"the scores are {listed}"),
-        fix=Fix(f"did you mean `{better}`?", Edit(score.origin.span, better))
-        if near
-        else f"add it: `metrics {score.value.metric}()`",
-    )
 
 
 def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
@@ -106,7 +75,11 @@ def _check_task(calls: Sequence[Invocation], loss: Invocation, data: DataFacts, 
                 f"`{call.card.bare_name}` is made for {' and '.join(tasks)}, and the data is for {data.task}",
                 Spot(_span(call.origin), "can't be used here"),
             )
-        if call.card.facts.get("soft_labels") and loss.card.kind == "loss" and not loss.card.facts.get("soft_labels", True):
+        if (
+            call.card.facts.get("soft_labels")
+            and loss.card.kind == "loss"
+            and not loss.card.facts.get("soft_labels", True)
+        ):
             spots = [Spot(loss.origin.span, "takes whole classes only")] if isinstance(loss.origin, Written) else []
             scope.report(
                 "contradiction",
@@ -140,6 +113,13 @@ def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) 
             teacher = setting.value
             if not isinstance(teacher, Invocation) or teacher.card.kind not in ("model", "user"):
                 continue
+            if not teacher.value("pretrained") and teacher.value("weights") is None:
+                scope.report(
+                    "untrained-teacher",
+                    f"the teacher {teacher.card.bare_name} has no trained weights",
+                    Spot(_span(teacher.origin), "it would teach noise"),
+                    fix='give it some: `weights="teacher.bundle"`, or `pretrained=true`',
+                )
             outputs = teacher.card.facts.get("classes")
             if not teacher.value("pretrained") or not outputs or not data.classes or outputs == data.classes:
                 continue
@@ -176,7 +156,9 @@ def _check_stillness(
     if frozen >= everything and not thawed_later and not has_adapter:
         scope.report(
             "nothing-trainable",
-            f'phase "{phase.name}" has nothing to train' if phase.name != "train" else "the recipe has nothing to train",
+            f'phase "{phase.name}" has nothing to train'
+            if phase.name != "train"
+            else "the recipe has nothing to train",
             Spot(_span(place), f"every layer of {facts.name} is frozen"),
             fix="leave something to train: `freeze all - head`",
         )

@@ -9,7 +9,6 @@ from leaven.recipe import files
 from leaven.recipe.recipe import FilePath, Invocation, Written
 from leaven.recipe.scope import Scope
 
-
 TASKS = {"classification": "image-classification"}  # as the libraries' own cards call it
 
 

@@ -52,7 +52,7 @@ def class_folders(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def csv_classes(file: Path, column: str, separator: str) -> tuple[Sequence[str], int | None]:
-    """The columns of a table and how many different labels it has; None where the column is missing or it is too long."""
+    """The columns of a table and its number of labels; None where that column is missing or the table very long."""
     import csv
 
     with file.open(newline="", encoding="utf-8", errors="replace") as lines:

@@ -32,7 +32,7 @@ _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert
 
 
 def default_split(split: Invocation, facts: DataFacts) -> Invocation:
-    """Official parts as they are, a tenth of train for validation where there is none, 80/10/10 where nothing is given."""
+    """Official parts as they are, a tenth of train for validation where there is none, else 80/10/10."""
     if not facts.splits:
         shares, reason = {"train": 80, "val": 10, "test": 10}, "the data comes undivided"
     elif "val" in facts.splits:
@@ -40,7 +40,8 @@ def default_split(split: Invocation, facts: DataFacts) -> Invocation:
     else:
         shares, reason = {"val": 10}, "a tenth of train, as the data comes without a validation part"
     settings = tuple(
-        Setting(s.name, Quantity(shares[s.name], "%"), Default(reason)) if s.name in shares else s for s in split.settings
+        Setting(s.name, Quantity(shares[s.name], "%"), Default(reason)) if s.name in shares else s
+        for s in split.settings
     )
     return replace(split, settings=settings, origin=Default(reason))
 
@@ -151,7 +152,7 @@ def check_fit(model: Model, facts: ModelFacts, data: Data, data_facts: DataFacts
     """Classes, channels and size of the data against the model."""
     check_split(data.split, scope)
     _check_classes(model, facts, data, scope)
-    if data_facts.task != "image-classification" or isinstance(model.source, tuple) and data_facts.size:
+    if data_facts.task != "image-classification" or (isinstance(model.source, tuple) and data_facts.size):
         return
     reported: set[int] = set()
     for part in (data.train, data.eval):
@@ -239,11 +240,12 @@ def _check_picture(picture: Picture, facts: ModelFacts, place: Span, scope: Scop
             "input-channels",
             f"{facts.name} takes {facts.channels} channels, and the data has {picture.channels}",
             Spot(place, f"{picture.channels} channels from here on"),
-            fix=f"add {better} to the transforms" + (", or give the model `in_chans=1`" if picture.channels == 1 else ""),
+            fix=f"add {better} to the transforms"
+            + (", or give the model `in_chans=1`" if picture.channels == 1 else ""),
         )
         return False
     if picture.varies:
-        shorter = picture.shorter or facts.size and facts.size[0] or USUAL_SIZE
+        shorter = picture.shorter or (facts.size and facts.size[0]) or USUAL_SIZE
         scope.report(
             "input-size",
             "the pictures have different shapes behind these steps, and can't be put into one batch",

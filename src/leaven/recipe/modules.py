@@ -109,7 +109,9 @@ def _class_card(node: ast.ClassDef, alias: str, classes: Mapping[str, ast.ClassD
             if isinstance(line.target, ast.Name)
         )
         return _card(alias, node.name, _summary(node), parameters, bool(node.bases), facts)
-    takes_nothing = all(isinstance(base, ast.Attribute | ast.Name) and _last(base) in _PLAIN_BASES for base in node.bases)
+    takes_nothing = all(
+        isinstance(base, ast.Attribute | ast.Name) and _last(base) in _PLAIN_BASES for base in node.bases
+    )
     return _card(alias, node.name, _summary(node), (), not takes_nothing, facts)
 
 

@@ -33,7 +33,8 @@ def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> S
 
 
 def _refuse_taken(assembled: Assembled, scope: Scope) -> None:
-    for statement in (*assembled.args.values(), *assembled.lets.values()):
+    introductions: list[syntax.Arg | syntax.Let] = [*assembled.args.values(), *assembled.lets.values()]
+    for statement in introductions:
         name = statement.name
         if name.path in BOUND_BY_DATA:
             scope.report(
@@ -87,7 +88,7 @@ def _import(alias: str, statement: syntax.Import, scope: Scope) -> None:
 
 
 def _missing_module(target: syntax.Name, scope: Scope) -> None:
-    fix: Fix | str = f"install it, or import a file: `import \"{target.path.replace('.', '/')}.py\"`"
+    fix: Fix | str = f'install it, or import a file: `import "{target.path.replace(".", "/")}.py"`'
     if target.path.endswith(".py"):
         quoted = f'"{target.path}"'
         fix = Fix(f"a file name stands in quotes: `import {quoted}`", Edit(target.span, quoted))
@@ -119,7 +120,9 @@ def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) ->
     value: Any = UNKNOWN
     origin = Written((statement.default or statement).span)
     if type not in ARG_TYPES:
-        near = lookup.nearest({"str": "text", "string": "text", "boolean": "bool", "file": "path"}.get(type, type), ARG_TYPES)
+        near = lookup.nearest(
+            {"str": "text", "string": "text", "boolean": "bool", "file": "path"}.get(type, type), ARG_TYPES
+        )
         scope.report(
             "wrong-type",
             f"an `arg` has no type `{type}`",
@@ -133,7 +136,11 @@ def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) ->
         value = _typed(statement.default, type, choices, name, scope)
     elif not scope.requires_args:
         value = Pending(name)
-        scope.note("not-checked", f"`{name}` has no default: its value comes with `--{name.replace('_', '-')}`", statement.name.span)
+        scope.note(
+            "not-checked",
+            f"`{name}` has no default: its value comes with `--{name.replace('_', '-')}`",
+            statement.name.span,
+        )
     else:
         scope.report(
             "missing-argument",
@@ -154,9 +161,7 @@ def _choices(statement: syntax.Arg, scope: Scope) -> tuple[str, ...]:
                 fix='the form is `choice["small", "large"]`',
             )
         return ()
-    return tuple(
-        item.value if isinstance(item, syntax.Text) else item.span.text for item in statement.choices.items
-    )
+    return tuple(item.value if isinstance(item, syntax.Text) else item.span.text for item in statement.choices.items)
 
 
 def _given_value(type: str, choices: tuple[str, ...], text: Source, name: str, scope: Scope) -> Any:
@@ -185,7 +190,8 @@ def _typed(value: syntax.Value, type: str, choices: tuple[str, ...], name: str, 
 
 def unused(scope: Scope, assembled: Assembled, main: Source) -> None:
     """Warn about names that nothing uses; those of an extended recipe may be meant for others."""
-    for statement in (*assembled.args.values(), *assembled.lets.values()):
+    introductions: list[syntax.Arg | syntax.Let] = [*assembled.args.values(), *assembled.lets.values()]
+    for statement in introductions:
         name = statement.name
         if name.span.source is not main or name.path in scope.used or name.path in scope.broken_names:
             continue
@@ -196,5 +202,3 @@ def unused(scope: Scope, assembled: Assembled, main: Source) -> None:
             Spot(name.span, "changing it changes nothing" if word == "arg" else "has no effect"),
             fix=Fix("use it, or remove the line"),
         )
-
-

@@ -92,6 +92,10 @@ def either(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing"
 
 
+def did_you_mean(names: Sequence[str]) -> str:
+    return f"did you mean {either([f'`{name}`' for name in names])}?"
+
+
 def conversion(value: syntax.Value, parameter: Parameter) -> Fix | None:
     """The edit for the commonest mix-ups of types."""
     types = set(parameter.types)

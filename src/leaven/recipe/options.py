@@ -86,7 +86,7 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
 
 def _is_path(text: str) -> bool:
     """Whether the text of `--data` is a path: it leads somewhere, or it is no name or call of the language."""
-    return Path(text).exists() or any(mark in text for mark in "/\\") and "(" not in text
+    return Path(text).exists() or (any(mark in text for mark in "/\\") and "(" not in text)
 
 
 def _setting(text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:

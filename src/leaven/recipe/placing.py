@@ -14,8 +14,8 @@ from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import nouns
 from leaven.recipe.assemble import Plain, key_of, merge, statement_card
-from leaven.recipe.resolve import Resolver
 from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.unknown import unknown_definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ def place(statements: Iterable[syntax.AnyStatement], context: str, scope: Scope)
 
 def _read_broken_block(statement: syntax.Broken, scope: Scope) -> None:
     """The block of a statement that could not be read may hold mistakes of its own."""
-    assert statement.name is not None and statement.block is not None
+    assert statement.name is not None
+    assert statement.block is not None
     card = own.read("statement", statement.name.path)
     if card is not None and card.facts.get("block"):
         place(statement.block.statements, str(card.facts["block"]), scope)
@@ -137,11 +138,16 @@ def _unknown_statement(name: syntax.Name, context: str, scope: Scope) -> None:
     here = _names_in(context)
     elsewhere = _where_it_belongs(path, context)
     if elsewhere:
-        scope.report("misplaced-statement", f"`{path}` can't stand here", Spot(name.span, f"in {_CONTEXTS[context]}"), fix=elsewhere)
+        scope.report(
+            "misplaced-statement",
+            f"`{path}` can't stand here",
+            Spot(name.span, f"in {_CONTEXTS[context]}"),
+            fix=elsewhere,
+        )
         return
     alias, dot, rest = path.partition(".")
     if dot and alias in scope.modules:
-        Resolver(scope).unknown_definition(name, alias, rest)
+        unknown_definition(scope, name, alias, rest)
         return
     near = lookup.nearest(path, here)
     scope.report(
@@ -149,13 +155,18 @@ def _unknown_statement(name: syntax.Name, context: str, scope: Scope) -> None:
         f"no statement is called `{path}`",
         Spot(name.span, f"not known in {_CONTEXTS[context]}"),
         notes=[f"nothing was imported as `{alias}`"] if dot else [],
-        fix=Fix("did you mean " + nouns.either([f"`{word}`" for word in near]) + "?", Edit(name.span, near[0]))
+        fix=Fix(nouns.did_you_mean(near), Edit(name.span, near[0]))
         if near
         else "`leaven catalog search` lists what there is",
     )
 
 
-_CONTEXTS = {"recipe": "a recipe", "phase": "a phase", "data": "the block of `data`", "optimizer": "the block of `optimizer`"}
+_CONTEXTS = {
+    "recipe": "a recipe",
+    "phase": "a phase",
+    "data": "the block of `data`",
+    "optimizer": "the block of `optimizer`",
+}
 
 
 def _names_in(context: str) -> list[str]:
@@ -178,7 +189,13 @@ def _where_it_belongs(path: str, context: str) -> str:
         if context == "data":
             return f"`{path}` is a transform: write `train {path}(…)` or `eval {path}(…)`"
         return f"`{path}` is a transform: write `data … {{ train {path}(…) }}`"
-    for kind, form in (("optimizer", "optimizer"), ("schedule", "schedule"), ("loss", "loss"), ("model", "model"), ("data", "data")):
+    for kind, form in (
+        ("optimizer", "optimizer"),
+        ("schedule", "schedule"),
+        ("loss", "loss"),
+        ("model", "model"),
+        ("data", "data"),
+    ):
         if context in ("recipe", "phase") and lookup.find(kind, path):
             return f"`{path}` is {nouns.KIND_NOUNS[kind]}: write `{form} {path}(…)`"
     return ""

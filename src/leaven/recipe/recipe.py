@@ -34,6 +34,8 @@ class Default:
     reason: str
 
     def __str__(self) -> str:
+        if self.reason.startswith("of "):
+            return f"default {self.reason}"
         return f"default: {self.reason}" if self.reason else "default"
 
 

@@ -15,9 +15,23 @@ from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import nouns
 from leaven.recipe.arithmetic import calculate, plural
-from leaven.recipe.recipe import Default, FilePath, FromData, Invocation, Pending, Quantity, Score, Setting, UserDefinition, Written
+from leaven.recipe.binding import fit_together, match_arguments
+from leaven.recipe.measures import in_units, whole, within_bounds
+from leaven.recipe.recipe import (
+    Default,
+    FilePath,
+    FromData,
+    Invocation,
+    Pending,
+    Quantity,
+    Score,
+    Setting,
+    UserDefinition,
+    Written,
+)
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 from leaven.recipe.selectors import read_selector
+from leaven.recipe.unknown import unknown_card, unknown_definition, unknown_name, wrong_own_name
 
 _CARD_KINDS = frozenset(KINDS)
 MAX_STAGES = 10_000
@@ -40,10 +54,8 @@ class Resolver:
     ) -> tuple[Setting, ...] | Unknown:
         """The arguments as settings, in the order of the parameters, defaults filled in."""
         available = card.parameters if parameters is None else tuple(parameters)
-        given = self._match(card, arguments, available, name_span)
+        written, is_complete = match_arguments(card, arguments, available, name_span, self.scope)
         settings: list[Setting] = []
-        is_complete = not isinstance(given, Unknown)
-        written = {} if isinstance(given, Unknown) else given
         for parameter in available:
             if parameter.name not in written:
                 if not parameter.required and not parameter.variadic:
@@ -55,137 +67,22 @@ class Resolver:
             settings.append(setting)
         for name, values in written.items():  # keyword arguments that an open-ended card takes
             settings.append(self._setting(Parameter(name), values))
-        if is_complete and not self._fit_together(card, settings, name_span):
+        if is_complete and not fit_together(card, settings, name_span, self.scope):
             is_complete = False
         return tuple(settings) if is_complete else UNKNOWN
-
-    def _fit_together(self, card: Card, settings: Sequence[Setting], name_span: Span) -> bool:
-        """Rules on a card about several parameters: exactly one of them, or one not above another."""
-        values = {setting.name: setting for setting in settings}
-        either = card.facts.get("exactly_one_of")
-        if either:
-            chosen = [values[name] for name in either if values[name].value is not None]
-            if len(chosen) != 1:
-                place = chosen[-1].origin.span if chosen and isinstance(chosen[-1].origin, Written) else name_span
-                listed = nouns.either([f"`{name}`" for name in either])
-                self.scope.report(
-                    "contradiction" if chosen else "missing-argument",
-                    f"`{card.bare_name}` takes either {listed}" if chosen else f"`{card.bare_name}` needs {listed}",
-                    Spot(place, "one too many" if chosen else "neither is given"),
-                )
-                return False
-        low, high = card.facts.get("ordered", (None, None))
-        if low and isinstance(values[low].value, int | float) and isinstance(values[high].value, int | float):
-            if values[low].value >= values[high].value and isinstance(values[high].origin, Written):
-                self.scope.report(
-                    "wrong-value",
-                    f"`{high}` must be more than `{low}`",
-                    Spot(values[high].origin.span, f"not more than {nouns.plain(values[low].value)}"),
-                )
-                return False
-        return True
 
     def _setting(self, parameter: Parameter, values: list[syntax.Value], whole_only: bool = False) -> Setting:
         resolved = [self.resolve(value, parameter) for value in values]
         if whole_only:
-            resolved = [self._whole(value, number, parameter) for value, number in zip(values, resolved, strict=True)]
-        whole: Any = tuple(resolved) if parameter.variadic else resolved[0]
+            resolved = [
+                whole(self.scope, value, number, parameter) for value, number in zip(values, resolved, strict=True)
+            ]
+        together: Any = tuple(resolved) if parameter.variadic else resolved[0]
         if any(isinstance(value, Unknown) for value in resolved):
-            whole = UNKNOWN
+            together = UNKNOWN
         origin = Written(values[0].span.to(values[-1].span))
         symbolic = values[0] if len(values) == 1 and depends_on_args(values[0], self.scope) else None
-        return Setting(parameter.name, whole, origin, symbolic)
-
-    def _match(
-        self, card: Card, arguments: Sequence[syntax.Argument], available: Sequence[Parameter], name_span: Span
-    ) -> dict[str, list[syntax.Value]] | Unknown:
-        """Which values were written for which parameter."""
-        positional = [parameter for parameter in available if parameter.positional]
-        by_name = {parameter.name: parameter for parameter in available}
-        given: dict[str, list[syntax.Value]] = {}
-        places: dict[str, Span] = {}
-        failed = False
-        keyword_seen: Span | None = None
-        at = 0
-        for argument in arguments:
-            if argument.keyword is None:
-                if keyword_seen is not None:
-                    failed |= self._misplaced(argument, keyword_seen)
-                elif at >= len(positional):
-                    failed |= self._too_many(card, argument, positional)
-                else:
-                    parameter = positional[at]
-                    given.setdefault(parameter.name, []).append(argument.value)
-                    places.setdefault(parameter.name, argument.span)
-                    at += not parameter.variadic
-                continue
-            keyword_seen = argument.span
-            name = argument.keyword.path
-            if name not in by_name and not card.open_ended:
-                failed |= self._unknown_argument(card, argument.keyword, available)
-            elif name in given:
-                self.scope.report(
-                    "repeated-argument",
-                    f"`{name}` is given twice",
-                    Spot(argument.keyword.span, "again here"),
-                    Spot(places[name], "first here"),
-                    fix="keep one of them",
-                )
-                failed = True
-            else:
-                given[name] = [argument.value]
-                places[name] = argument.span
-        missing = [p.name for p in available if p.required and p.name not in given]
-        if missing and not failed:
-            listed = ", ".join(f"`{name}`" for name in missing)
-            self.scope.report(
-                "missing-argument",
-                f"`{card.bare_name}` needs {listed}",
-                Spot(name_span, f"{listed} {'is' if len(missing) == 1 else 'are'} missing"),
-                fix=f"the form is `{nouns.form(card, available)}`",
-            )
-            failed = True
-        return UNKNOWN if failed else given
-
-    def _misplaced(self, argument: syntax.Argument, keyword: Span) -> bool:
-        self.scope.report(
-            "misplaced-argument",
-            "a value without a name stands behind one with a name",
-            Spot(argument.span, "this has no name"),
-            Spot(keyword, "this has one"),
-            fix="put the values without names first, or write `name=value`",
-        )
-        return True
-
-    def _too_many(self, card: Card, argument: syntax.Argument, positional: Sequence[Parameter]) -> bool:
-        names = ", ".join(f"`{parameter.name}`" for parameter in positional)
-        takes = f"at most {len(positional)} ({names})" if positional else "no value without a name"
-        self.scope.report(
-            "too-many-arguments",
-            f"`{card.bare_name}` takes {takes}",
-            Spot(argument.span, "one too many"),
-            fix=f"the form is `{nouns.form(card)}`",
-        )
-        return True
-
-    def _unknown_argument(self, card: Card, keyword: syntax.Name, available: Sequence[Parameter]) -> bool:
-        names = [parameter.name for parameter in available]
-        near = lookup.nearest(keyword.path, names)
-        fix: Fix | str | None = None
-        if near:
-            fix = Fix("did you mean " + " or ".join(f"`{name}`" for name in near) + "?", Edit(keyword.span, near[0]))
-        elif names:
-            shown = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
-            fix = f"it takes {shown}"
-        else:
-            fix = "it takes no arguments"
-        self.scope.report(
-            "unknown-argument",
-            f"`{card.bare_name}` takes no argument `{keyword.path}`",
-            Spot(keyword.span, "not one of its arguments"),
-            fix=fix,
-        )
-        return True
+        return Setting(parameter.name, together, origin, symbolic)
 
     # -- values
 
@@ -254,9 +151,9 @@ class Resolver:
 
     def _number(self, value: syntax.Value, parameter: Parameter) -> Any:
         types = set(parameter.types)
-        if "choice" in types and isinstance(value, syntax.Number) and value.unit is None:
-            if not types & {"int", "float"}:
-                return self._choice(value, value.span.text, parameter)
+        is_bare = isinstance(value, syntax.Number) and value.unit is None
+        if is_bare and "choice" in types and not types & {"int", "float"}:
+            return self._choice(value, value.span.text, parameter)
         number = calculate(value, self.scope)
         if number is None:
             return self._not_a_number(value, parameter)
@@ -265,9 +162,9 @@ class Resolver:
         if isinstance(number, Unknown | FromData):
             return UNKNOWN
         if isinstance(number, Quantity):
-            return self._quantity(value, number, parameter)
+            return in_units(self.scope, value, number, parameter)
         if "quantity" in types:
-            return self._within(value, Quantity(number, parameter.units[0]), parameter)
+            return within_bounds(self.scope, value, Quantity(number, parameter.units[0]), parameter)
         if "int" in types and isinstance(number, float) and not types & {"float", "any"}:
             if number.is_integer():
                 number = int(number)
@@ -275,7 +172,7 @@ class Resolver:
                 return self.mismatch(value, parameter, f"{nouns.plain(number)}")
         if not types & {"int", "float", "any"}:
             return self.mismatch(value, parameter)
-        return self._within(value, number, parameter)
+        return within_bounds(self.scope, value, number, parameter)
 
     def _not_a_number(self, value: syntax.Value, parameter: Parameter) -> Unknown:
         """Blame the operand that is not a number, rather than the whole expression."""
@@ -287,67 +184,8 @@ class Resolver:
             case syntax.Negative(value=inner):
                 return self._not_a_number(inner, parameter)
             case syntax.Name():
-                return self._unknown_name(value, parameter)
+                return unknown_name(self.scope, value, parameter)
         return self.mismatch(value, parameter)
-
-    def _quantity(self, value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Any:
-        if quantity.unit in parameter.units:
-            return self._within(value, quantity, parameter)
-        amount = nouns.plain(quantity.amount)
-        if "quantity" not in parameter.types:
-            wanted = nouns.wanted(parameter)
-            help_text: Fix | str | None = None
-            if quantity.unit == "%" and set(parameter.types) & {"float", "any"}:
-                share = nouns.plain(quantity.amount / 100)
-                help_text = Fix(f"write `{share}`", Edit(value.span, share))
-            elif set(parameter.types) & {"int", "float"}:
-                help_text = Fix(f"write `{amount}`", Edit(value.span, amount))
-            return self.scope.report(
-                "wrong-unit",
-                f"`{parameter.name}` has no unit",
-                Spot(value.span, f"expected {wanted}"),
-                fix=help_text,
-            )
-        near = lookup.nearest(quantity.unit, parameter.units, limit=1) or [parameter.units[0]]
-        right = nouns.plain(Quantity(quantity.amount, near[0]))
-        return self.scope.report(
-            "wrong-unit",
-            f"`{parameter.name}` is counted in {nouns.either(parameter.units)}, not in {quantity.unit}",
-            Spot(value.span, f"expected {nouns.either(parameter.units)}"),
-            fix=Fix(f"write `{right}`", Edit(value.span, right)),
-        )
-
-    def _within(self, value: syntax.Value, number: Any, parameter: Parameter) -> Any:
-        amount = number.amount if isinstance(number, Quantity) else number
-        bound = ""
-        if parameter.minimum is not None and amount < parameter.minimum:
-            bound = f"at least {nouns.plain(parameter.minimum)}"
-        elif parameter.above is not None and amount <= parameter.above:
-            bound = f"more than {nouns.plain(parameter.above)}"
-        elif parameter.maximum is not None and amount > parameter.maximum:
-            bound = f"at most {nouns.plain(parameter.maximum)}"
-        elif parameter.below is not None and amount >= parameter.below:
-            bound = f"less than {nouns.plain(parameter.below)}"
-        elif isinstance(number, Quantity) and number.unit == "%" and amount > 100:
-            bound = "at most 100%"
-        if not bound:
-            return number
-        return self.scope.report(
-            "wrong-value",
-            f"`{parameter.name}` can't be {nouns.plain(number)}",
-            Spot(value.span, f"must be {bound}"),
-        )
-
-    def _whole(self, value: syntax.Value, number: Any, parameter: Parameter) -> Any:
-        if not isinstance(number, Quantity) or isinstance(number.amount, int):
-            return number
-        if number.amount.is_integer():
-            return Quantity(int(number.amount), number.unit)
-        return self.scope.report(
-            "wrong-value",
-            f"`{parameter.name}` can't be {nouns.plain(number)}",
-            Spot(value.span, f"{number.unit} are whole here"),
-        )
 
     # -- names
 
@@ -380,8 +218,8 @@ class Resolver:
         if "choice" in types:
             return self._choice(value, path, parameter)
         if path in scope.lets or path in scope.args:
-            return self._wrong_own_name(value, parameter)
-        return self._unknown_name(value, parameter)
+            return wrong_own_name(self.scope, value, parameter)
+        return unknown_name(self.scope, value, parameter)
 
     def _let(self, value: syntax.Name, parameter: Parameter) -> Any:
         """The value that a `let` names, as if it stood here."""
@@ -418,9 +256,9 @@ class Resolver:
         if "choice" in parameter.types:
             return self._choice(value, str(arg.value), parameter)
         if "quantity" in parameter.types:
-            return self._within(value, Quantity(arg.value, parameter.units[0]), parameter)
+            return within_bounds(self.scope, value, Quantity(arg.value, parameter.units[0]), parameter)
         if isinstance(arg.value, int | float) and not isinstance(arg.value, bool):
-            return self._within(value, arg.value, parameter)
+            return within_bounds(self.scope, value, arg.value, parameter)
         if arg.type in ("text", "choice") and "path" in parameter.types and isinstance(arg.value, str):
             return FilePath(arg.value, value.span.source.folder / arg.value, value.span)
         return arg.value
@@ -428,62 +266,28 @@ class Resolver:
     def _score(self, value: syntax.Name) -> Any:
         split, _, metric = value.path.partition(".")
         if split in ("train", "val", "test") and metric:
-            return Score(split, metric)
+            measured = self.scope.measured
+            return Score(split, metric) if measured is None or metric in measured else self._unmeasured(value, measured)
         near = lookup.nearest(split, ("train", "val", "test"), limit=1)
         better = f"{near[0]}.{metric}" if near and metric else f"val.{metric or split}"
         return self.scope.report(
-            "unknown-name",
+            "unknown-score",
             f"`{value.path}` is not a score",
             Spot(value.span, "expected a split and a metric"),
             notes=["a score is `val.accuracy` or `val.loss`; the splits are train, val and test"],
             fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)),
         )
 
-    def _wrong_own_name(self, value: syntax.Name, parameter: Parameter) -> Unknown:
-        scope, name = self.scope, value.path
-        scope.used.add(name)
-        if name in scope.lets:
-            found, place = nouns.of(scope.lets[name].value), scope.lets[name].value.span
-        else:
-            found = nouns.ARG_TYPES.get(scope.args[name].type, "something else")
-            origin = scope.args[name].origin
-            place = origin.span if isinstance(origin, Written) else value.span
-        wanted = nouns.wanted(parameter)
-        return scope.report(
-            "wrong-type",
-            f"`{parameter.name}` takes {wanted}, and `{name}` is {found}",
-            Spot(value.span, f"expected {wanted}"),
-            Spot(place, f"`{name}` is {found}"),
-        )
-
-    def _unknown_name(self, value: syntax.Name, parameter: Parameter) -> Unknown:
-        wanted = nouns.wanted(parameter)
-        near = lookup.nearest(value.path, [*self.scope.own_names(), "true", "false", "none", *parameter.choices])
-        fix: Fix | str | None = None
-        if near:
-            fix = Fix("did you mean " + " or ".join(f"`{name}`" for name in near) + "?", Edit(value.span, near[0]))
-        elif set(parameter.types) & {"text", "path"}:
-            fix = Fix(f'a text stands in quotes: `"{value.path}"`', Edit(value.span, f'"{value.path}"'))
-        alias, dot, name = value.path.partition(".")
-        if dot and alias in self.scope.modules:
-            return self.unknown_definition(value, alias, name)
+    def _unmeasured(self, value: syntax.Name, measured: Sequence[str]) -> Unknown:
+        split, _, metric = value.path.partition(".")
+        near = lookup.nearest(metric, measured, limit=1)
+        better = f"{split}.{near[0]}" if near else ""
+        listed = ", ".join(f"`{split}.{name}`" for name in measured)
         return self.scope.report(
-            "unknown-name",
-            f"nothing is called `{value.path}`",
-            Spot(value.span, f"expected {wanted}"),
-            fix=fix,
-        )
-
-    def unknown_definition(self, value: syntax.Name, alias: str, name: str) -> Unknown:
-        module = self.scope.modules[alias]
-        cards = module.definitions.cards if module.definitions else {}
-        near = lookup.nearest(name, cards)
-        return self.scope.report(
-            "unknown-name",
-            f"`{module.module.target}` defines no `{name}`",
-            Spot(value.span, "not in that file"),
-            Spot(module.span, "imported here"),
-            fix=Fix(f"did you mean `{alias}.{near[0]}`?", Edit(value.span, f"{alias}.{near[0]}")) if near else None,
+            "unknown-score",
+            f"nothing measures `{metric}`",
+            Spot(value.span, f"the scores are {listed}"),
+            fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)) if near else f"add it: `metrics {metric}()`",
         )
 
     # -- cards put to use
@@ -539,37 +343,8 @@ class Resolver:
             return found[0]
         alias, dot, rest = name.path.partition(".")
         if dot and alias in self.scope.modules:
-            return self.unknown_definition(name, alias, rest)
-        return self.unknown_card(name, kind)
-
-    def unknown_card(self, name: syntax.Name, kind: str) -> Unknown:
-        noun = nouns.KIND_NOUNS[kind]
-        prefix, dot, rest = name.path.rpartition(".")
-        candidates = lookup.names(kind)
-        if kind == "component":
-            candidates = [*candidates, *(n for n, let in self.scope.lets.items() if not isinstance(let.value, syntax.Number))]
-        near = lookup.nearest(rest if prefix in lookup.LIBRARIES else name.path, candidates)
-        if prefix in lookup.LIBRARIES:
-            near = [f"{prefix}.{word}" for word in near if lookup.find(kind, f"{prefix}.{word}")]
-        notes = []
-        if dot and prefix not in lookup.LIBRARIES:
-            notes = [f"nothing was imported as `{name.path.partition('.')[0]}`"]
-        elsewhere = [k for k in ("model", "data", "optimizer", "schedule", "transform", "loss", "metric", "technique")
-                     if k != kind and k not in ("component",) and lookup.find(k, name.path)]
-        if elsewhere and not near:
-            notes.append(f"`{name.path}` is {nouns.KIND_NOUNS[elsewhere[0]]}")
-        fix: Fix | str
-        if near:
-            fix = Fix("did you mean " + " or ".join(f"`{word}`" for word in near) + "?", Edit(name.span, near[0]))
-        else:
-            fix = f"`leaven catalog search {rest}` looks for names like it"
-        return self.scope.report(
-            "unknown-name",
-            f"no {noun.partition(' ')[2]} is called `{name.path}`",
-            Spot(name.span, f"expected {noun}"),
-            notes=notes,
-            fix=fix,
-        )
+            return unknown_definition(self.scope, name, alias, rest)
+        return unknown_card(self.scope, name, kind)
 
     # -- pipelines
 
@@ -624,7 +399,9 @@ class Resolver:
 
 
 MODEL_PARAMETERS = (
-    Parameter("pretrained", "bool", default=False, positional=False, summary="start from the weights it was published with"),
+    Parameter(
+        "pretrained", "bool", default=False, positional=False, summary="start from the weights it was published with"
+    ),
     Parameter("weights", "path|none", positional=False, summary="a bundle, a checkpoint or a state dict"),
     Parameter(
         "head",

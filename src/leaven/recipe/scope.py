@@ -16,7 +16,7 @@ from leaven.recipe.recipe import Arg, FromData, UserModule
 
 
 class Unknown:
-    """Stands for a value that could not be worked out. The reason is already reported, so nothing more is said of it."""
+    """Stands for a value that could not be worked out. The reason is reported already; nothing more is said of it."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -49,6 +49,7 @@ class Scope:
     failed_lets: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     used_modules: set[str] = field(default_factory=set)
+    measured: list[str] | None = None  # what scores there are, once the metrics are known
     layers: Layers | None = None  # of the model, where they are known
     model_name: str = "the model"
     requires_args: bool = True  # an `arg` without a default must be given
@@ -70,7 +71,7 @@ class Scope:
     def own_names(self) -> list[str]:
         return [*self.args, *self.lets, "classes", "channels"]
 
-    def user_card(self, path: str) -> Card | None | Unknown:
+    def user_card(self, path: str) -> Card | Unknown | None:
         """The definition that `mine.Net` names; None if it is not a user's name at all, UNKNOWN if not to be known."""
         alias, _, name = path.partition(".")
         imported = self.modules.get(alias)

@@ -133,7 +133,9 @@ class _Reading:
                 joined = self.read(items[0])
                 for item in items[1:]:
                     more = self.read(item)
-                    joined = UNKNOWN if isinstance(joined, Unknown) or isinstance(more, Unknown) else Joined(joined, more)
+                    joined = (
+                        UNKNOWN if isinstance(joined, Unknown) or isinstance(more, Unknown) else Joined(joined, more)
+                    )
                 return joined
         return self.scope.report(
             "wrong-type",

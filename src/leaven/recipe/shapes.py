@@ -8,6 +8,8 @@ from leaven.recipe.data import DataFacts
 from leaven.recipe.recipe import FromData, Invocation, Written
 from leaven.recipe.scope import Scope
 
+_FORMS = {"vector": "a vector", "image": "an image"}
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -36,7 +38,7 @@ def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) 
             help_text = "put `global_pool()` before it" if takes == "vector" else "move it before the pooling"
             scope.report(
                 "wrong-shape",
-                f"`{stage.card.bare_name}` takes {'a vector' if takes == 'vector' else 'an image'}, and {previous} gives {shape}",
+                f"`{stage.card.bare_name}` takes {_FORMS[takes]}, and {previous} gives {shape}",
                 Spot(stage.origin.span, f"gets {shape}"),
                 fix=help_text,
             )

@@ -36,6 +36,7 @@ from leaven.recipe.recipe import (
     Written,
 )
 
+WIDTH = 100
 COMMENT_COLUMN = 72
 
 Line = tuple[str, str]  # what the recipe says, and where it comes from
@@ -44,11 +45,6 @@ Line = tuple[str, str]  # what the recipe says, and where it comes from
 def to_text(recipe: Recipe) -> str:
     """The recipe as text, with origins in comments."""
     return "".join(f"{_with_comment(*line)}\n" for line in _lines(recipe))
-
-
-def to_plain_text(recipe: Recipe) -> str:
-    """The recipe as text alone."""
-    return "".join(f"{code}\n" for code, _ in _lines(recipe))
 
 
 def _with_comment(code: str, comment: str) -> str:
@@ -66,27 +62,25 @@ def _lines(recipe: Recipe) -> Iterator[Line]:
         yield f"arg {arg.name}: {arg.type}{choices}{default}{help_text}", str(arg.origin)
     if recipe.modules or recipe.args:
         yield "", ""
-    yield _model(recipe.model)
+    yield from _model(recipe.model)
     yield "", ""
     yield from _data(recipe.data)
     yield "", ""
-    yield f"metrics    {', '.join(call(metric) for metric in recipe.metrics)}", _origins(recipe.metrics)
-    yield _statement("train     ", recipe.train)
-    yield _statement("checkpoint", recipe.checkpoint)
+    yield f"metrics {', '.join(call(metric) for metric in recipe.metrics)}", _origin(recipe.metrics[0])
+    yield from _statement("train", recipe.train)
+    yield from _statement("checkpoint", recipe.checkpoint)
     for log in recipe.logs:
-        yield f"log        {call(log)}", _origin(log)
-    yield f"output     {nouns.plain(recipe.output)}", str(recipe.output_origin)
+        yield from _called("log", log)
+    yield f"output {nouns.plain(recipe.output)}", str(recipe.output_origin)
     for sweep in recipe.sweeps:
-        yield _statement("sweep     ", sweep)
+        yield from _statement("sweep", sweep)
     for phase in recipe.phases:
         yield "", ""
         yield from _phase(phase)
 
 
-def _model(model: Model) -> Line:
-    extra = []
-    if model.pretrained:
-        extra.append("pretrained=true")
+def _model(model: Model) -> Iterator[Line]:
+    extra = ["pretrained=true"] if model.pretrained else []
     if model.weights is not None:
         extra.append(f"weights={nouns.plain(model.weights)}")
     match model.head:
@@ -97,55 +91,49 @@ def _model(model: Model) -> Line:
         case FitHead(path=path):
             extra.append(f"head={nouns.plain(path)}")
     if isinstance(model.source, tuple):
-        return f"model {', '.join([_pipeline(model.source), *extra])}", str(model.origin)
-    return f"model {call(model.source, extra)}", str(model.origin)
+        yield from _stages("model", model.source, str(model.origin), extra)
+    else:
+        yield from _called("model", model.source, extra)
 
 
 def _data(data: Data) -> Iterator[Line]:
-    yield f"data {call(data.source)} {{", str(data.source.origin)
-    parts: list[tuple[str, Invocation | Steps | None]] = [
-        ("split", data.split),
-        ("train", data.train),
-        ("eval", data.eval),
-        ("tokenize", data.tokenize),
-    ]
-    for name, part in parts:
-        if isinstance(part, Steps) and part.stages:
-            yield f"    {name:<11} {_pipeline(part.stages)}", _steps_origin(part)
-        elif isinstance(part, Invocation):
-            yield _statement(f"    {name:<11}", part)
-    yield f"    sampler     {call(data.sampler)}", _origin(data.sampler)
-    yield _statement("    workers    ", data.workers)
-    yield _statement("    on_bad_file", data.on_bad_file)
+    yield from _called("data", data.source, ending=" {")
+    yield from _statement("    split", data.split)
+    for name, steps in (("train", data.train), ("eval", data.eval)):
+        if steps is not None and steps.stages:
+            yield from _stages(f"    {name}", steps.stages, str(steps.origin))
+    if data.tokenize is not None:
+        yield from _statement("    tokenize", data.tokenize)
+    yield from _called("    sampler", data.sampler)
+    yield from _statement("    workers", data.workers)
+    yield from _statement("    on_bad_file", data.on_bad_file)
     yield "}", ""
 
 
 def _phase(phase: Phase) -> Iterator[Line]:
     keep = ", keep=optimizer" if phase.keeps_optimizer else ""
     epochs = phase.epochs.value
-    long = epochs.name if nouns.is_pending(epochs) else nouns.plain(epochs.amount)
-    yield f"phase {nouns.plain(phase.name)}, epochs={long}{keep} {{", str(phase.origin)
-    yield f"    loss      {call(phase.loss)}", _origin(phase.loss)
+    length = epochs.name if nouns.is_pending(epochs) else nouns.plain(epochs.amount)
+    yield f"phase {nouns.plain(phase.name)}, epochs={length}{keep} {{", str(phase.origin)
+    yield from _called("    loss", phase.loss)
     yield from _optimizer(phase.optimizer)
-    yield f"    schedule  {call(phase.schedule)}", _origin(phase.schedule)
+    yield from _called("    schedule", phase.schedule)
     for technique in phase.techniques:
         yield f"    {_technique(technique)}", _technique_origin(technique)
     if phase.early_stop is not None:
-        yield _statement("    early_stop", phase.early_stop)
+        yield from _statement("    early_stop", phase.early_stop)
     for override in phase.overrides:
         yield f"    override {override.hook}, {nouns.plain(override.function)}", str(override.origin)
     yield "}", ""
 
 
 def _optimizer(optimizer: Optimizer) -> Iterator[Line]:
-    if not optimizer.groups:
-        yield f"    optimizer {call(optimizer.invocation)}", _origin(optimizer.invocation)
-        return
-    yield f"    optimizer {call(optimizer.invocation)} {{", _origin(optimizer.invocation)
+    yield from _called("    optimizer", optimizer.invocation, ending=" {" if optimizer.groups else "")
     for group in optimizer.groups:
         settings = "".join(f", {setting.name}={value(setting.value)}" for setting in group.settings)
         yield f"        group {selector(group.layers)}{settings}", str(group.origin)
-    yield "    }", ""
+    if optimizer.groups:
+        yield "    }", ""
 
 
 def _technique(technique: AnyTechnique) -> str:
@@ -157,11 +145,58 @@ def _technique(technique: AnyTechnique) -> str:
         case Reinit(layers=layers, how=how):
             return f"reinit {selector(layers)}, how={how}"
         case Technique(invocation=invocation):
-            return f"{invocation.card.name} {_arguments(invocation.settings, invocation)}".rstrip()
+            return f"{invocation.card.name} {', '.join(_arguments(invocation))}".rstrip()
 
 
 def _technique_origin(technique: AnyTechnique) -> str:
     return _origin(technique.invocation) if isinstance(technique, Technique) else str(technique.origin)
+
+
+# -- statements over one line or several
+
+
+def _called(name: str, invocation: Invocation, extra: Sequence[str] = (), ending: str = "") -> Iterator[Line]:
+    """A statement whose value is one call; one that is too long has an argument a line, each with its own origin."""
+    whole = f"{name} {call(invocation, extra)}{ending}"
+    if len(whole) <= WIDTH:
+        yield whole, _origin(invocation)
+        return
+    indent = " " * (len(name) - len(name.lstrip()))
+    yield f"{name} {invocation.card.name}(", str(invocation.origin)
+    for text, setting in zip(_arguments(invocation), _shown(invocation), strict=True):
+        yield f"{indent}    {text},", str(setting.origin)
+    for text in extra:
+        yield f"{indent}    {text},", ""
+    yield f"{indent}){ending}", ""
+
+
+def _stages(name: str, stages: Sequence[Invocation], origin: str, extra: Sequence[str] = ()) -> Iterator[Line]:
+    """A statement whose value is a pipeline; one that is too long has a stage a line, each with its own origin."""
+    shown = _counted(stages)
+    tail = "".join(f", {text}" for text in extra)
+    whole = f"{name} {' -> '.join(text for text, _ in shown)}{tail}"
+    origins = {str(stage.origin) for _, stage in shown}
+    if len(whole) <= WIDTH and (len(origins) == 1 or len(shown) == 1):
+        yield whole, origin
+        return
+    indent = " " * (len(name) - len(name.lstrip()) + 4)
+    for at, (text, stage) in enumerate(shown):
+        start = f"{name} " if at == 0 else f"{indent}-> "
+        yield f"{start}{text}{tail if at == len(shown) - 1 else ''}", _origin(stage)
+
+
+def _statement(name: str, invocation: Invocation) -> Iterator[Line]:
+    """A statement with its own arguments; too many of them go on in the next lines."""
+    line, indent = name, " " * (len(name) - len(name.lstrip()) + 4)
+    origin = _origin(invocation)
+    for at, text in enumerate(_arguments(invocation)):
+        joined = f"{line} {text}" if at == 0 else f"{line}, {text}"
+        if len(joined) > WIDTH:
+            yield f"{line},", origin
+            line, origin = f"{indent}{text}", ""
+        else:
+            line = joined
+    yield line, origin
 
 
 # -- values
@@ -169,32 +204,36 @@ def _technique_origin(technique: AnyTechnique) -> str:
 
 def call(invocation: Invocation, extra: Iterable[str] = ()) -> str:
     """`torch.AdamW(lr=3e-4)`."""
-    inside = ", ".join(part for part in (_arguments(invocation.settings, invocation), *extra) if part)
-    return f"{invocation.card.name}({inside})"
+    return f"{invocation.card.name}({', '.join([*_arguments(invocation), *extra])})"
 
 
-def _statement(name: str, invocation: Invocation) -> Line:
-    return f"{name} {_arguments(invocation.settings, invocation)}".rstrip(), _origin(invocation)
+def _shown(invocation: Invocation) -> list[Setting]:
+    """The settings worth printing: a default that says nothing is not."""
+    return [s for s in invocation.settings if not (isinstance(s.origin, Default) and s.value is None)]
 
 
-def _arguments(settings: Sequence[Setting], invocation: Invocation) -> str:
-    """All settings but the defaults that say nothing, required ones without their names."""
-    shown = []
-    named = False
-    for setting in settings:
-        if isinstance(setting.origin, Default) and setting.value is None:
-            named = True
-            continue
+def _arguments(invocation: Invocation) -> list[str]:
+    """The settings as written; those that stand at their place without a name have none."""
+    texts = []
+    at = 0
+    for setting in _shown(invocation):
         parameter = invocation.card.parameter(setting.name)
+        in_place = at < len(invocation.card.parameters) and invocation.card.parameters[at] is parameter
         if parameter is not None and parameter.variadic:
-            shown += [value(item) for item in setting.value]
-        elif parameter is not None and parameter.required and parameter.positional and not named:
-            shown.append(_choice_or_value(setting.value, parameter.types))
+            texts.append(", ".join(value(item) for item in setting.value))
+        elif (
+            parameter is not None and in_place and parameter.positional and (parameter.required or _is_lone(invocation))
+        ):
+            texts.append(_choice_or_value(setting.value, parameter.types))
+            at += 1
         else:
-            named = True
-            types = parameter.types if parameter is not None else ()
-            shown.append(f"{setting.name}={_choice_or_value(setting.value, types)}")
-    return ", ".join(shown)
+            texts.append(f"{setting.name}={_choice_or_value(setting.value, parameter.types if parameter else ())}")
+    return texts
+
+
+def _is_lone(invocation: Invocation) -> bool:
+    """Whether a statement has but one argument, which then needs no name: `workers auto`."""
+    return invocation.card.kind == "statement" and len(invocation.card.parameters) == 1
 
 
 def _choice_or_value(item: Any, types: Sequence[str]) -> str:
@@ -211,22 +250,22 @@ def value(item: Any) -> str:
         case Word() | Layer() | Stages() | Share() | OfType() | Joined() | Without():
             return selector(item)
         case tuple() if item and all(isinstance(part, Invocation) for part in item):
-            return _pipeline(item)
+            return " -> ".join(text for text, _ in _counted(item))
         case tuple():
             return "[" + ", ".join(value(part) for part in item) + "]"
     return nouns.plain(item)
 
 
-def _pipeline(stages: Sequence[Invocation]) -> str:
-    """Stages joined by `->`; the same one several times in a row is counted."""
-    shown: list[tuple[str, int]] = []
+def _counted(stages: Sequence[Invocation]) -> list[tuple[str, Invocation]]:
+    """The stages as text; the same one several times in a row is written once, with its number."""
+    runs: list[tuple[str, Invocation, int]] = []
     for stage in stages:
         text = call(stage)
-        if shown and shown[-1][0] == text:
-            shown[-1] = (text, shown[-1][1] + 1)
+        if runs and runs[-1][0] == text:
+            runs[-1] = (text, stage, runs[-1][2] + 1)
         else:
-            shown.append((text, 1))
-    return " -> ".join(f"{text} * {times}" if times > 1 else text for text, times in shown)
+            runs.append((text, stage, 1))
+    return [(f"{text} * {times}" if times > 1 else text, stage) for text, stage, times in runs]
 
 
 def selector(item: Selector, is_right: bool = False) -> str:
@@ -259,17 +298,6 @@ def _origin(invocation: Invocation) -> str:
     return f"{invocation.origin}, the rest by default" if origins == {True, False} else str(invocation.origin)
 
 
-def _origins(invocations: Sequence[Invocation]) -> str:
-    return _origin(invocations[0]) if invocations else ""
-
-
-def _steps_origin(steps: Steps) -> str:
-    added = [stage for stage in steps.stages if isinstance(stage.origin, Default)]
-    if isinstance(steps.origin, Default) or not added:
-        return str(steps.origin)
-    return f"{steps.origin}, the last {len(added)} by default" if len(added) > 1 else f"{steps.origin}, the last by default"
-
-
 # -- JSON
 
 
@@ -279,7 +307,13 @@ def to_json(recipe: Recipe) -> dict[str, Any]:
         "name": recipe.name,
         "imports": [{"as": module.alias, "target": module.target} for module in recipe.modules],
         "args": [
-            {"name": arg.name, "type": arg.type, "choices": list(arg.choices), "value": _json(arg.value), "help": arg.help}
+            {
+                "name": arg.name,
+                "type": arg.type,
+                "choices": list(arg.choices),
+                "value": _json(arg.value),
+                "help": arg.help,
+            }
             for arg in recipe.args
         ],
         "model": {
@@ -337,7 +371,8 @@ def _json(item: Any) -> Any:
             return item
         case Invocation():
             arguments = {
-                setting.name: {"value": _json(setting.value), "from": _from(setting.origin)} for setting in item.settings
+                setting.name: {"value": _json(setting.value), "from": _from(setting.origin)}
+                for setting in item.settings
             }
             return {"card": item.card.name, "kind": item.card.kind, "arguments": arguments, "from": _from(item.origin)}
         case Steps():

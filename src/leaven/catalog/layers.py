@@ -1,0 +1,99 @@
+"""The layers of a model, asked of a helper process that builds it without weights, and kept.
+
+Decides what is kept and for how long; how a model is built and which of its layers are the head is decided in
+`leaven.facts.layers`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from leaven.catalog import store, versions
+
+_SECONDS = 300.0
+_KEPT = 6  # sets of versions whose answers stay in the cache
+
+
+class LayerParameter(NamedTuple):
+    """One weight of a model, and the module that holds it."""
+
+    name: str
+    count: int
+    shape: tuple[int, ...]
+    module_type: str
+    module_path: str
+
+
+class LayerModule(NamedTuple):
+    """One module of a model."""
+
+    path: str
+    type: str
+    has_parameters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What a model is made of. `error` says why it can't be built; then all else is empty."""
+
+    parameters: tuple[LayerParameter, ...] = ()  # in the order in which data meets them, where `is_forward_order`
+    modules: tuple[LayerModule, ...] = ()
+    head: tuple[str, ...] = ()
+    stem: tuple[str, ...] = ()
+    stages: tuple[tuple[str, ...], ...] = ()
+    is_forward_order: bool = False
+    input_channels: int | None = None
+    classes: int | None = None
+    fixed_input_size: tuple[int, int] | None = None
+    error: str = ""
+
+
+def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
+    """The layers of the requested model; None where torch is not installed. `leaven.facts.layers` tells the requests."""
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"))
+    if "torch" not in versions.installed():
+        return None
+    if "file" in request:  # what the user's file imports may change unseen
+        return _layers(_told(text, seconds))
+    name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.json"
+    kept = store.read_json(name)
+    if isinstance(kept, dict) and kept.get("request") == text:
+        return _layers(kept)
+    answer = _told(text, seconds)
+    if not answer.pop("is_passing", False):
+        store.write_json(name, {"request": text, **answer})
+        store.keep_newest(store.user_folder() / "layers", _KEPT)
+    return _layers(answer)
+
+
+def _told(text: str, seconds: float) -> dict[str, Any]:
+    """What the helper process answers. Its own failure is passing: another time it may succeed."""
+    from leaven.catalog import process
+
+    finished = process.run("leaven.facts.layers", text=text, seconds=seconds)
+    answer = store.parse_json(finished.output)
+    if finished.reason or not isinstance(answer, dict):
+        return {"error": finished.reason or "the helper process gave no answer", "is_passing": True}
+    return answer
+
+
+def _layers(answer: dict[str, Any]) -> Layers:
+    if answer.get("error"):
+        return Layers(error=answer["error"])
+    size = answer["fixed_input_size"]
+    return Layers(
+        parameters=tuple(
+            LayerParameter(name, count, tuple(shape), type_, path)
+            for name, count, shape, type_, path in answer["parameters"]
+        ),
+        modules=tuple(LayerModule(*entry) for entry in answer["modules"]),
+        head=tuple(answer["head"]),
+        stem=tuple(answer["stem"]),
+        stages=tuple(tuple(stage) for stage in answer["stages"]),
+        is_forward_order=answer["order"] == "forward",
+        input_channels=answer["input_channels"],
+        classes=answer["classes"],
+        fixed_input_size=(size[0], size[1]) if size else None,
+    )

@@ -1,0 +1,73 @@
+"""Numbers against their parameters: units, bounds, whole numbers."""
+
+from typing import Any
+
+from leaven.catalog import lookup
+from leaven.catalog.card import Parameter
+from leaven.language import syntax
+from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.recipe import nouns
+from leaven.recipe.recipe import Quantity
+from leaven.recipe.scope import Scope
+
+
+def in_units(scope: Scope, value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Any:
+    if quantity.unit in parameter.units:
+        return within_bounds(scope, value, quantity, parameter)
+    amount = nouns.plain(quantity.amount)
+    if "quantity" not in parameter.types:
+        wanted = nouns.wanted(parameter)
+        help_text: Fix | str | None = None
+        if quantity.unit == "%" and set(parameter.types) & {"float", "any"}:
+            share = nouns.plain(quantity.amount / 100)
+            help_text = Fix(f"write `{share}`", Edit(value.span, share))
+        elif set(parameter.types) & {"int", "float"}:
+            help_text = Fix(f"write `{amount}`", Edit(value.span, amount))
+        return scope.report(
+            "wrong-unit",
+            f"`{parameter.name}` has no unit",
+            Spot(value.span, f"expected {wanted}"),
+            fix=help_text,
+        )
+    near = lookup.nearest(quantity.unit, parameter.units, limit=1) or [parameter.units[0]]
+    right = nouns.plain(Quantity(quantity.amount, near[0]))
+    return scope.report(
+        "wrong-unit",
+        f"`{parameter.name}` is counted in {nouns.either(parameter.units)}, not in {quantity.unit}",
+        Spot(value.span, f"expected {nouns.either(parameter.units)}"),
+        fix=Fix(f"write `{right}`", Edit(value.span, right)),
+    )
+
+
+def within_bounds(scope: Scope, value: syntax.Value, number: Any, parameter: Parameter) -> Any:
+    amount = number.amount if isinstance(number, Quantity) else number
+    bound = ""
+    if parameter.minimum is not None and amount < parameter.minimum:
+        bound = f"at least {nouns.plain(parameter.minimum)}"
+    elif parameter.above is not None and amount <= parameter.above:
+        bound = f"more than {nouns.plain(parameter.above)}"
+    elif parameter.maximum is not None and amount > parameter.maximum:
+        bound = f"at most {nouns.plain(parameter.maximum)}"
+    elif parameter.below is not None and amount >= parameter.below:
+        bound = f"less than {nouns.plain(parameter.below)}"
+    elif isinstance(number, Quantity) and number.unit == "%" and amount > 100:
+        bound = "at most 100%"
+    if not bound:
+        return number
+    return scope.report(
+        "wrong-value",
+        f"`{parameter.name}` can't be {nouns.plain(number)}",
+        Spot(value.span, f"must be {bound}"),
+    )
+
+
+def whole(scope: Scope, value: syntax.Value, number: Any, parameter: Parameter) -> Any:
+    if not isinstance(number, Quantity) or isinstance(number.amount, int):
+        return number
+    if number.amount.is_integer():
+        return Quantity(int(number.amount), number.unit)
+    return scope.report(
+        "wrong-value",
+        f"`{parameter.name}` can't be {nouns.plain(number)}",
+        Spot(value.span, f"{number.unit} are whole here"),
+    )
