@@ -20,7 +20,7 @@ class LayerParameter(NamedTuple):
     """One weight of a model, and the module that holds it."""
 
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # of numbers in it; nobody counts the fields of a weight
     shape: tuple[int, ...]
     module_type: str
     module_path: str
@@ -36,7 +36,11 @@ class LayerModule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What a model is made of. `error` says why it can't be built; then all else is empty."""
+    """What a model is made of.
+
+    `error` says why its layers are not known; then all else is empty. If `is_unanswered`, the model is not to blame:
+    the helper process took too long or failed itself.
+    """
 
     parameters: tuple[LayerParameter, ...] = ()  # in the order in which data meets them, where `is_forward_order`
     modules: tuple[LayerModule, ...] = ()
@@ -48,10 +52,11 @@ class Layers:
     classes: int | None = None
     fixed_input_size: tuple[int, int] | None = None
     error: str = ""
+    is_unanswered: bool = False
 
 
 def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
-    """The layers of the requested model; None where torch is not installed. `leaven.facts.layers` tells the requests."""
+    """The layers of the requested model (`leaven.facts.layers` says how to request); None without torch."""
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     if "torch" not in versions.installed():
         return None
@@ -62,26 +67,26 @@ def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
     if isinstance(kept, dict) and kept.get("request") == text:
         return _layers(kept)
     answer = _told(text, seconds)
-    if not answer.pop("is_passing", False):
+    if not answer.get("is_unanswered"):
         store.write_json(name, {"request": text, **answer})
         store.keep_newest(store.user_folder() / "layers", _KEPT)
     return _layers(answer)
 
 
 def _told(text: str, seconds: float) -> dict[str, Any]:
-    """What the helper process answers. Its own failure is passing: another time it may succeed."""
+    """What the helper process answers."""
     from leaven.catalog import process
 
     finished = process.run("leaven.facts.layers", text=text, seconds=seconds)
     answer = store.parse_json(finished.output)
     if finished.reason or not isinstance(answer, dict):
-        return {"error": finished.reason or "the helper process gave no answer", "is_passing": True}
+        return {"error": finished.reason or "the helper process gave no answer", "is_unanswered": True}
     return answer
 
 
 def _layers(answer: dict[str, Any]) -> Layers:
     if answer.get("error"):
-        return Layers(error=answer["error"])
+        return Layers(error=answer["error"], is_unanswered=answer.get("is_unanswered", False))
     size = answer["fixed_input_size"]
     return Layers(
         parameters=tuple(

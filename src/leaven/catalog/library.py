@@ -58,6 +58,7 @@ class Library:
         self._survey = survey
         self._index: Index | None = None
         self._shelves: dict[str, _Shelf] = {}
+        self._is_replaced = False
 
     def prepare(self, say: Say = _to_stderr) -> Index:
         """Finds the index, or has it made."""
@@ -85,8 +86,9 @@ class Library:
             return None
         if shelf := _read_shelf(folder, kind):
             return shelf
-        if "torch" in self.absent():
+        if self._is_replaced or "torch" in self.absent():
             return None  # without torch a survey writes no cards
+        self._is_replaced = True
         self._index = index.replace(folder, self._key, _to_stderr, self._survey)
         return _read_shelf(self._index.folder, kind) if self._index.folder else None
 

@@ -120,6 +120,12 @@ def stages(model: nn.Module, stem: list[str]) -> list[list[str]]:
     return [stage for stage in told if stage] or _named_stages(model, stem)
 
 
+def row(model: nn.Module, stem: list[str], head: list[str]) -> list[list[str]]:
+    """The stages of a pipeline: all its components between stem and head that have weights."""
+    taken = {path.partition(".")[0] for path in (*stem, *head)}
+    return [[path] for path, child in model.named_children() if _has_weights(child) and path not in taken]
+
+
 def _told_stages(model: nn.Module) -> list[list[str]]:
     """The stages by timm's own grouping of parameters."""
     try:

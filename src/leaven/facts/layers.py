@@ -49,7 +49,7 @@ def _told(error: BaseException) -> str:
 
 def _with_a_head(model: nn.Module, request: dict[str, Any]) -> nn.Module:
     """A timm model that was published without a head gets one, as it will when it meets its data."""
-    if getattr(model, "num_classes", None) != 0 or "timm_name" not in request:
+    if getattr(model, "num_classes", None) != 0 or not request.get("timm_name"):
         return model
     fitted = build(request, num_classes=_SOME_CLASSES)
     return fitted if anatomy.head(fitted) else model
@@ -166,6 +166,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
     arguments = request.get("arguments", {})
     head = _head(model, request)
     stem = anatomy.stem(model)
+    is_row = "pipeline" in request
     return {
         "parameters": parameters,
         "modules": [
@@ -175,7 +176,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         ],
         "head": head,
         "stem": stem,
-        "stages": anatomy.stages(model, stem),
+        "stages": anatomy.row(model, stem, head) if is_row else anatomy.stages(model, stem),
         "order": "forward" if order else "registration",
         "input_channels": anatomy.input_channels(model, arguments),
         "classes": output[1] if output and len(output) == 2 else anatomy.classes(model, head),

@@ -10,9 +10,10 @@ import os
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from leaven.facts.signature import Entry, Signature
+if TYPE_CHECKING:
+    from leaven.facts.signature import Entry, Signature
 
 FORMAT = 1
 
@@ -32,7 +33,7 @@ class Shelf:
         self,
         name: str,
         target: str,
-        signature: Signature,
+        signature: "Signature",
         *,
         spellings: Sequence[str],
         summary: str = "",
@@ -61,13 +62,13 @@ class Shelf:
         if number not in known:
             known.append(number)
 
-    def share(self, parameters: list[Entry]) -> int:
+    def share(self, parameters: "list[Entry]") -> int:
         """The number of a signature that several cards refer to."""
         return self._signatures.setdefault(_text(parameters), len(self._signatures))
 
-    def shared(self, number: int) -> list[Entry]:
+    def shared(self, number: int) -> "list[Entry]":
         """The signature of that number."""
-        parameters: list[Entry] = json.loads(list(self._signatures)[number])
+        parameters: "list[Entry]" = json.loads(list(self._signatures)[number])
         return parameters
 
     def write(self, folder: Path) -> None:

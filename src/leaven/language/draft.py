@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from leaven.language import syntax
-from leaven.language.doc import WIDTH, Doc, Remark
+from leaven.language.columns import Row, plain
+from leaven.language.doc import WIDTH, Doc, Remark, flat
 from leaven.language.source import Source
 from leaven.language.value_doc import ValueWriter, blanks_before, has_line_end, next_token, pop_trailing
 
-_LONGEST_SHORT_BLOCK = 10 * WIDTH  # a longer one is not tried on one line, however many blanks it holds
 _BLANK_LINE = re.compile(r"(?>\r\n|\n|\r)[ \t\f]*[\r\n]")
 
 
@@ -39,6 +39,16 @@ class Draft:
     block: "Block | None" = None
     remark: Remark | None = None
 
+    def row(self, width: int = 0) -> Row | None:
+        """The cells on one line, the first with the name, `width` wide; None for a statement that needs several."""
+        cells = [None if cell is None else flat(cell) for cell in self.cells]
+        if any(cell is not None and text is None for cell, text in zip(self.cells, cells, strict=True)):
+            return None
+        if any(item.before or item.behind for item in self.items) or (self.block and not self.block.short):
+            return None
+        start = [f"{self.word:{width}} {cells[0]}", *cells[1:]] if cells else [self.word]
+        return [*start, self.block.short if self.block else None]
+
 
 @dataclass(slots=True)
 class Block:
@@ -46,7 +56,7 @@ class Block:
 
     entries: "list[Entry]"
     remark: Remark | None  # behind the opening brace
-    is_short: bool  # its author wrote it on one line, and no comment has come to stand in it
+    short: str | None  # on one line, if its author wrote it so or there is nothing in it
 
     @property
     def is_empty(self) -> bool:
@@ -182,9 +192,11 @@ class _Drafter:
         span = node.span
         remarks = self.comments.take(node.statements[0].span.start if node.statements else span.end)
         behind = pop_trailing(remarks)
-        is_short = not has_line_end(self.source, span.start, span.end) and span.end - span.start <= _LONGEST_SHORT_BLOCK
-        is_short = is_short and not behind and not remarks
-        return Block(self.body(node.statements, remarks, span.start, span.end), behind, is_short)
+        entries = self.body(node.statements, remarks, span.start, span.end)
+        has_remarks = behind is not None or bool(remarks)
+        is_on_one_line = not has_line_end(self.source, span.start, span.end)
+        may_be_short = not has_remarks and (is_on_one_line or not entries)
+        return Block(entries, behind, _short(entries) if may_be_short else None)
 
     # -- what the author padded
 
@@ -199,6 +211,20 @@ class _Drafter:
 
     def _find(self, character: str, start: int) -> int:
         return self.source.text.index(character, start)
+
+
+def _short(entries: Sequence[Entry]) -> str | None:
+    """The statements of a block on one line, unless there is a comment among them or they can't possibly fit."""
+    if not entries:
+        return "{}"
+    texts: list[str] = []
+    for entry in entries:
+        row = entry.content.row() if isinstance(entry.content, Draft) else None
+        if row is None or len(texts) > WIDTH:
+            return None
+        texts.append(plain(row))
+    text = f"{{ {'; '.join(texts)} }}"
+    return text if len(text) <= WIDTH else None
 
 
 def _draft(word: str, cells: list[Doc | None], blanks: dict[int, int]) -> Draft:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from leaven.language import syntax
-from leaven.language.columns import Row, plain, tabulate, write_lines
+from leaven.language.columns import plain, tabulate, write_lines
 from leaven.language.doc import INDENT, WIDTH, Line, Remark, flat, lay_out
-from leaven.language.draft import Block, Draft, Entry, Item, draft_recipe
+from leaven.language.draft import Draft, Entry, Item, draft_recipe
 
 _PADDING = 2  # from this many blanks on, something was lined up on purpose
 _LONGEST_NAME = 40  # a longer one does not push the values of its neighbours to the right
@@ -90,7 +90,7 @@ def _table_key(draft: Draft, lines: Sequence[Line]) -> tuple[str, int] | None:
 def _line_up(drafts: Sequence[Draft], lines: Sequence[Line], width: int) -> None:
     """Line up the cells of statements that take one line each, as far as their author did."""
     gaps = _gaps(drafts)
-    rows = [row for draft in drafts if gaps and (row := _row(draft, width))]
+    rows = [row for draft in drafts if gaps and (row := draft.row(width))]
     if not rows:
         return
     texts = tabulate(rows, gaps, lines[0].indent, may_overflow=drafts[0].word == "arg")
@@ -110,40 +110,14 @@ def _gaps(drafts: Sequence[Draft]) -> dict[int, int]:
     return gaps
 
 
-def _row(draft: Draft, width: int) -> Row | None:
-    """The statement's cells on one line, or None if it can't stand on one. The first holds its name too."""
-    cells = [None if cell is None else flat(cell) for cell in draft.cells]
-    block = _short_block(draft.block)
-    if any(cell is not None and text is None for cell, text in zip(draft.cells, cells, strict=True)):
-        return None
-    if any(item.before or item.behind for item in draft.items):
-        return None
-    if draft.block and block is None:
-        return None
-    if not cells:
-        return [draft.word, block]
-    return [f"{draft.word:{width}} {cells[0]}", *cells[1:], block]
-
-
-def _short_block(block: Block | None) -> str | None:
-    """The block on one line, if there is one that may be written so."""
-    if block is None or not (block.is_short or block.is_empty):
-        return None
-    if block.is_empty:
-        return "{}"
-    rows = [_row(entry.content, 0) for entry in block.entries if isinstance(entry.content, Draft)]
-    inner = "; ".join(plain(row) for row in rows if row)
-    return f"{{ {inner} }}" if None not in rows else None
-
-
 # -- single statements
 
 
 def _lay_draft(draft: Draft, indent: int, width: int) -> list[Line]:
     """The lines of a statement whose name is written `width` wide."""
     block = draft.block
-    if block and block.entries and block.is_short:
-        row = _row(draft, width)
+    if block and block.entries and block.short:
+        row = draft.row(width)
         if row and indent + len(plain(row)) <= WIDTH:
             return [Line(indent, plain(row), draft.remark)]
     is_open = block is not None and not block.is_empty

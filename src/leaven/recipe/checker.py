@@ -115,12 +115,14 @@ class _Checker:
         self._check_sweeps(sweeps)
         checkpoint = self._only(top, "checkpoint")
         logs, output = self._listed(top, "log"), self._output(top)
-        parts = (model, data, metrics, train, checkpoint, logs, output, *phases, *sweeps)
-        if has_errors(self.scope.diagnostics) or any(isinstance(part, Unknown) or part is None for part in parts):
+        if isinstance(model, Model) and isinstance(data, Data):
+            fitting.check_fit(model, model_facts, data, data_facts, self.scope)
+            conflicts.check_phases(
+                [p for p in phases if isinstance(p, Phase)], model, model_facts, data_facts, self.scope
+            )
+        if has_errors(self.scope.diagnostics):
             return None
         names.unused(self.scope, self.assembled, self.source)
-        fitting.check_fit(model, model_facts, data, data_facts, self.scope)
-        conflicts.check_phases(phases, model, model_facts, data_facts, self.scope)
         return Recipe(
             name=Path(self.source.name).stem,
             modules=tuple(imported.module for imported in self.scope.modules.values()),
@@ -393,24 +395,19 @@ class _Checker:
         if isinstance(call, Unknown) or "optimizer" not in inside:
             return call if isinstance(call, Unknown) else Optimizer(call)
         block = inside["optimizer"][-1].statement.block
-        groups = []
-        for one in place(block.statements if block else (), "optimizer", self.scope):
-            # A group takes whatever the optimizer itself takes.
-            parameters = [
-                *one.card.parameters,
-                *(replace(p, required=False, positional=False) for p in call.card.parameters),
-            ]
-            bound = self.resolver.bind(
-                replace(one.card, open_ended=call.card.open_ended),
-                one.statement.arguments,
-                one.statement.name.span,
-                parameters,
-            )
-            if isinstance(bound, Unknown):
-                return bound
-            own_settings = tuple(s for s in bound[1:] if isinstance(s.origin, Written))
-            groups.append(Group(bound[0].value, own_settings, Written(one.statement.span)))
-        return Optimizer(call, tuple(groups))
+        groups = [self._group(one, call) for one in place(block.statements if block else (), "optimizer", self.scope)]
+        return next((group for group in groups if isinstance(group, Unknown)), Optimizer(call, tuple(groups)))
+
+    def _group(self, placed: Placed, optimizer: Invocation) -> Any:
+        """A group takes whatever the optimizer itself takes."""
+        theirs = (replace(p, required=False, positional=False) for p in optimizer.card.parameters)
+        card = replace(placed.card, open_ended=optimizer.card.open_ended)
+        statement = placed.statement
+        bound = self.resolver.bind(card, statement.arguments, statement.name.span, [*card.parameters, *theirs])
+        if isinstance(bound, Unknown):
+            return bound
+        own_settings = tuple(setting for setting in bound[1:] if isinstance(setting.origin, Written))
+        return Group(bound[0].value, own_settings, Written(statement.span))
 
     def _check_sweeps(self, sweeps: Iterable[Any]) -> None:
         for sweep in sweeps:
