@@ -67,6 +67,9 @@ def _make(name: str, say: Say, survey: str) -> Index:
         store.remove(staged)
         store.write_json(f"{name}.failed", {"reason": finished.reason, "time": time.time()})
         return _failed(finished.reason)
+    for folder in store.places(name):
+        if folder.is_dir() and _open(folder) is None:
+            store.remove(folder)  # damaged, and in the way
     folder = store.publish(staged, name)
     store.keep_newest(folder.parent, _KEPT)
     return _open(folder) or _failed("the survey left no readable index")

@@ -73,7 +73,7 @@ def names(kind: str) -> list[str]:
 
 def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     """The candidates that somebody who wrote `word` most likely meant."""
-    from difflib import get_close_matches
+    from difflib import SequenceMatcher, get_close_matches
 
     pool = dict.fromkeys(candidates)
     synonym = SYNONYMS.get(word.lower())
@@ -84,6 +84,8 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     if plain in folded:
         return [folded[plain]]
     close = get_close_matches(plain, folded, n=limit, cutoff=0.7)
+    best = SequenceMatcher(None, plain, close[0]).ratio() if close else 0
+    close = [name for name in close if SequenceMatcher(None, plain, name).ratio() > best - 0.05]
     if not close and len(plain) >= 4:
         close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))][
             :limit

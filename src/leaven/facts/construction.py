@@ -72,6 +72,7 @@ def watch(entry: Callable[..., Any], **given: Any) -> Construction | None:
             return None
         fixed.add(refused[1])
         del changeable[refused[1]]
+    fixed |= set(_by_place(again)) & again.kwargs.keys()  # passed twice, which the constructor would refuse
     return Construction(stopped.class_, arguments, frozenset(fixed))
 
 
@@ -101,8 +102,13 @@ def _returned_class(entry: Callable[..., Any]) -> type:
 
 
 def _by_name(stopped: _Stopped) -> dict[str, Any]:
+    return {**_by_place(stopped), **stopped.kwargs}
+
+
+def _by_place(stopped: _Stopped) -> dict[str, Any]:
+    """The arguments without a name, under the names that the constructor gives them."""
     names = [name for name in inspect.signature(stopped.class_.__init__).parameters if name != "self"]  # type: ignore[misc]
-    return {**dict(zip(names, stopped.args_, strict=False)), **stopped.kwargs}
+    return dict(zip(names, stopped.args_, strict=False))
 
 
 def constructor_signature(construction: Construction) -> Signature:

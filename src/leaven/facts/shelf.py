@@ -68,7 +68,7 @@ class Shelf:
 
     def shared(self, number: int) -> "list[Entry]":
         """The signature of that number."""
-        parameters: "list[Entry]" = json.loads(list(self._signatures)[number])
+        parameters: list[Entry] = json.loads(list(self._signatures)[number])
         return parameters
 
     def write(self, folder: Path) -> None:

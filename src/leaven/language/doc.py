@@ -7,6 +7,7 @@ places becomes a line end, and the groups inside decide for themselves. Which pl
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from leaven.language.source import Span
 
@@ -72,8 +73,7 @@ class Line:
         return self.indent + len(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(NamedTuple):
     """A document still to be written, and how."""
 
     doc: Doc
@@ -108,6 +108,9 @@ def flat(doc: Doc) -> str | None:
 
 def lay_out(doc: Doc, column: int, indent: int, reserve: int = 0) -> list[Line]:
     """The document's lines, the first of which starts at `column`; the last leaves room for `reserve` characters."""
+    text_on_one_line = flat(doc)
+    if text_on_one_line is not None and column + len(text_on_one_line) + reserve <= WIDTH:
+        return [Line(indent, text_on_one_line)]
     lines = [Line(indent, "")]
     column_at = column
     todo = [_Task(doc, indent, is_flat=False)]

@@ -73,8 +73,11 @@ def key_of(statement: Plain) -> Key:
     return (name,)
 
 
-def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagnostic]) -> list[Plain]:
-    """The base's statements with the later ones in their places, then `change` and `drop` carried out."""
+def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagnostic], owner: str = "") -> list[Plain]:
+    """The base's statements with the later ones in their places, then `change` and `drop` carried out.
+
+    `owner` is the statement in whose block they stand; at the top of a recipe and in phases there is none.
+    """
     plain = [statement for statement in later if not _edits(statement)]
     replacements: dict[Key, list[Plain]] = {}
     for statement in plain:
@@ -91,7 +94,7 @@ def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagn
     merged += [statement for statement in plain if key_of(statement) not in placed]
     for statement in later:
         if _edits(statement) and isinstance(statement, syntax.Statement):
-            merged = _edit(statement, merged, diagnostics)
+            merged = _edit(statement, merged, diagnostics, owner)
     return merged
 
 
@@ -203,7 +206,7 @@ def _edits(statement: Plain) -> bool:
     return statement.name is not None and statement.name.path in ("change", "drop")
 
 
-def _edit(edit: syntax.Statement, statements: list[Plain], diagnostics: list[Diagnostic]) -> list[Plain]:
+def _edit(edit: syntax.Statement, statements: list[Plain], diagnostics: list[Diagnostic], owner: str) -> list[Plain]:
     target, label = _target(edit)
     if target is None:
         diagnostics.append(
@@ -223,12 +226,14 @@ def _edit(edit: syntax.Statement, statements: list[Plain], diagnostics: list[Dia
         and (label is None or label in key_of(statement))
     ]
     if not found:
-        return _nothing_to_edit(edit, target, label, statements, diagnostics)
+        return _nothing_to_edit(edit, target, label, statements, diagnostics, owner)
     if edit.name.path == "drop":
         dropped = {id(statement) for statement in found}
         return [statement for statement in statements if id(statement) not in dropped]
     last = found[-1]
-    return [_changed(statement, edit, diagnostics) if statement is last else statement for statement in statements]
+    return [
+        _changed(statement, edit, diagnostics, owner) if statement is last else statement for statement in statements
+    ]
 
 
 def _target(edit: syntax.Statement) -> tuple[syntax.Name | None, str | None]:
@@ -254,14 +259,14 @@ def _nothing_to_edit(
     label: str | None,
     statements: list[Plain],
     diagnostics: list[Diagnostic],
+    owner: str,
 ) -> list[Plain]:
-    default = own.read("statement", target.path)
-    if edit.name.path == "change" and label is None and default is not None and default.facts.get("missing"):
+    default = statement_card(target.path, owner)
+    if edit.name.path == "change" and label is None and default is not None and (owner or default.facts.get("missing")):
         # What was never written has its default value, and that can be changed too.
-        written = parse(Source("default", str(default.facts["missing"]))).tree.statements[0]
+        written = parse(Source("default", str(default.facts.get("missing", target.path)))).tree.statements[0]
         assert isinstance(written, syntax.Statement)
-        placed = _relocated(written, edit.span)
-        return [*statements, _changed(placed, edit, diagnostics)]
+        return [*statements, _changed(_relocated(written, edit.span), edit, diagnostics, owner)]
     if any(isinstance(statement, syntax.Broken) and statement.name is None for statement in statements):
         return statements
     present = {s.name.path for s in statements if s.name is not None}
@@ -288,33 +293,36 @@ def _relocated(statement: syntax.Statement, span: Span) -> syntax.Statement:
     )
 
 
-def _changed(statement: Plain, edit: syntax.Statement, diagnostics: list[Diagnostic]) -> Plain:
+def _changed(statement: Plain, edit: syntax.Statement, diagnostics: list[Diagnostic], owner: str) -> Plain:
     """A statement with the arguments and block of a `change` merged in."""
     if isinstance(statement, syntax.Broken):
         return statement
-    context = statement.name.path
-    card = statement_card(context)
+    name = statement.name.path
+    card = statement_card(name, owner)
     parameters = card.parameters if card else ()
     arguments = list(statement.arguments)
     for argument in edit.arguments:
         if argument.keyword is None:
             continue
-        name = argument.keyword.path
+        keyword = argument.keyword.path
         call_at = next((at for at, a in enumerate(arguments) if isinstance(a.value, syntax.Call | syntax.Name)), None)
-        if any(parameter.name == name for parameter in parameters) or call_at is None:
+        if any(parameter.name == keyword for parameter in parameters) or call_at is None:
             arguments = _with_argument(arguments, argument, parameters)
         else:
             arguments[call_at] = _changed_call(arguments[call_at], argument, parameters[call_at : call_at + 1])
     block = statement.block
     if edit.block is not None:
         before = block.statements if block else ()
-        inside = merge(_plain(before), _plain(edit.block.statements), diagnostics)
+        context = name if name in ("data", "optimizer") else ""
+        inside = merge(_plain(before), _plain(edit.block.statements), diagnostics, context)
         block = syntax.Block(tuple(inside), (block or edit.block).span)
     return replace(statement, arguments=tuple(arguments), block=block)
 
 
-def statement_card(name: str) -> Card | None:
-    """The card of a statement or technique, as it may stand at the top of a recipe."""
+def statement_card(name: str, owner: str = "") -> Card | None:
+    """The card of a statement or technique at the top of a recipe, or of a statement in its owner's block."""
+    if owner:
+        return own.read("statement", f"{owner}.{name}")
     return own.read("statement", name) or own.read("technique", name)
 
 

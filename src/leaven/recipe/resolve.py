@@ -330,7 +330,11 @@ class Resolver:
             if parameter.name not in own
         ]
         settings = self.bind(card, call.arguments, call.name.span, [*parameters, *MODEL_PARAMETERS])
-        return UNKNOWN if isinstance(settings, Unknown) else Invocation(card, settings, Written(call.span))
+        if isinstance(settings, Unknown):
+            return UNKNOWN
+        # What a published model is made of, its name says; only what differs is worth repeating.
+        kept = tuple(s for s in settings if s.name in own or card.kind != "model" or isinstance(s.origin, Written))
+        return Invocation(card, kept, Written(call.span))
 
     def card(self, name: syntax.Name, kind: str) -> Card | Unknown:
         """The card of that kind that a name means."""

@@ -1,0 +1,373 @@
+"""What the installed libraries offer, and an index that survives whatever happens to it."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leaven.catalog import library, versions
+from leaven.catalog.card import Card
+from leaven.catalog.library import Library
+
+
+def card(kind: str, name: str) -> Card:
+    return library.find(kind, name)[0]
+
+
+# -- what is found
+
+
+def test_an_optimizer_has_its_real_arguments_and_not_the_ones_a_program_supplies() -> None:
+    adamw = card("optimizer", "adamw")
+    assert (adamw.name, adamw.target, adamw.source) == ("torch.AdamW", "torch.optim.AdamW", "torch")
+    lr = adamw.parameter("lr")
+    assert lr is not None and (lr.type, lr.default, lr.required) == ("float", 1e-3, False)
+    betas = adamw.parameter("betas")
+    assert betas is not None and (betas.type, betas.default) == ("list", (0.9, 0.999))
+    foreach = adamw.parameter("foreach")
+    assert foreach is not None and not foreach.positional
+    assert adamw.parameter("params") is None
+    assert not adamw.open_ended
+    assert adamw.summary.startswith("Implements AdamW algorithm")
+
+
+def test_torch_comes_before_timm_for_optimizers_and_timm_before_torchvision_for_models() -> None:
+    assert [found.name for found in library.find("optimizer", "adamw")] == ["torch.AdamW", "timm.adamw"]
+    assert [found.name for found in library.find("model", "resnet18")] == ["timm.resnet18", "torchvision.resnet18"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "meant"),
+    [
+        ("optimizer", "torch.RAdam", "torch.RAdam"),
+        ("optimizer", "torch.radam", "torch.RAdam"),
+        ("optimizer", "AdamW", "torch.AdamW"),
+        ("optimizer", "torch.optim.SGD", "torch.SGD"),
+        ("optimizer", "timm.adamw", "timm.adamw"),
+        ("optimizer", "lamb", "timm.lamb"),
+        ("model", "timm.convnext_tiny", "timm.convnext_tiny"),
+        ("model", "torchvision.vgg16", "torchvision.vgg16"),
+        ("model", "convnext_tiny.fb_in22k", "timm.convnext_tiny.fb_in22k"),
+        ("model", "convnext_tiny_in22ft1k", "timm.convnext_tiny.fb_in22k_ft_in1k"),
+        ("transform", "random_resized_crop", "torchvision.RandomResizedCrop"),
+        ("transform", "horizontal_flip", "torchvision.RandomHorizontalFlip"),
+        ("transform", "random_horizontal_flip", "torchvision.RandomHorizontalFlip"),
+        ("transform", "rand_augment", "torchvision.RandAugment"),
+        ("transform", "resize", "torchvision.Resize"),
+        ("transform", "torchvision.transforms.v2.Resize", "torchvision.Resize"),
+        ("loss", "cross_entropy", "torch.CrossEntropyLoss"),
+        ("loss", "bce_with_logits", "torch.BCEWithLogitsLoss"),
+        ("schedule", "step_lr", "torch.StepLR"),
+        ("schedule", "cosine_annealing_lr", "torch.CosineAnnealingLR"),
+        ("schedule", "reduce_lr_on_plateau", "torch.ReduceLROnPlateau"),
+        ("data", "cifar10", "torchvision.CIFAR10"),
+        ("data", "fashion_mnist", "torchvision.FashionMNIST"),
+        ("data", "oxford_iiit_pet", "torchvision.OxfordIIITPet"),
+        ("metric", "accuracy", "torchmetrics.Accuracy"),
+        ("metric", "f1_score", "torchmetrics.F1Score"),
+    ],
+)
+def test_a_name_means(kind: str, written: str, meant: str) -> None:
+    assert card(kind, written).name == meant
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("optimizer", "adamv"),
+        ("optimizer", "timm.AdaptiveNothing"),
+        ("optimizer", "torchvision.adamw"),
+        ("model", "adamw"),
+        ("model", "resnet18.no_such_weights"),
+        ("model", "starters.resnet18"),
+        ("statement", "freeze"),
+        ("loss", ""),
+        ("loss", "torch."),
+    ],
+)
+def test_a_name_that_means_nothing_of_that_kind_finds_nothing(kind: str, name: str) -> None:
+    assert library.find(kind, name) == []
+
+
+def test_a_transform_says_what_it_needs() -> None:
+    crop = card("transform", "random_resized_crop")
+    size = crop.parameter("size")
+    assert size is not None and size.required and size.types == ("int", "list")
+    assert crop.target == "torchvision.transforms.v2.RandomResizedCrop"
+    assert crop.facts["random"] and not card("transform", "center_crop").facts["random"]
+    interpolation = crop.parameter("interpolation")
+    assert interpolation is not None and interpolation.default == "bilinear" and "bicubic" in interpolation.choices
+
+
+def test_random_may_be_left_out_only_where_nothing_else_has_the_name() -> None:
+    assert card("transform", "grayscale").name == "torchvision.Grayscale"
+    assert card("transform", "resize").name == "torchvision.Resize"
+    assert "rotation" in library.names("transform")
+
+
+def test_a_model_knows_what_its_weights_were_trained_with() -> None:
+    for name in ("timm.resnet18", "torchvision.resnet18"):
+        facts = card("model", name).facts
+        assert facts["input_size"] == [3, 224, 224]
+        assert facts["mean"] == [0.485, 0.456, 0.406]
+        assert facts["classes"] == 1000
+        assert facts["has_weights"]
+        assert facts["task"] == "image-classification"
+        assert not facts.get("fixed_input_size")
+    assert card("model", "timm.resnet18").facts["classifier"] == "fc"
+    assert card("model", "torchvision.resnet18").facts["resize_size"] == [256, 256]
+
+
+def test_the_weights_of_a_tag_have_facts_of_their_own() -> None:
+    default, tagged = card("model", "resnet18"), card("model", "resnet18.a3_in1k")
+    assert tagged.facts["timm_name"] == "resnet18.a3_in1k"
+    assert default.facts["input_size"] != tagged.facts["input_size"] == [3, 160, 160]
+    assert card("model", "convnext_tiny.fb_in22k").facts["classes"] > 20_000
+
+
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "torchvision.vit_b_16"])
+def test_a_vision_transformer_takes_one_size_only(name: str) -> None:
+    assert card("model", name).facts["fixed_input_size"] is True
+
+
+def test_a_models_arguments_are_those_of_the_class_it_builds() -> None:
+    resnet = card("model", "timm.resnet18")
+    assert not resnet.open_ended
+    assert {"in_chans", "drop_rate", "drop_path_rate"} <= {parameter.name for parameter in resnet.parameters}
+    supplied = {"pretrained", "num_classes", "weights", "progress", "pretrained_cfg"}
+    assert not supplied & {parameter.name for parameter in resnet.parameters}
+    assert all(not parameter.positional for parameter in resnet.parameters)
+    layers = resnet.parameter("layers")
+    assert layers is not None and layers.default == (2, 2, 2, 2)
+    size = card("model", "vit_tiny_patch16_224").parameter("img_size")
+    assert size is not None and size.default == (224, 224) and "int" in size.types
+
+
+def test_what_a_models_function_fixes_is_no_argument() -> None:
+    vgg, vit = card("model", "torchvision.vgg16"), card("model", "torchvision.vit_b_16")
+    assert vgg.parameter("dropout") is not None
+    assert vgg.parameter("features") is None
+    assert vit.parameter("image_size") is not None
+    assert vit.parameter("patch_size") is None
+
+
+def test_few_models_leave_their_arguments_open() -> None:
+    names = library.names("model")
+    cards = [card("model", name) for name in names[::20]]
+    assert len(names) > 1000
+    assert sum(found.open_ended for found in cards) <= len(cards) / 10
+
+
+def test_a_model_for_another_task_says_so() -> None:
+    assert card("model", "fasterrcnn_resnet50_fpn").facts["task"] == "detection"
+    assert card("model", "fcn_resnet50").facts["task"] == "segmentation"
+
+
+def test_a_data_set_knows_its_classes_and_parts() -> None:
+    cifar = card("data", "cifar10")
+    assert (cifar.facts["classes"], cifar.facts["channels"], cifar.facts["size"]) == (10, 3, [32, 32])
+    assert cifar.facts["split_arguments"] == {"train": {"train": True}, "test": {"train": False}}
+    assert [parameter.name for parameter in cifar.parameters] == ["root", "download"]
+    assert card("data", "mnist").facts["natural"] is False
+    assert card("data", "flowers102").facts["splits"] == ["train", "val", "test"]
+
+
+def test_a_metric_takes_the_arguments_of_all_its_tasks() -> None:
+    accuracy = card("metric", "accuracy")
+    names = {parameter.name for parameter in accuracy.parameters}
+    assert {"average", "top_k", "threshold", "ignore_index"} <= names
+    assert not {"task", "num_classes"} & names
+    assert not accuracy.open_ended
+    average = accuracy.parameter("average")
+    assert average is not None and "macro" in average.choices
+    assert accuracy.facts["higher_is_better"] is True
+
+
+def test_a_loss_says_which_lists_become_tensors() -> None:
+    loss = card("loss", "cross_entropy")
+    assert loss.facts["tensors"] == ["weight"]
+    smoothing = loss.parameter("label_smoothing")
+    assert smoothing is not None and (smoothing.type, smoothing.default) == ("float", 0.0)
+
+
+def test_nothing_is_absent_where_all_is_installed() -> None:
+    assert library.absent() == {}
+
+
+def test_versions_are_found_without_importlib_metadata() -> None:
+    told = {name: importlib.metadata.version(name) for name in versions.LIBRARIES}
+    assert versions.installed() == told
+
+
+# -- how the index is made and kept
+
+QUICK_SURVEY = """
+import json, pathlib, sys, time
+from leaven.facts.shelf import write_whole
+
+here = pathlib.Path(__file__).parent
+with open(here / "runs", "a") as runs:
+    runs.write("x")
+time.sleep(float((here / "seconds").read_text()))
+folder = pathlib.Path(sys.argv[1])
+table = {"names": {"sgd": [0]}, "spellings": {"SGD": [0]}, "renamed": {}, "cards": 1}
+card = {"name": "torch.SGD", "target": "torch.optim.SGD", "parameters": [{"name": "lr", "type": "float"}]}
+for kind in ("optimizer", "loss"):
+    write_whole(folder / f"{kind}.jsonl", [json.dumps(table), json.dumps(card)])
+(folder / "libraries.json").write_text(json.dumps({"absent": {"timm": "not installed"}}))
+"""
+
+
+class Place:
+    """A cache of its own, and a survey that takes no time and counts its runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cache = folder / "cache"
+        self.key = f"torch1-{folder.name}"  # what goes to the temporary folder outlives a test
+        (folder / "quick_survey.py").write_text(QUICK_SURVEY)
+        (folder / "seconds").write_text("0")
+
+    def library(self, key: str = "") -> Library:
+        return Library(key or self.key, survey="quick_survey")
+
+    @property
+    def surveys(self) -> int:
+        runs = self.folder / "runs"
+        return len(runs.read_text()) if runs.exists() else 0
+
+    def file(self, name: str) -> Path:
+        return self.cache / "index" / self.key / name
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = Place(tmp_path)
+    monkeypatch.setenv("LEAVEN_CACHE", str(made.cache))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    return made
+
+
+def test_the_index_is_made_once_and_the_user_is_told(place: Place) -> None:
+    said: list[str] = []
+    first = place.library()
+    first.prepare(said.append)
+    assert first.names("optimizer") == ("sgd",)
+    second = place.library()
+    second.prepare(said.append)
+    assert second.find("optimizer", "torch.SGD")[0].target == "torch.optim.SGD"
+    assert second.absent() == {"timm": "not installed"}
+    assert said == ["reading the installed libraries (once)…"]
+    assert place.surveys == 1
+
+
+def test_another_version_gets_an_index_of_its_own(place: Place) -> None:
+    assert place.library().names("optimizer") == ("sgd",)
+    assert place.library(f"{place.key}-torch2").names("optimizer") == ("sgd",)
+    assert place.surveys == 2
+    assert place.library().names("optimizer") == ("sgd",)
+    assert place.surveys == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 64, b'{"format":1,"checksum":0}\n{}'])
+def test_a_damaged_file_is_made_again(place: Place, damage: bytes) -> None:
+    place.library().names("optimizer")
+    place.file("optimizer.jsonl").write_bytes(damage)
+    again = place.library()
+    assert again.names("optimizer") == ("sgd",)
+    assert again.names("loss") == ("sgd",)
+    assert place.surveys == 2
+
+
+@pytest.mark.parametrize("where", [0.3, 0.6, 0.99])
+def test_a_file_that_was_cut_or_changed_is_made_again(place: Place, where: float) -> None:
+    place.library().names("optimizer")
+    file = place.file("optimizer.jsonl")
+    whole = file.read_bytes()
+    at = int(len(whole) * where)
+    for damaged in (whole[:at], whole[:at] + b"#" + whole[at + 1 :]):
+        file.write_bytes(damaged)
+        assert place.library().find("optimizer", "sgd")[0].name == "torch.SGD"
+    assert place.surveys == 3
+
+
+def test_a_damaged_table_of_libraries_is_made_again(place: Place) -> None:
+    place.library().names("optimizer")
+    place.file("libraries.json").write_text('{"absent"')
+    again = place.library()
+    assert again.absent() == {"timm": "not installed"}
+    assert again.names("optimizer") == ("sgd",)
+
+
+def test_a_missing_file_is_made_again_but_not_for_ever(place: Place) -> None:
+    assert place.library().names("model") == ()  # the quick survey knows no models
+    assert place.surveys == 2
+
+
+def test_a_cache_that_cant_be_written_does_not_matter(place: Place) -> None:
+    place.cache.write_text("a file where the directory should be")
+    found = place.library()
+    assert found.names("optimizer") == ("sgd",)
+    assert found.names("loss") == ("sgd",)
+    assert place.surveys == 1
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="this user may write everywhere")
+def test_a_read_only_cache_is_read(place: Place) -> None:
+    place.library().names("optimizer")
+    folders = [place.cache, *(entry for entry in place.cache.rglob("*") if entry.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        assert place.library().names("optimizer") == ("sgd",)
+        assert place.surveys == 1
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+
+
+def test_two_processes_may_make_it_at_once(place: Place) -> None:
+    (place.folder / "seconds").write_text("1")
+    program = (
+        "from leaven.catalog.library import Library\n"
+        f"made = Library('{place.key}', survey='quick_survey')\n"
+        "print(made.names('optimizer'), made.names('loss'), made.absent())"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    answers = {process.communicate()[0] for process in both}
+    assert answers == {"('sgd',) ('sgd',) {'timm': 'not installed'}\n"}
+    assert place.surveys == 2
+    assert [entry.name for entry in (place.cache / "index").iterdir()] == [place.key]
+
+
+def test_a_survey_that_fails_leaves_an_empty_index_that_says_why(place: Place) -> None:
+    (place.folder / "seconds").write_text("no number")
+    broken = place.library()
+    assert broken.names("optimizer") == ()
+    assert broken.find("model", "resnet18") == []
+    assert "could not convert string to float" in broken.absent()["torch"]
+    assert [entry.name for entry in (place.cache / "index").iterdir()] == [f"{place.key}.failed"]
+
+
+def test_a_survey_that_failed_is_not_tried_again_at_once(place: Place) -> None:
+    (place.folder / "seconds").write_text("no number")
+    place.library().prepare()
+    place.library().prepare()
+    assert place.surveys == 1
+
+
+def test_a_survey_that_is_not_there_is_told(place: Place) -> None:
+    assert "No module named" in Library(place.key, survey="leaven.facts.nothing").absent()["timm"]
+
+
+def test_a_file_of_the_users_does_not_take_the_place_of_a_library(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = place.folder / "stand"
+    stand.mkdir()
+    (stand / "json.py").write_text("raise SystemExit('the wrong json')")
+    monkeypatch.chdir(stand)
+    assert place.library().names("optimizer") == ("sgd",)

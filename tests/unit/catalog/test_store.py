@@ -1,0 +1,80 @@
+"""The cache directory: found, filled whole, and never in the way."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leaven.catalog import store
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LEAVEN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_what_was_written_is_read_and_nothing_else_is_left(folder: Path) -> None:
+    store.write_json("layers/answer.json", {"head": ["fc"]})
+    assert store.read_json("layers/answer.json") == {"head": ["fc"]}
+    assert [file.name for file in folder.rglob("*") if file.is_file()] == ["answer.json"]
+
+
+def test_writing_again_replaces(folder: Path) -> None:
+    store.write_json("value.json", 1)
+    store.write_json("value.json", 2)
+    assert store.read_json("value.json") == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"head": ["f', b"\xff\xfe\x00", b"[" * 100_000])
+def test_a_damaged_file_counts_as_absent(folder: Path, damage: bytes) -> None:
+    store.write("value.json", damage)
+    assert store.read_json("value.json") is None
+
+
+def test_an_absent_file_reads_as_none(folder: Path) -> None:
+    assert store.read_json("nothing.json") is None
+
+
+def test_a_folder_that_cant_be_written_is_replaced_by_a_temporary_one(folder: Path) -> None:
+    folder.write_text("a file where the directory should be")
+    store.write_json("layers/answer.json", [1])
+    assert store.read_json("layers/answer.json") == [1]
+    assert folder.is_file()
+
+
+def test_the_temporary_folder_ends_with_its_process(folder: Path) -> None:
+    folder.write_text("a file where the directory should be")
+    program = "from leaven.catalog import store; store.write_json('x', 1); print(store.places('x')[-1].parent)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() and not Path(done.stdout.strip()).exists()
+
+
+def test_of_two_that_publish_the_second_takes_the_first_ones(folder: Path) -> None:
+    first, second = store.staging_folder("index/key"), store.staging_folder("index/key")
+    assert first is not None and second is not None and first != second
+    (first / "who").write_text("first")
+    (second / "who").write_text("second")
+    published = [store.publish(first, "index/key"), store.publish(second, "index/key")]
+    assert [(place / "who").read_text() for place in published] == ["first", "first"]
+    assert [entry.name for entry in (folder / "index").iterdir()] == ["key"]
+
+
+def test_only_the_newest_folders_are_kept(folder: Path) -> None:
+    for age in range(5):
+        (folder / f"{age}").mkdir(parents=True)
+        os.utime(folder / f"{age}", (1e9 - age, 1e9 - age))
+    store.keep_newest(folder, 2)
+    assert sorted(entry.name for entry in folder.iterdir()) == ["0", "1"]
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these have their own places")
+def test_without_a_choice_the_cache_is_where_the_platform_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LEAVEN_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert store.user_folder() == Path("/caches/leaven")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/are/to/be/ignored")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert store.user_folder() == Path("/home/me/.cache/leaven")
