@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.language.parser import load_grammar
+from leaven.language import tables
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "leaven"
@@ -125,4 +125,4 @@ def test_no_file_or_folder_has_a_name_that_says_nothing(folder: str) -> None:
 
 def test_the_grammar_has_one_reading() -> None:
     """Built strictly, Lark refuses every conflict of rules and every collision of terminals. There is no exception."""
-    load_grammar(strict=True)
+    tables.analyse(strict=True)

@@ -1,4 +1,4 @@
-"""Recipes that nobody would write: every form of the grammar, with blanks, line ends and comments in any legal place."""
+"""Recipes that nobody would write: every form of the grammar, with blanks, line ends and comments in any place."""
 
 from collections.abc import Callable, Sequence
 

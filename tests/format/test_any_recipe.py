@@ -5,11 +5,11 @@ import re
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.format.recipe_text import RecipeText
 
 from leaven.language.formatter import format_tree
 from leaven.language.parser import parse
 from leaven.language.source import Source
-from tests.format.recipe_text import RecipeText
 
 CASES = int(os.environ.get("LEAVEN_FORMAT_CASES", "300"))
 

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.format.test_any_recipe import check_promises
 
 from leaven.language.formatter import format_tree
 from leaven.language.parser import parse
 from leaven.language.source import Source
-from tests.format.test_any_recipe import check_promises
 
 HERE = Path(__file__).parent
 EXAMPLES = sorted(HERE.parents[1].glob("examples/*.leaven"))
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"```(\w+)\n([^`]*)```")
 
 
 def cases() -> list[object]:
-    found = []
+    found: list[object] = []
     for page in sorted(HERE.glob("*.md")):
         text = page.read_text(encoding="utf-8")
         matches = list(CASE.finditer(text))

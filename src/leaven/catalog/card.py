@@ -75,4 +75,5 @@ class Card:
 
     @property
     def bare_name(self) -> str:
-        return self.name.rpartition(".")[2]
+        """The name without its library: `resnet50.a1_in1k` of `timm.resnet50.a1_in1k`."""
+        return self.name.partition(".")[2] or self.name

@@ -51,8 +51,7 @@ def _waiting_for(class_: type) -> Iterator[None]:
     nn.Module.__new__ = staticmethod(_new)  # type: ignore[method-assign, assignment]
     _awaited = class_
     try:
-        with torch.device("meta"):
-            yield
+        yield
     finally:
         _awaited = None
 
@@ -88,11 +87,13 @@ def swallowed(entry: Callable[..., Any], names: set[str], **given: Any) -> set[s
 
 
 def _stop(entry: Callable[..., Any], awaited: type, given: dict[str, Any]) -> BaseException | None:
-    with _waiting_for(awaited):
-        try:
-            entry(**given)
-        except (_Stopped, Exception) as stopped:
-            return stopped
+    for device in ("meta", "cpu"):  # what is built before the model itself should take no time, but may need values
+        with _waiting_for(awaited), torch.device(device):
+            try:
+                entry(**given)
+            except (_Stopped, Exception) as stopped:
+                if device == "cpu" or "meta" not in str(stopped):
+                    return stopped
     return None
 
 

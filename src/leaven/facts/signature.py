@@ -208,7 +208,7 @@ def words(annotation: object) -> tuple[set[str], list[str]]:
         if lists == [Tensor] and found & {"int", "float"}:
             found.discard("list")  # a number that may also be held in a tensor
         if any(_is_enum(part) for part in typing.get_args(annotation)):
-            found.discard("text")  # a text that means a member of the enum
+            found -= {"text", "int"}  # a text, or in older code a number, that means a member of the enum
         if not found - {"none"}:
             found.add("any")
         return found, [text for _, texts in parts for text in texts]

@@ -64,6 +64,7 @@ def _add_signature(shelf: Shelf, card: dict[str, Any], entry: Callable[..., Any]
         parameter["positional"] = False  # timm.create_model takes them by name only
         parameter.pop("required", None)
     card["signature"] = shelf.share(signature.parameters)
+    card.setdefault("summary", first_sentence(construction.class_.__doc__))
     if signature.open_ended:
         card["open_ended"] = True
     add_particulars(card, construction, signature)

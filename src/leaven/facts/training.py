@@ -67,6 +67,8 @@ def _add(shelf: Shelf, name: str, target: str, class_: type, supplied: set[str],
 def survey_timm_optimizers(shelf: Shelf) -> None:
     """timm's optimizers by their registered names; `facts.arguments` is what a name adds to its class."""
     timm_optim: Any = importlib.import_module("timm.optim")
+    if not hasattr(timm_optim, "list_optimizers"):
+        return  # timm before 1.0.12 keeps no list
     for name in timm_optim.list_optimizers():
         try:
             class_ = timm_optim.get_optimizer_class(name, bind_defaults=False)
@@ -125,8 +127,14 @@ def survey_metrics(shelf: Shelf) -> None:
 
 def _common_arguments(metric: type) -> list[signatures.Entry]:
     """The arguments that every metric takes by `**kwargs`."""
-    found = re.findall(r'kwargs\.pop\(\s*"(\w+)"', inspect.getsource(metric.__init__))  # type: ignore[misc]
-    return [{"name": name, "type": "any", "positional": False} for name in dict.fromkeys(found)]
+    found = re.findall(r'kwargs\.pop\(\s*"(\w+)",\s*(\w*)', inspect.getsource(metric.__init__))  # type: ignore[misc]
+    switches = {"True": True, "False": False}
+    return [
+        {"name": name, "type": "bool", "default": switches[default], "positional": False}
+        if default in switches
+        else {"name": name, "type": "any", "positional": False}
+        for name, default in dict(found).items()
+    ]
 
 
 def _classes_by_task(class_: type) -> dict[str, type]:

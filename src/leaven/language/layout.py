@@ -7,9 +7,8 @@ rest of the file is still read. What a statement may look like is left to the gr
 
 from dataclasses import dataclass, field
 
-from lark import Token
-
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.lalr import Token
 from leaven.language.source import Source, Span
 
 MAX_NESTING = 100
@@ -18,6 +17,7 @@ MAX_DEPTH = 250  # brackets and operators that wait for each other; keeps every 
 INTRODUCING_WORDS = {"extends": "EXTENDS", "import": "IMPORT", "arg": "ARG", "let": "LET"}
 ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t"}
 
+_TAIL = {")": "RPAR", "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA"}  # what may follow a text on its line
 _OPEN = {"LPAR": ("RPAR", ")"), "CALL": ("RPAR", ")"), "LSQB": ("RSQB", "]"), "LBRACE": ("RBRACE", "}")}
 _CLOSE = {"RPAR", "RSQB", "RBRACE"}
 _SILENT = {"NEWLINE", "COMMENT"}
@@ -62,7 +62,10 @@ class _Layout:
 
     def run(self) -> Arranged:
         following = self._significant_followers()
+        lost = self._ends_of_lost_blocks()
         for index, token in enumerate(self.raw):
+            for _ in range(lost.get(index, 0)):
+                self._close_lost_block(token)
             match token.type:
                 case "COMMENT":
                     self.result.comments.append(self._span(token))
@@ -71,10 +74,8 @@ class _Layout:
                 case "SEMICOLON":
                     self._close_brackets(token)
                     self._end_statement(token)
-                case "LPAR" | "LSQB" | "LBRACE":
-                    self._opening(token)
-                case "RPAR" | "RSQB" | "RBRACE":
-                    self._closing(token)
+                case "LPAR" | "LSQB" | "LBRACE" | "RPAR" | "RSQB" | "RBRACE":
+                    self._bracket(token)
                 case "NAME":
                     self._name(token, self.raw[index + 1] if index + 1 < len(self.raw) else None)
                 case _:
@@ -83,7 +84,7 @@ class _Layout:
                 return self._too_deep(token)
         end = Token("NEWLINE", "", start_pos=len(self.source.text), end_pos=len(self.source.text))
         while len(self.open) > 1:
-            self._report_unclosed(self.open[-1].token)
+            self._report_unclosed(end)
             self._close_top(end)
         self._end_statement(end)
         return self.result
@@ -128,6 +129,12 @@ class _Layout:
 
     # -- brackets
 
+    def _bracket(self, token: Token) -> None:
+        if token.type in _CLOSE:
+            self._closing(token)
+        else:
+            self._opening(token)
+
     def _opening(self, token: Token) -> None:
         if token.type == "LBRACE":
             self._close_brackets(token)
@@ -166,14 +173,14 @@ class _Layout:
                 f"`{opened}` is closed by `{token}`",
                 Spot(self._span(token), f"expected `{wanted}`"),
                 Spot(self._span(opened), "opened here"),
-                fix=Fix(f"write `{wanted}`", Edit(self._span(token), wanted)),
+                fix=Fix(f"write `{wanted}` in its place", Edit(self._span(token), wanted)),
             )
         self._close_top(token)
 
     def _close_brackets(self, at: Token) -> None:
         """Close every round and square bracket: what comes next can't stand inside one."""
         while self._in_brackets():
-            self._report_unclosed(self.open[-1].token)
+            self._report_unclosed(at)
             self._close_top(at)
 
     def _close_top(self, at: Token) -> None:
@@ -186,14 +193,63 @@ class _Layout:
         self.depth -= 1
         self._emit(at, closing_type, closing)
 
-    def _report_unclosed(self, opened: Token) -> None:
+    def _report_unclosed(self, at: Token, message: str = "") -> None:
+        opened = self.open[-1].token
         closing = _OPEN[opened.type][1]
+        place = Span(self.source, _start(at), _start(at))
         self._report(
             "unclosed-bracket",
             f"this `{opened}` is never closed",
             Spot(self._span(opened), f"no `{closing}` follows"),
-            fix=f"add the missing `{closing}`",
+            fix=Fix(message or f"add the missing `{closing}`", Edit(place, closing)),
         )
+
+    # -- blocks whose end is missing
+
+    def _ends_of_lost_blocks(self) -> dict[int, int]:
+        """Before which tokens how many blocks end that are never closed: where a line is indented no deeper."""
+        open_: list[int] = []
+        for index, token in enumerate(self.raw):
+            if token.type == "LBRACE":
+                open_.append(index)
+            elif token.type == "RBRACE" and open_:
+                open_.pop()
+        ends: dict[int, int] = {}
+        lost = set(open_)
+        for opened in open_[:MAX_NESTING]:
+            end = self._dedent(opened, lost)
+            if end is not None:
+                ends[end] = ends.get(end, 0) + 1
+        return ends
+
+    def _dedent(self, opened: int, lost: set[int]) -> int | None:
+        """The first word behind an opening brace that begins a line no further right than the brace's line."""
+        margin, depth = self._indent(self.raw[opened]), 0
+        for index in range(opened + 1, len(self.raw)):
+            kind = self.raw[index].type
+            if kind == "LBRACE" and index not in lost:
+                depth += 1
+            elif kind == "RBRACE":
+                depth -= 1
+            elif depth == 0 and self._begins_line(index) and self._indent(self.raw[index]) <= margin:
+                return index
+        return None
+
+    def _begins_line(self, index: int) -> bool:
+        return self.raw[index].type == "NAME" and self.raw[index - 1].type == "NEWLINE"
+
+    def _indent(self, token: Token) -> int:
+        line = self.source.line(self.source.position(_start(token))[0])
+        return len(line) - len(line.lstrip())
+
+    def _close_lost_block(self, at: Token) -> None:
+        self._close_brackets(at)
+        self._end_statement(at)
+        if self.open[-1].token.type == "LBRACE":
+            line = self.source.position(_start(at))[0]
+            self._report_unclosed(at, f"add the missing `}}` before line {line}")
+            self._close_top(at)
+            self._end_statement(at)
 
     def _in_brackets(self) -> bool:
         return self.open[-1].token.type in ("LPAR", "CALL", "LSQB")
@@ -207,10 +263,27 @@ class _Layout:
             self._emit(token, INTRODUCING_WORDS.get(token.value, "NAME"))
         elif token.value == "as" and self.word == "import":
             self._emit(token, "AS")
+        elif self._begins_anew(previous, following):
+            self._report(
+                "unexpected-token",
+                "a second statement begins on this line",
+                Spot(self._span(token), "this belongs to a new statement"),
+                fix=Fix(
+                    f"begin a new line before `{token}`", Edit(Span(self.source, _start(token), _start(token)), "\n")
+                ),
+            )
+            self._end_statement(token)
+            self._name(token, following)
         elif previous == "NUMBER" and (following is None or following.type not in ("EQUALS", "LPAR")):
             self._emit(token, "UNIT")
         else:
             self._emit(token, "NAME")
+
+    def _begins_anew(self, previous: str, following: Token | None) -> bool:
+        """Whether a word can only begin a statement although the one before it has not ended."""
+        if self._in_brackets() or previous not in ("RPAR", "RSQB", "TEXT", "RBRACE"):
+            return False
+        return previous == "RBRACE" or (following is not None and following.type in ("NAME", "TEXT", "NUMBER"))
 
     def _other(self, token: Token) -> None:
         kind = token.type
@@ -224,28 +297,45 @@ class _Layout:
         elif token.type == "TEXT":
             self._check_escapes(token)
         elif token.type == "OPEN_TEXT":
-            self._report(
-                "unclosed-text",
-                'this text has no closing `"`',
-                Spot(self._span(token), "a text ends on the line where it begins"),
-                fix=Fix('add the missing `"`', Edit(Span(self.source, _end(token), _end(token)), '"')),
-            )
-            kind = "TEXT"
+            self._open_text(token)
+            return
         self._emit(token, kind)
 
+    def _open_text(self, token: Token) -> None:
+        """A text without its closing quote: brackets and commas at the end of its line are taken to stand behind it."""
+        text = token.value.rstrip(" \t" + "".join(_TAIL)) or token.value[:1]
+        start, end = _start(token), _start(token) + len(text)
+        self._report(
+            "unclosed-text",
+            'this text has no closing `"`',
+            Spot(Span(self.source, start, end), "a text ends on the line where it begins"),
+            fix=Fix(f'write `{text}"`', Edit(Span(self.source, end, end), '"')),
+        )
+        self._emit(Token("TEXT", text, start_pos=start, end_pos=end), "TEXT")
+        for at, character in enumerate(token.value[len(text) :], end):
+            if character in _TAIL:
+                behind = Token(_TAIL[character], character, start_pos=at, end_pos=at + 1)
+                if behind.type == "COMMA":
+                    self._other(behind)
+                else:
+                    self._bracket(behind)
+
     def _check_escapes(self, token: Token) -> None:
+        """Report the first backslash of a text that means nothing; the others are likely of the same kind."""
         at = token.value.find("\\")
         while at != -1:
             pair = token.value[at : at + 2]
             if pair not in ESCAPES:
                 start = _start(token) + at
+                straight = token.value.replace("\\", "/")
                 self._report(
                     "unknown-escape",
                     f"`{pair}` means nothing in a text",
                     Spot(Span(self.source, start, start + 2), 'a text knows `\\"`, `\\\\`, `\\n` and `\\t`'),
-                    notes=["in a path, `/` works on every system"],
-                    fix=Fix(f"for a backslash write `\\{pair}`", Edit(Span(self.source, start, start + 1), "\\\\")),
+                    notes=[f"for a backslash write `\\{pair}`"],
+                    fix=Fix(f"in a path, `/` works on every system: `{straight}`", Edit(self._span(token), straight)),
                 )
+                return
             at = token.value.find("\\", at + 2)
 
     # -- the result

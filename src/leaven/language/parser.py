@@ -7,19 +7,14 @@ What the names mean is left to the checker.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
-from lark import Lark, Transformer, UnexpectedToken, v_args
-from lark.lark import PostLex
-from lark.parsers.lalr_interactive_parser import InteractiveParser
-
-from leaven.language import syntax, wording
+from leaven.language import syntax, tables, wording
 from leaven.language.diagnostics import Diagnostic, in_order
+from leaven.language.lalr import Grammar, Reading
 from leaven.language.layout import ESCAPES, Piece, arrange
 from leaven.language.source import Source, Span
 
-GRAMMAR = Path(__file__).with_name("grammar.lark")
 MAX_CHARACTERS = 1_000_000
 
 
@@ -52,9 +47,9 @@ def parse_setting(source: Source) -> tuple[syntax.Argument | None, tuple[Diagnos
 def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic, ...]]:
     if len(source.text) > MAX_CHARACTERS:
         return None, [], (wording.too_large(source, MAX_CHARACTERS),)
-    parser = load_grammar().parse_interactive(source.text, start=start)
-    arranged = arrange(list(parser.lexer_thread.lex(parser.parser_state)), source)
-    reader = _Reader(parser, source)
+    grammar = load_grammar()
+    arranged = arrange(list(grammar.tokens(source.text)), source)
+    reader = _Reader(grammar.reading(start), source)
     result = reader.read(iter(arranged.tokens))
     return result, arranged.comments, in_order([*arranged.diagnostics, *reader.diagnostics])
 
@@ -62,83 +57,52 @@ def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic
 class _Reader:
     """Feeds tokens to the grammar and, where it refuses one, puts a BROKEN statement in the place of the faulty one."""
 
-    def __init__(self, parser: InteractiveParser, source: Source) -> None:
-        self.parser = parser
+    def __init__(self, reading: Reading, source: Source) -> None:
+        self.reading = reading
         self.source = source
         self.diagnostics: list[Diagnostic] = []
 
     def read(self, tokens: Iterator[Piece]) -> Any:
         statement: list[Piece] = []
         for token in tokens:
-            try:
-                self.parser.feed_token(token)
-            except UnexpectedToken:
-                self.diagnostics.append(wording.unexpected(statement, token, self.parser.accepts()))
+            if not self.reading.feed(token):
+                self.diagnostics.append(wording.unexpected(statement, token, self.reading.accepts()))
                 if not self._recover(statement, token, tokens):
                     return None
                 statement = []
-                continue
-            if token.type in ("END", "LBRACE", "RBRACE"):
+            elif token.type in ("END", "LBRACE", "RBRACE"):
                 statement = []
             else:
                 statement.append(token)
-        try:
-            return self.parser.feed_eof()
-        except UnexpectedToken:
+        result = self.reading.finish()
+        if result is None:
             # Only a source that must hold one value or setting can end too early; a file ends after any statement.
             self.diagnostics.append(wording.nothing_given(self.source))
-            return None
+        return result
 
     def _recover(self, statement: list[Piece], token: Piece, tokens: Iterator[Piece]) -> bool:
         """Drop the faulty statement's tokens up to its block or its end; false where there is no statement to drop."""
         first = statement[0] if statement else token
         if statement:
-            self._unwind()
-        elif "END" in self.parser.accepts():  # something stands behind a block
-            self.parser.feed_token(_piece("END", first.span))
-        if "BROKEN" not in self.parser.accepts():
+            self.reading.unwind("statement")
+        elif "END" in self.reading.accepts():  # something stands behind a block
+            self.reading.feed(_piece("END", first.span))
+        if "BROKEN" not in self.reading.accepts():
             return False
-        self.parser.feed_token(_piece("BROKEN", first.span, first.value))
+        self.reading.feed(_piece("BROKEN", first.span, first.value))
         while token.type not in ("END", "LBRACE", "RBRACE"):
             token = next(tokens)
-        self.parser.feed_token(token)
+        self.reading.feed(token)
         return True
-
-    def _unwind(self) -> None:
-        """Take the tokens of the statement being read off the parser's stack."""
-        stack = self.parser.parser_state
-        table = stack.parse_conf.states
-        while stack.value_stack and "statement" not in table[stack.state_stack[-1]]:
-            stack.state_stack.pop()
-            stack.value_stack.pop()
-
-
-class _KeepTerminals(PostLex):
-    """Asks Lark to keep the terminals that only layout.py looks at."""
-
-    always_accept = ("COMMENT", "NEWLINE", "SEMICOLON", "PERCENT", "OPEN_TEXT", "BAD")
-
-    def process(self, stream: Iterator[Any]) -> Iterator[Any]:
-        return stream
 
 
 @cache
-def load_grammar(strict: bool = False) -> Lark:
-    """The parser of grammar.lark."""
-    return Lark(
-        GRAMMAR.read_text(encoding="utf-8"),
-        start=["start", "only_value", "only_setting"],
-        parser="lalr",
-        lexer="basic",
-        postlex=_KeepTerminals(),
-        transformer=_Builder(),
-        maybe_placeholders=True,
-        strict=strict,
-    )
+def load_grammar() -> Grammar:
+    """The grammar of grammar.lark, with the tree as what it builds."""
+    return Grammar(tables.load(), _Builder())
 
 
-@v_args(inline=True)
-class _Builder(Transformer[Piece, Any]):
+class _Builder:
     """One method for each form of the grammar, called as soon as that form is complete."""
 
     def start(self, body: list[syntax.AnyStatement]) -> list[syntax.AnyStatement]:

@@ -4,12 +4,34 @@ Decides only the words: given the statement so far, the token that did not fit a
 likeliest mistake and the edit that mends it.
 """
 
+import re
+
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.layout import Piece
 from leaven.language.source import Source, Span
 
 _VALUE_STARTS = {"NAME", "NUMBER", "TEXT", "LSQB"}
-_CURLY_QUOTES = "\u201c\u201d\u201e\u00ab\u00bb"
+_QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
+_AHEAD = 120  # characters that are looked at behind a token, so that a report about an endless line is made at once
+# What stands for a sign of the language elsewhere, and what that sign is.
+_SIGNS = {
+    "|": ("->", "stages are joined with `->`"),
+    "\u2192": ("->", "write the arrow as `->`"),
+    "\u21d2": ("->", "write the arrow as `->`"),
+    "\u2012": ("-", "write an ordinary `-`"),
+    "\u2013": ("-", "write an ordinary `-`"),
+    "\u2014": ("-", "write an ordinary `-`"),
+    "\u2212": ("-", "write an ordinary `-`"),
+    "\u00d7": ("*", "write `*`"),
+    "&": ("+", "layers are joined with `+`"),
+}
+_HABITS = {
+    "^": "a power of ten is written `1e-3`",
+    "!": "layers are taken away with `-`, as in `all - head`; a comment starts with `#`",
+    "~": "layers are taken away with `-`, as in `all - head`",
+    "$": "a name stands for its value by itself: `lr`, not `${lr}`",
+    "\\": "no sign is needed to go on in the next line: after `,` and `->`, and in brackets, it means nothing",
+}
 _NOUNS = {
     "NAME": "a name",
     "NUMBER": "a number",
@@ -47,7 +69,16 @@ def nothing_given(source: Source) -> Diagnostic:
 
 def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic:
     """The report for a token that can't stand where it does."""
-    for explanation in (_odd_character, _introduction, _assignment, _missing_value, _missing_comma, _block):
+    for explanation in (
+        _odd_character,
+        _introduction,
+        _assignment,
+        _colon,
+        _round_list,
+        _missing_value,
+        _missing_comma,
+        _block,
+    ):
         report = explanation(statement, token, accepted)
         if report:
             return report
@@ -62,18 +93,43 @@ def _odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     if token.type != "BAD":
         return None
     character = token.value
+    if character in _QUOTES:
+        return _wrong_quotes(token)
     notes: list[str] = []
-    fix: Fix | str | None = None
-    if character in "'`" or character in _CURLY_QUOTES:
-        fix = 'write texts in straight double quotes: `"photos"`'
-    elif character.isspace() or character == "\ufeff":
+    fix: Fix | str | None = _HABITS.get(character)
+    if character.isspace() or character == "\ufeff":
         fix = Fix("replace it with an ordinary space", Edit(token.span, " "))
         notes = ["such characters often come with text copied from a web page"]
-    elif character == "!":
-        fix = "a comment starts with `#`"
-    name = f"`{character}`" if character.isprintable() else f"the character U+{ord(character):04X}"
+    elif character in _SIGNS:
+        sign, help_text = _SIGNS[character]
+        fix = Fix(help_text, Edit(token.span, sign))
+    name = f"`{character}`" if character.isprintable() else _invisible(character)
     return error(
         "unexpected-character", f"{name} has no meaning in a recipe", Spot(token.span, "here"), notes=notes, fix=fix
+    )
+
+
+def _invisible(character: str) -> str:
+    """A character that can't be seen, by its name: a no-break space (U+00A0)."""
+    import unicodedata
+
+    name = unicodedata.name(character, "").lower()
+    number = f"U+{ord(character):04X}"
+    return f"a {name} ({number})" if name else f"the character {number}"
+
+
+def _wrong_quotes(token: Piece) -> Diagnostic:
+    """`'photos'`, `“photos”`."""
+    closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", _text_behind(token))
+    span, fix = token.span, Fix('write texts in straight double quotes: `"photos"`')
+    if closed:
+        span = Span(token.span.source, token.span.start, token.span.end + closed.end())
+        fix = Fix(f'write `"{closed[1]}"`', Edit(span, f'"{closed[1]}"'))
+    return error(
+        "unexpected-character",
+        f"`{token}` does not quote a text",
+        Spot(span, "texts stand in straight double quotes"),
+        fix=fix,
     )
 
 
@@ -106,13 +162,20 @@ def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> D
             Spot(token.span, "not in quotes"),
             fix=Fix(f"write `extends {quoted}`", Edit(token.span, quoted)),
         )
+    if word.type == "LET" and token.type == "COLON" and len(statement) == 2:
+        return error(
+            "unexpected-token",
+            "a `let` gives its value with `=`",
+            Spot(token.span, "expected `=`"),
+            fix=Fix(f"write `let {statement[1]} = {_ahead(token) or '…'}`", Edit(token.span, " =")),
+        )
     if word.type == "ARG" and token.type in ("EQUALS", "END", "TEXT") and len(statement) == 2:
         return error(
             "missing-type",
             f"the argument `{statement[1]}` has no type",
             Spot(statement[1].span, "expected `: type` after the name"),
             notes=["the types are int, float, bool, text, path and choice[…]"],
-            fix=Fix(f"write `arg {statement[1]}: float …`", Edit(_behind(statement[1]), ": float")),
+            fix=_typed_arg(statement[1], token),
         )
     return error(
         "unexpected-token",
@@ -122,18 +185,79 @@ def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> D
     )
 
 
+def _typed_arg(name: Piece, token: Piece) -> Fix:
+    """An `arg` with the type that its default tells."""
+    default = _ahead(token) if token.type == "EQUALS" else ""
+    type = "float"
+    if default.startswith('"'):
+        type = "text"
+    elif default in ("true", "false"):
+        type = "bool"
+    elif default.isdigit():
+        type = "int"
+    shown = f" = {default}" if default else ""
+    return Fix(f"write `arg {name}: {type}{shown}`", Edit(_behind(name), f": {type}"))
+
+
 def _assignment(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
-    """`model = resnet18`, `model: resnet18`."""
+    """`model = resnet18`, `model: resnet18`, and what was meant to be an argument: `epochs: 10`."""
     if len(statement) != 1 or token.type not in ("EQUALS", "COLON"):
         return None
-    word = statement[0]
+    word, value = statement[0], _ahead(token)
+    between = Span(token.span.source, word.span.end, token.span.end)
+    notes: list[str] = []
+    if not value:
+        label = "nothing stands here"
+        fix = Fix(f"remove the `{token}`: arguments follow on the same line, a block in braces", Edit(between, ""))
+    elif not re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value):
+        label = f"not between `{word}` and its value"
+        fix = Fix(f"write `{word} {value}`", Edit(between, ""))
+        if token.type == "EQUALS":
+            notes = [f"to give a value a name, write `let {word} = {value}`"]
+    elif token.type == "EQUALS":
+        label = "this is neither a statement nor a `let`"
+        notes = ["an argument stands behind its statement, as in `train epochs=10`"]
+        fix = Fix(f"to give a value a name, write `let {word} = {value}`", Edit(_before(word), "let "))
+    else:
+        label = f"not between `{word}` and its value"
+        fix = Fix(f"an argument stands behind its statement: `train …, {word}={value}`")
     return error(
         "unexpected-token",
         f"a statement has no `{token}` after its name",
-        Spot(token.span, f"not between `{word}` and its value"),
-        notes=[f"to give a value a name, write `let {word} = …`"],
-        fix=Fix(f"write `{word} …` without the `{token}`", Edit(token.span, "")),
+        Spot(token.span, label),
+        notes=notes,
+        fix=fix,
     )
+
+
+def _colon(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+    """`train epochs: 10`."""
+    if token.type != "COLON" or len(statement) < 2 or statement[-1].type != "NAME":
+        return None
+    name, value = statement[-1], re.match(r"[^\s,)\]}]*", _ahead(token))
+    return error(
+        "unexpected-token",
+        "an argument is given with `=`, not with `:`",
+        Spot(token.span, f"expected `=` after `{name}`"),
+        fix=Fix(f"write `{name}={value[0] if value else ''}`", Edit(token.span, "=")),
+    )
+
+
+def _round_list(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+    """`betas=(0.9, 0.999)`."""
+    if token.type != "COMMA" or "COMMA" in accepted or "RPAR" not in accepted:
+        return None
+    depth = 0
+    for piece in reversed(statement):
+        depth += {"RPAR": 1, "LPAR": -1, "CALL": -1}.get(piece.type, 0)
+        if depth < 0:
+            break
+    closed = re.match(r"[^()\r\n]*\)", _text_behind(token))
+    span, fix = token.span, Fix("write a list in square brackets: `[0.9, 0.999]`")
+    if closed:
+        span = Span(token.span.source, piece.span.start, token.span.end + closed.end())
+        fix = Fix(f"write `[{span.text[1:-1]}]`", Edit(span, f"[{span.text[1:-1]}]"))
+    return error("unexpected-token", "a list stands in square brackets", Spot(span, "expected `[` and `]`"), fix=fix)
 
 
 def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
@@ -142,11 +266,20 @@ def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     before = statement[-1]
     if before.type == "NAME":
         return None
+    label = f"expected a value, found {_noun(token)}"
+    if before.type == "EQUALS" and len(statement) > 1 and statement[-2].type == "NAME":
+        name = statement[-2]
+        return error(
+            "missing-value",
+            f"`{name}` is given no value",
+            Spot(name.span.to(before.span), label),
+            fix=f"write a value behind `{name}=`, or leave `{name}` out",
+        )
     return error(
         "missing-value",
         f"a value is missing after `{before}`",
-        Spot(before.span, f"expected a value, found {_noun(token)}"),
-        fix=f"write a value after `{before}`, or remove it",
+        Spot(before.span, label),
+        fix=f"write a value after `{before}`, or remove the `{before}`",
     )
 
 
@@ -181,7 +314,22 @@ def _block(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnost
             "unexpected-token",
             f"a statement can't begin with {_noun(token)}",
             Spot(token.span, "expected the name of a statement, such as `model` or `freeze`"),
+            fix=_first_sign(token),
         )
+    return None
+
+
+def _first_sign(token: Piece) -> Fix | None:
+    """What a sign at the beginning of a line was meant to be."""
+    beginning = token.span.text + _text_behind(token)
+    if beginning.startswith(("//", "/*", "--")):
+        return Fix(
+            "a comment starts with `#`", Edit(Span(token.span.source, token.span.start, token.span.start + 2), "#")
+        )
+    if token.type in ("MINUS", "STAR"):
+        return Fix(f"remove the `{token}`: a statement begins with its name", Edit(token.span, ""))
+    if token.type == "NUMBER":
+        return Fix("an argument stands behind its statement, as in `train epochs=10`")
     return None
 
 
@@ -197,6 +345,21 @@ def _wanted(accepted: set[str]) -> str:
         return "a value"
     nouns = sorted({_NOUNS[kind] for kind in accepted if kind in _NOUNS})
     return " or ".join(nouns) if len(nouns) <= 3 else ""
+
+
+def _text_behind(token: Piece) -> str:
+    return token.span.source.text[token.span.end : token.span.end + _AHEAD]
+
+
+def _ahead(token: Piece) -> str:
+    """What stands behind a token up to the end of its line or the block of its statement."""
+    found = re.match(r"[^#;{}\r\n]*", _text_behind(token))
+    value = found[0].strip() if found else ""
+    return value if len(value) < _AHEAD - 20 else value[:20] + "…"
+
+
+def _before(token: Piece) -> Span:
+    return Span(token.span.source, token.span.start, token.span.start)
 
 
 def _behind(token: Piece) -> Span:

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from leaven.language import syntax
-from leaven.language.diagnostics import Spot
+from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.recipe.recipe import FromData, Pending, Quantity
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
@@ -40,11 +40,12 @@ def _named(path: str, scope: Scope) -> Any:
         scope.used.add(path)
         return number if isinstance(number, int | float | Unknown | Pending) and not isinstance(number, bool) else None
     if path in scope.lets and path not in scope.unfolding:
-        scope.unfolding.append(path)
         scope.used.add(path)
-        number = calculate(scope.lets[path].value, scope)
-        scope.unfolding.pop()
-        return number
+        if path not in scope.numbers:
+            scope.unfolding.append(path)
+            scope.numbers[path] = calculate(scope.lets[path].value, scope)
+            scope.unfolding.pop()
+        return scope.numbers[path]
     return UNKNOWN if path in scope.broken_names else None
 
 
@@ -65,6 +66,7 @@ def _combined(operator: str, left: Any, right: Any, value: syntax.Binary, scope:
                     f"{unit} and {other_unit} can't be added up",
                     Spot(value.right.span, f"in {other_unit}"),
                     Spot(value.left.span, f"in {unit}"),
+                    fix="write both in the same unit",
                 )
             return Quantity(amount + other if operator == "+" else amount - other, unit)
         case "*", Quantity(), int() | float():
@@ -75,10 +77,25 @@ def _combined(operator: str, left: Any, right: Any, value: syntax.Binary, scope:
             return _scaled(left, 1 / right)
         case _, int() | float(), int() | float():
             return _plain(operator, left, right, value, scope)
+        case "+" | "-", Quantity(), int() | float():
+            return _no_unit(left, value.left, right, value.right, scope)
+        case "+" | "-", int() | float(), Quantity():
+            return _no_unit(right, value.right, left, value.left, scope)
     return scope.report(
         "wrong-type",
         f"`{operator}` can't join these two",
-        Spot(value.span, "a plain number and a quantity do not add up"),
+        Spot(value.span, "a quantity is multiplied or divided by a plain number"),
+    )
+
+
+def _no_unit(quantity: Quantity, there: syntax.Value, number: float, here: syntax.Value, scope: Scope) -> Unknown:
+    right = f"{here.span.text}%" if quantity.unit == "%" else f"{here.span.text} {quantity.unit}"
+    return scope.report(
+        "wrong-unit",
+        f"{quantity.unit} and a plain number can't be added up",
+        Spot(here.span, "has no unit"),
+        Spot(there.span, f"in {quantity.unit}"),
+        fix=Fix(f"write `{right}`", Edit(here.span, right)),
     )
 
 

@@ -5,7 +5,7 @@ Decides names, order and number only; what a value means is left to `resolve.py`
 
 from collections.abc import Sequence
 
-from leaven.catalog import lookup
+from leaven.catalog import lookup, own
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
@@ -29,13 +29,16 @@ def match_arguments(
     places: dict[str, Span] = {}
     failed = False
     keyword_seen: Span | None = None
+    is_misplaced = False
     at = 0
-    for argument in arguments:
+    for index, argument in enumerate(arguments):
         if argument.keyword is None:
+            if is_misplaced:
+                continue  # once is enough: the others have the same reason
             if keyword_seen is not None:
-                failed |= _misplaced(scope, argument, keyword_seen)
+                failed = is_misplaced = _misplaced(scope, index, keyword_seen, arguments)
             elif at >= len(positional):
-                failed |= _too_many(scope, card, argument, positional)
+                failed = is_misplaced = _too_many(scope, card, argument, positional, name_span)
             else:
                 parameter = positional[at]
                 given.setdefault(parameter.name, []).append(argument.value)
@@ -45,7 +48,7 @@ def match_arguments(
         keyword_seen = argument.span
         name = argument.keyword.path
         if name not in by_name and not card.open_ended:
-            failed |= _unknown_argument(scope, card, argument.keyword, available)
+            failed |= _unknown_argument(scope, card, argument.keyword, available, name_span)
         elif name in given:
             scope.report(
                 "repeated-argument",
@@ -63,7 +66,7 @@ def match_arguments(
         listed = ", ".join(f"`{name}`" for name in missing)
         scope.report(
             "missing-argument",
-            f"`{card.bare_name}` needs {listed}",
+            f"`{nouns.called(card, name_span)}` needs {listed}",
             Spot(name_span, f"{listed} {'is' if len(missing) == 1 else 'are'} missing"),
             fix=f"the form is `{nouns.form(card, available)}`",
         )
@@ -71,36 +74,64 @@ def match_arguments(
     return given, not failed
 
 
-def _misplaced(scope: Scope, argument: syntax.Argument, keyword: Span) -> bool:
+def _misplaced(scope: Scope, index: int, keyword: Span, arguments: Sequence[syntax.Argument]) -> bool:
+    argument, before = arguments[index], arguments[index - 1].value
+    if _is_decimal_comma(before, argument.value):
+        whole = before.span.to(argument.span)
+        point = whole.text.replace(",", ".")
+        scope.report(
+            "misplaced-argument",
+            "a number has a decimal point, not a comma",
+            Spot(whole, "these are two numbers"),
+            fix=Fix(f"write `{point}`", Edit(whole, point)),
+        )
+        return True
     scope.report(
         "misplaced-argument",
         "a value without a name stands behind one with a name",
         Spot(argument.span, "this has no name"),
         Spot(keyword, "this has one"),
-        fix="put the values without names first, or write `name=value`",
+        fix=f"put the values without names first: `{_reordered(arguments)}`",
     )
     return True
 
 
-def _too_many(scope: Scope, card: Card, argument: syntax.Argument, positional: Sequence[Parameter]) -> bool:
+def _reordered(arguments: Sequence[syntax.Argument]) -> str:
+    ordered = sorted(arguments, key=lambda argument: argument.keyword is not None)
+    return ", ".join(argument.span.text for argument in ordered[:6]) + (", …" if len(ordered) > 6 else "")
+
+
+def _is_decimal_comma(before: syntax.Value, value: syntax.Value) -> bool:
+    """Whether two numbers are one, written `0,001`."""
+    are_numbers = isinstance(before, syntax.Number) and isinstance(value, syntax.Number)
+    return are_numbers and before.span.source.text[before.span.end : value.span.start] == ","
+
+
+def _too_many(
+    scope: Scope, card: Card, argument: syntax.Argument, positional: Sequence[Parameter], name_span: Span
+) -> bool:
     names = ", ".join(f"`{parameter.name}`" for parameter in positional)
-    takes = f"at most {len(positional)} ({names})" if positional else "no value without a name"
+    count = {0: "no value", 1: "one value"}.get(len(positional), f"{len(positional)} values")
     scope.report(
         "too-many-arguments",
-        f"`{card.bare_name}` takes {takes}",
+        f"`{nouns.called(card, name_span)}` takes {count} without a name" + (f": {names}" if names else ""),
         Spot(argument.span, "one too many"),
         fix=f"the form is `{nouns.form(card)}`",
     )
     return True
 
 
-def _unknown_argument(scope: Scope, card: Card, keyword: syntax.Name, available: Sequence[Parameter]) -> bool:
+def _unknown_argument(
+    scope: Scope, card: Card, keyword: syntax.Name, available: Sequence[Parameter], name_span: Span
+) -> bool:
     names = [parameter.name for parameter in available]
     near = [parameter.name for parameter in available if parameter.target == keyword.path]
     near = near or lookup.nearest(keyword.path, names)
     fix: Fix | str | None = None
     if near:
         fix = Fix(nouns.did_you_mean(near), Edit(keyword.span, near[0]))
+    elif elsewhere := _where_it_belongs(keyword.path, card):
+        fix = elsewhere
     elif names:
         shown = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
         fix = f"it takes {shown}"
@@ -108,11 +139,26 @@ def _unknown_argument(scope: Scope, card: Card, keyword: syntax.Name, available:
         fix = "it takes no arguments"
     scope.report(
         "unknown-argument",
-        f"`{card.bare_name}` takes no argument `{keyword.path}`",
+        f"`{nouns.called(card, name_span)}` takes no argument `{keyword.path}`",
         Spot(keyword.span, "not one of its arguments"),
         fix=fix,
     )
     return True
+
+
+def _where_it_belongs(name: str, card: Card) -> str:
+    """The statement that takes an argument which stands in another one; empty where none does."""
+    if name in ("pretrained", "weights", "head"):
+        return f"`{name}` is an argument of the model: `model resnet18({name}=…)`"
+    for kind, example in (("optimizer", "adamw"), ("optimizer", "sgd"), ("schedule", "cosine")):
+        found = lookup.find(kind, example)
+        if card.kind != kind and found and found[0].parameter(name):
+            return f"`{name}` is an argument of the {kind}: `{kind} {example}({name}=…)`"
+    for statement in own.names("statement"):
+        other = own.read("statement", statement)
+        if other and other.name != card.name and other.parameter(name) and "." not in statement:
+            return f"`{name}` is an argument of `{statement}`: write `{statement} {name}=…`"
+    return ""
 
 
 def fit_together(card: Card, settings: Sequence[Setting], name_span: Span, scope: Scope) -> bool:

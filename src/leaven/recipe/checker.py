@@ -15,7 +15,7 @@ from leaven.catalog.layers import Layers
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, has_errors, in_order
 from leaven.language.source import Source
-from leaven.recipe import conflicts, fitting, names, nouns, options
+from leaven.recipe import conflicts, fitting, names, options
 from leaven.recipe.assemble import Assembled, Plain, assemble
 from leaven.recipe.data import DataFacts, describe_data
 from leaven.recipe.defaults import default_statement
@@ -166,7 +166,7 @@ class _Checker:
             self.scope.report(
                 "missing-statement",
                 f"the recipe has no `{name}`",
-                Spot(self.source.span(end, end), f"`{nouns.form(card)}` is missing"),
+                Spot(self.source.span(end, end), f"`{name} …` is missing"),
                 fix=f"add a line such as `{card.facts['example']}`",
             )
 
@@ -183,13 +183,18 @@ class _Checker:
                 if isinstance(settings, Unknown)
                 else Invocation(placed.card, settings, Written(statement.span))
             )
-            if statement.block is not None and not placed.card.facts.get("block"):
-                self.scope.report(
-                    "unexpected-block",
-                    f"`{statement.name.path}` takes no block",
-                    Spot(statement.block.span, "remove this block"),
-                )
+            self._refuse_block(placed)
         return self.bound[key]
+
+    def _refuse_block(self, placed: Placed) -> None:
+        block = placed.statement.block
+        if block is not None and not placed.card.facts.get("block"):
+            self.scope.report(
+                "unexpected-block",
+                f"`{placed.statement.name.path}` takes no block",
+                Spot(block.span, "can't stand here"),
+                fix="write its statements on lines of their own" if block.statements else "remove it",
+            )
 
     def _only(self, top: Mapping[str, list[Placed]], name: str) -> Any:
         """The one statement of that name, or its default."""
@@ -268,6 +273,7 @@ class _Checker:
         if not top.get("model"):
             return None, ModelFacts("the model")
         statement = top["model"][-1].statement
+        self._refuse_block(top["model"][-1])
         settings = self._model_settings(statement)
         if isinstance(settings, Unknown):
             return settings, ModelFacts("the model")

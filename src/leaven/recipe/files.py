@@ -6,7 +6,7 @@ from pathlib import Path
 from leaven.catalog.lookup import nearest
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.recipe.recipe import FilePath
-from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
@@ -14,12 +14,18 @@ SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation"),
 
 def missing_file(scope: Scope, path: FilePath, what: str) -> Unknown:
     """Report that a file is not where the recipe says."""
+    if path.span is not None and scope.is_blamed(path.span):
+        return UNKNOWN
     near = nearest(path.place.name, _neighbours(path.place))
     fix: Fix | None = None
     if near and path.span is not None:
         better = str(Path(path.text).with_name(near[0]))
         fix = Fix(f"did you mean `{better}`?", Edit(path.span, f'"{better}"'))
-    spot = [Spot(path.span, f"`{path.place}` is not there")] if path.span is not None else []
+    elif path.span is not None and ("\n" in path.text or "\t" in path.text):
+        straight = path.span.text.replace("\\", "/")
+        fix = Fix(f"a backslash begins an escape; in a path, write `/`: `{straight}`", Edit(path.span, straight))
+    label = "not there" if str(path.place) == path.text else f"`{path.place}` is not there"
+    spot = [Spot(path.span, label)] if path.span is not None else []
     notes = [] if path.place.is_absolute() or path.span is None else [_relative_to(path)]
     return scope.report("missing-file", f"{what} `{path.text}` does not exist", *spot, notes=notes, fix=fix)
 

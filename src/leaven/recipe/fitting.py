@@ -24,7 +24,6 @@ from leaven.recipe.resolve import default_value
 from leaven.recipe.scope import Scope
 
 USUAL_SIZE = 224
-_CHANCE = ("random", "augment", "jitter", "aug_mix", "mix_up", "cut_mix", "flip", "elastic", "scale_jitter")
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
 
 
@@ -66,10 +65,12 @@ def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> S
     origin = Default(f"as {model.name} was trained" if model.size else "the data's own size")
     if data.size == size:
         return Steps((), origin)
+    how = model.interpolation
     if data.size is not None or not data.is_natural:
-        return Steps((step("resize", origin, size=list(size)),), origin)
+        return Steps((step("resize", origin, size=list(size), interpolation=how),), origin)
     shorter = model.resize or round(min(size) / 0.875)
-    return Steps((step("resize", origin, size=shorter), step("center_crop", origin, size=_side(size))), origin)
+    resized = step("resize", origin, size=shorter, interpolation=how)
+    return Steps((resized, step("center_crop", origin, size=_side(size))), origin)
 
 
 def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Steps) -> Steps:
@@ -79,7 +80,7 @@ def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, e
     if data.size is not None and data.size == size:
         crop = step("random_crop", origin, size=_side(size), padding=max(1, size[0] // 8))
     else:
-        crop = step("random_resized_crop", origin, size=_side(size))
+        crop = step("random_resized_crop", origin, size=_side(size), interpolation=model.interpolation)
     return Steps((crop, step("horizontal_flip", origin)), origin)
 
 
@@ -103,10 +104,8 @@ def _deterministic(train: Steps, data: DataFacts) -> Steps:
 
 
 def is_random(stage: Invocation) -> bool:
-    """Whether a transform draws lots."""
-    name = stage.card.bare_name
-    plain = name.lower()
-    return stage.card.kind == "transform" and any(word.replace("_", "") in plain.replace("_", "") for word in _CHANCE)
+    """Whether a transform draws lots; what a transform of the user's does, nobody knows."""
+    return bool(stage.card.facts.get("random"))
 
 
 def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:

@@ -8,7 +8,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.recipe import nouns
 from leaven.recipe.recipe import Quantity
-from leaven.recipe.scope import Scope
+from leaven.recipe.scope import Scope, Unknown
 
 
 def in_units(scope: Scope, value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Any:
@@ -29,12 +29,34 @@ def in_units(scope: Scope, value: syntax.Value, quantity: Quantity, parameter: P
             Spot(value.span, f"expected {wanted}"),
             fix=help_text,
         )
-    near = lookup.nearest(quantity.unit, parameter.units, limit=1) or [parameter.units[0]]
-    right = nouns.plain(Quantity(quantity.amount, near[0]))
+    near = lookup.nearest(quantity.unit, parameter.units, limit=1)
+    fix = f"write a number of {parameter.units[0]}, such as `{parameter.name}={_example(parameter)}`"
+    if near:
+        right = nouns.plain(Quantity(quantity.amount, near[0]))
     return scope.report(
         "wrong-unit",
         f"`{parameter.name}` is counted in {nouns.either(parameter.units)}, not in {quantity.unit}",
         Spot(value.span, f"expected {nouns.either(parameter.units)}"),
+        fix=Fix(f"write `{right}`", Edit(value.span, right)) if near else fix,
+    )
+
+
+def _example(parameter: Parameter) -> str:
+    """A quantity that the parameter takes."""
+    if isinstance(parameter.default, str) and parameter.default[0] != "0":
+        return parameter.default
+    return nouns.plain(Quantity(10 if parameter.units[0] == "%" else 5, parameter.units[0]))
+
+
+def bare_share(scope: Scope, value: syntax.Value, number: float, parameter: Parameter) -> Unknown | None:
+    """Report `0.8` where percent are counted: 80% is meant, and 0.8% would be taken."""
+    if parameter.units[0] != "%" or not isinstance(number, float) or not 0 < number <= 1:
+        return None
+    right = nouns.plain(Quantity(round(number * 100, 6), "%")).replace(".0%", "%")
+    return scope.report(
+        "wrong-unit",
+        f"`{parameter.name}` is counted in {nouns.either(parameter.units)}, and {nouns.plain(number)} has no unit",
+        Spot(value.span, f"would mean {nouns.plain(number)}%"),
         fix=Fix(f"write `{right}`", Edit(value.span, right)),
     )
 
@@ -56,9 +78,15 @@ def within_bounds(scope: Scope, value: syntax.Value, number: Any, parameter: Par
         return number
     return scope.report(
         "wrong-value",
-        f"`{parameter.name}` can't be {nouns.plain(number)}",
+        f"`{parameter.name}` can't be {_amount(number, parameter)}",
         Spot(value.span, f"must be {bound}"),
     )
+
+
+def _amount(number: Any, parameter: Parameter) -> str:
+    """A number as it is read behind its parameter: `epochs` can't be -1, not -1 epochs."""
+    is_said = isinstance(number, Quantity) and number.unit == parameter.name
+    return nouns.plain(number.amount if is_said else number)
 
 
 def whole(scope: Scope, value: syntax.Value, number: Any, parameter: Parameter) -> Any:
@@ -68,6 +96,7 @@ def whole(scope: Scope, value: syntax.Value, number: Any, parameter: Parameter) 
         return Quantity(int(number.amount), number.unit)
     return scope.report(
         "wrong-value",
-        f"`{parameter.name}` can't be {nouns.plain(number)}",
+        f"`{parameter.name}` can't be {_amount(number, parameter)}",
         Spot(value.span, f"{number.unit} are whole here"),
+        fix=f"write `{int(number.amount)}` or `{int(number.amount) + 1}`",
     )

@@ -143,8 +143,11 @@ def _with_layers(
         "arguments": _plain_arguments(source, scope),
     }
     answer = layer_facts.ask(request)
-    if answer is None:
-        scope.note("not-checked", f"the layers of `{card.name}` could not be listed on this machine", _span(source))
+    if answer is None or answer.is_unanswered:
+        reason = f": {answer.error}" if answer is not None else ""
+        scope.note(
+            "not-checked", f"the layers of `{card.name}` could not be listed on this machine{reason}", _span(source)
+        )
         return described
     if answer.error:
         scope.report(

@@ -1,5 +1,6 @@
 """The names that a recipe introduces: imports are read, `arg`s get their values, `let`s are kept to be unfolded."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,23 @@ from leaven.recipe.options import Options, given
 from leaven.recipe.recipe import Arg, FilePath, Pending, UserModule, Written
 from leaven.recipe.resolve import Resolver
 from leaven.recipe.scope import UNKNOWN, ImportedModule, Scope, Unknown
+from leaven.recipe.selectors import WORDS as SELECTOR_WORDS
 
 ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
+MAX_LETS = 100  # that stand on each other; keeps every later walk off Python's stack limit
 BOUND_BY_DATA = ("classes", "channels")
+_TYPES_ELSEWHERE = {
+    "str": "text",
+    "string": "text",
+    "boolean": "bool",
+    "integer": "int",
+    "number": "float",
+    "double": "float",
+    "file": "path",
+    "folder": "path",
+    "dir": "path",
+    "enum": "choice",
+}
 
 
 def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> Scope:
@@ -28,6 +43,7 @@ def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> S
     for alias, statement in assembled.imports.items():
         _import(alias, statement, scope)
     _refuse_taken(assembled, scope)
+    _refuse_circles(scope)
     _read_args(assembled, options, scope)
     return scope
 
@@ -51,6 +67,83 @@ def _refuse_taken(assembled: Assembled, scope: Scope) -> None:
                 Spot(name.span, "a new name has no dots"),
                 fix=Fix("write it with underscores", Edit(name.span, name.path.replace(".", "_"))),
             )
+
+
+def _refuse_circles(scope: Scope) -> None:
+    """Report every `let` that leads back to itself or through too many others, so that unfolding one always ends."""
+    depths: dict[str, int] = {}
+    for start in list(scope.lets):
+        waiting = [] if start in depths else [(scope.lets[start].name, _names_in(scope.lets[start].value, scope))]
+        on_the_way = {start}
+        while waiting:
+            name, uses = waiting[-1]
+            use = next(uses, None)
+            if use is None:
+                waiting.pop()
+                on_the_way.discard(name.path)
+                depth = depths.setdefault(name.path, 1)
+                if depth > MAX_LETS:
+                    depth = depths[name.path] = _too_deep(scope, name.path)
+                if waiting:
+                    above = waiting[-1][0].path
+                    depths[above] = max(depths.get(above, 1), depth + 1)
+            elif use.path in on_the_way:
+                names = [name for name, _ in waiting]
+                at = [name.path for name in names].index(use.path)
+                _circle(scope, [*names[at + 1 :], use])
+                depths |= dict.fromkeys(on_the_way, 1)
+                break
+            elif use.path in depths:
+                depths[name.path] = max(depths.get(name.path, 1), depths[use.path] + 1)
+            else:
+                on_the_way.add(use.path)
+                waiting.append((use, _names_in(scope.lets[use.path].value, scope)))
+    for broken in scope.broken_names & set(scope.lets):
+        del scope.lets[broken]
+
+
+def _too_deep(scope: Scope, name: str) -> int:
+    scope.broken_names.add(name)
+    scope.report(
+        "too-deep",
+        f"more than {MAX_LETS} `let`s stand on each other",
+        Spot(scope.lets[name].name.span, "the limit is reached here"),
+        fix="write some of the values out",
+    )
+    return 1
+
+
+def _circle(scope: Scope, uses: list[syntax.Name]) -> None:
+    """Report a circle; `uses` are the places where each `let` of it names the next, the last one the first."""
+    closing = uses[-1]
+    scope.broken_names |= {use.path for use in uses}
+    way = " -> ".join(f"`{name}`" for name in [closing.path, *(use.path for use in uses)])
+    scope.report(
+        "circular-let",
+        f"`{closing.path}` is defined by itself",
+        Spot(closing.span, "this leads back to the definition"),
+        Spot(scope.lets[closing.path].name.span, "defined here"),
+        notes=[f"the circle is {way}"] if len(uses) > 1 else [],
+        fix="give one of them a value of its own" if len(uses) > 1 else "give the inner value another name",
+    )
+
+
+def _names_in(value: syntax.Value, scope: Scope) -> Iterator[syntax.Name]:
+    """The `let`s that a value names."""
+    match value:
+        case syntax.Name(path=path) if path in scope.lets and path not in SELECTOR_WORDS:
+            yield value
+        case syntax.Binary(left=left, right=right):
+            yield from _names_in(left, scope)
+            yield from _names_in(right, scope)
+        case syntax.Negative(value=inner):
+            yield from _names_in(inner, scope)
+        case syntax.Pipeline(stages=parts) | syntax.Listing(items=parts):
+            for part in parts:
+                yield from _names_in(part, scope)
+        case syntax.Call(arguments=arguments):
+            for argument in arguments:
+                yield from _names_in(argument.value, scope)
 
 
 # -- imports
@@ -120,9 +213,7 @@ def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) ->
     value: Any = UNKNOWN
     origin = Written((statement.default or statement).span)
     if type not in ARG_TYPES:
-        near = lookup.nearest(
-            {"str": "text", "string": "text", "boolean": "bool", "file": "path"}.get(type, type), ARG_TYPES
-        )
+        near = lookup.nearest(_TYPES_ELSEWHERE.get(type, type), ARG_TYPES)
         scope.report(
             "wrong-type",
             f"an `arg` has no type `{type}`",

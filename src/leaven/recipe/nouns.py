@@ -7,6 +7,7 @@ from typing import Any
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix
+from leaven.language.source import Span
 from leaven.recipe.recipe import FilePath, FromData, Pending, Quantity, Score, UserDefinition
 
 KIND_NOUNS = {
@@ -110,9 +111,21 @@ def conversion(value: syntax.Value, parameter: Parameter) -> Fix | None:
         case syntax.Number(value=0 | 1 as number) if "bool" in types:
             word = "true" if number else "false"
             return Fix(f"write `{word}`", Edit(value.span, word))
+        case syntax.Number(unit=None, value=float() as number) if "int" in types:
+            nearest = str(max(1, round(number)))
+            return Fix(f"write a whole number: `{nearest}`", Edit(value.span, nearest))
+        case syntax.Number(unit=None) if "list" in types and isinstance(parameter.default, tuple | list):
+            return Fix(f"write a list, such as `{plain(parameter.default)}`")
         case syntax.Number(unit=None) | syntax.Text() if "list" in types:
             return Fix(f"write a list: `[{value.span.text}]`", Edit(value.span, f"[{value.span.text}]"))
     return None
+
+
+def called(card: Card, name: Span) -> str:
+    """A card as the user called it: `adamw` and `AdamW` are the same."""
+    word = name.text.rpartition(".")[2]
+    is_same = word.replace("_", "").lower() == card.bare_name.replace("_", "").lower()
+    return word if is_same else card.bare_name
 
 
 def form(card: Card, parameters: Sequence[Parameter] | None = None) -> str:
@@ -120,14 +133,21 @@ def form(card: Card, parameters: Sequence[Parameter] | None = None) -> str:
     shown = []
     for parameter in card.parameters if parameters is None else parameters:
         if parameter.required:
-            shown.append(parameter.name if parameter.positional else f"{parameter.name}=…")
+            written = f'"{parameter.name}"' if set(parameter.types) & {"text", "path"} else parameter.name
+            shown.append(written if parameter.positional else f"{parameter.name}=…")
         elif parameter.variadic:
             shown.append("…")
-        elif len(shown) < 4 and not parameter.required:
-            shown.append(f"{parameter.name}={plain(parameter.default)}")
+        elif len(shown) < 4 and parameter.default is not None:
+            shown.append(f"{parameter.name}={_default(parameter)}")
     inside = ", ".join(shown)
     name = card.bare_name
     return f"{name} {inside}".strip() if card.kind in ("statement", "technique") else f"{name}({inside})"
+
+
+def _default(parameter: Parameter) -> str:
+    """A default as it is written: quantities and choices without quotes."""
+    is_bare = isinstance(parameter.default, str) and bool(set(parameter.types) & {"quantity", "choice"})
+    return str(parameter.default) if is_bare else plain(parameter.default)
 
 
 def could_be(value: syntax.Value, parameter: Parameter) -> bool:
@@ -151,7 +171,7 @@ def arg_could_be(type: str, parameter: Parameter) -> bool:
         "path": {"path", "text", "any"},
         "choice": {"text", "path", "choice", "any"},
     }
-    return bool(accepted.get(type, set()) & set(parameter.types))
+    return type not in accepted or bool(accepted[type] & set(parameter.types))
 
 
 def plain(value: Any) -> str:

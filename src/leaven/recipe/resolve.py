@@ -4,9 +4,10 @@
 mistake is reported once, at the smallest piece; what depends on it becomes UNKNOWN and is not mentioned again.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
@@ -16,7 +17,7 @@ from leaven.language.source import Span
 from leaven.recipe import nouns
 from leaven.recipe.arithmetic import calculate, plural
 from leaven.recipe.binding import fit_together, match_arguments
-from leaven.recipe.measures import in_units, whole, within_bounds
+from leaven.recipe.measures import bare_share, in_units, whole, within_bounds
 from leaven.recipe.recipe import (
     Default,
     FilePath,
@@ -116,7 +117,7 @@ class Resolver:
             "wrong-type",
             f"`{parameter.name}` takes {wanted}, not {found or nouns.of(value)}",
             Spot(value.span, f"expected {wanted}"),
-            fix=nouns.conversion(value, parameter),
+            fix=nouns.conversion(value, parameter) or _own_statement(value),
         )
 
     def _literal(self, value: syntax.Literal, literal: bool | None, parameter: Parameter) -> Any:
@@ -164,6 +165,8 @@ class Resolver:
         if isinstance(number, Quantity):
             return in_units(self.scope, value, number, parameter)
         if "quantity" in types:
+            if is_bare and (mistaken := bare_share(self.scope, value, number, parameter)):
+                return mistaken
             return within_bounds(self.scope, value, Quantity(number, parameter.units[0]), parameter)
         if "int" in types and isinstance(number, float) and not types & {"float", "any"}:
             if number.is_integer():
@@ -223,20 +226,19 @@ class Resolver:
 
     def _let(self, value: syntax.Name, parameter: Parameter) -> Any:
         """The value that a `let` names, as if it stood here."""
+        return self._unfold(value, lambda inner: self.resolve(inner, parameter))
+
+    def _unfold(self, value: syntax.Name, read: Callable[[syntax.Value], Any]) -> Any:
+        """What `read` makes of a `let`'s value; a mistake in it is told once, with the first place that uses it."""
         scope, name = self.scope, value.path
-        if name in scope.unfolding:
-            return scope.report(
-                "circular-let",
-                f"`{name}` is defined by itself",
-                Spot(value.span, "this leads back to the definition"),
-                Spot(scope.lets[name].name.span, "defined here"),
-            )
         if name in scope.failed_lets:
             return UNKNOWN
+        if name in scope.unfolding:  # `let stem = stem`: among layers that is a word, elsewhere a circle
+            return scope.report("circular-let", f"`{name}` is defined by itself", value.span)
         scope.used.add(name)
         before = len(scope.diagnostics)
         scope.unfolding.append(name)
-        resolved = self.resolve(scope.lets[name].value, parameter)
+        resolved = read(scope.lets[name].value)
         scope.unfolding.pop()
         if isinstance(resolved, Unknown):
             scope.failed_lets.add(name)
@@ -268,8 +270,10 @@ class Resolver:
         if split in ("train", "val", "test") and metric:
             measured = self.scope.measured
             return Score(split, metric) if measured is None or metric in measured else self._unmeasured(value, measured)
+        joined = re.fullmatch(r"(train|val|test)_(\w+)", value.path)
         near = lookup.nearest(split, ("train", "val", "test"), limit=1)
         better = f"{near[0]}.{metric}" if near and metric else f"val.{metric or split}"
+        better = f"{joined[1]}.{joined[2]}" if joined else better
         return self.scope.report(
             "unknown-score",
             f"`{value.path}` is not a score",
@@ -354,14 +358,7 @@ class Resolver:
 
     def pipeline(self, value: syntax.Value, kind: str) -> Any:
         """A pipeline as a flat tuple of invocations, `let`s unfolded and repetitions written out."""
-        stages = self._stages(value, kind)
-        if isinstance(stages, Unknown):
-            return UNKNOWN
-        if len(stages) > MAX_STAGES:
-            return self.scope.report(
-                "wrong-value", f"this pipeline has more than {MAX_STAGES:,} stages", Spot(value.span, "too long")
-            )
-        return stages
+        return self._stages(value, kind)
 
     def _stages(self, value: syntax.Value, kind: str) -> tuple[Invocation, ...] | Unknown:
         match value:
@@ -369,12 +366,15 @@ class Resolver:
                 parts = [self._stages(stage, kind) for stage in stages]
                 if any(isinstance(part, Unknown) for part in parts):
                     return UNKNOWN
-                return tuple(stage for part in parts if not isinstance(part, Unknown) for stage in part)
+                return self._not_endless(value, [part for part in parts if not isinstance(part, Unknown)])
             case syntax.Binary(operator="*", left=left, right=right):
                 return self._repeated(left, right, kind)
+            case syntax.Name(path=path) if path in self.scope.broken_names:
+                return UNKNOWN
             case syntax.Name(path=path) if path in self.scope.lets:
-                let = self._let(value, Parameter(path, type=f"{kind}s" if kind == "transform" else "model"))
-                return let if isinstance(let, tuple | Unknown) else (let,)
+                return cast(
+                    "tuple[Invocation, ...] | Unknown", self._unfold(value, lambda inner: self._stages(inner, kind))
+                )
             case syntax.Name():
                 return self._stage(syntax.Call(value, (), value.span), kind)
             case syntax.Call():
@@ -395,7 +395,17 @@ class Resolver:
                 "a stage is repeated a whole number of times",
                 Spot(right.span, "expected 1 or more"),
             )
-        return stages * min(times, MAX_STAGES + 1) if stages else ()
+        return self._not_endless(left, [stages] * min(times, MAX_STAGES + 1))
+
+    def _not_endless(
+        self, value: syntax.Value, parts: Sequence[tuple[Invocation, ...]]
+    ) -> tuple[Invocation, ...] | Unknown:
+        """The parts as one tuple; repetitions of repetitions grow fast, so their number is looked at first."""
+        if sum(len(part) for part in parts) > MAX_STAGES:
+            return self.scope.report(
+                "wrong-value", f"this pipeline has more than {MAX_STAGES:,} stages", Spot(value.span, "too long")
+            )
+        return tuple(stage for part in parts for stage in part)
 
     def _stage(self, call: syntax.Call, kind: str) -> tuple[Invocation, ...] | Unknown:
         invocation = self.invoke(call, Parameter("stage", type=kind))
@@ -431,12 +441,25 @@ def default_value(parameter: Parameter) -> Any:
     return default
 
 
+def _own_statement(value: syntax.Value) -> str | None:
+    """Where a call that can't stand in an argument belongs: `cosine(…)` in a `schedule`."""
+    if not isinstance(value, syntax.Call):
+        return None
+    for kind in ("schedule", "optimizer", "loss"):
+        if lookup.find(kind, value.name.path):
+            return f"`{value.name.path}` is {nouns.KIND_NOUNS[kind]}: write `{kind} {value.span.text}`"
+    return None
+
+
 def depends_on_args(value: syntax.Value, scope: Scope) -> bool:
     """Whether a value changes with an argument of the recipe or with the data."""
     match value:
         case syntax.Name(path=path):
             if path in scope.lets:
-                return path not in scope.unfolding and depends_on_args(scope.lets[path].value, scope)
+                if path not in scope.symbolic:
+                    scope.symbolic[path] = False  # what leads back to itself is reported elsewhere
+                    scope.symbolic[path] = depends_on_args(scope.lets[path].value, scope)
+                return scope.symbolic[path]
             return path in scope.args or path in ("classes", "channels")
         case syntax.Negative(value=inner):
             return depends_on_args(inner, scope)

@@ -47,6 +47,8 @@ class Scope:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     unfolding: list[str] = field(default_factory=list)  # the `let`s being worked out, to find circles
     failed_lets: set[str] = field(default_factory=set)
+    numbers: dict[str, Any] = field(default_factory=dict)  # what each `let` comes to, worked out once
+    symbolic: dict[str, bool] = field(default_factory=dict)  # whether each `let` depends on an `arg`
     used: set[str] = field(default_factory=set)
     used_modules: set[str] = field(default_factory=set)
     measured: list[str] | None = None  # what scores there are, once the metrics are known
@@ -64,6 +66,16 @@ class Scope:
 
     def warn(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
         self.diagnostics.append(error(id, headline, *spots, severity=Severity.WARNING, **more))
+
+    def is_blamed(self, span: Span) -> bool:
+        """Whether a mistake was reported inside a stretch of text: what else is wrong with it may follow from that."""
+        return any(
+            report.is_error
+            and report.spots
+            and report.spots[0].span.source is span.source
+            and span.start <= report.spots[0].span.start < span.end
+            for report in self.diagnostics
+        )
 
     def from_data(self, name: str) -> FromData:
         return FromData(name, self.classes if name == "classes" else self.channels)

@@ -18,6 +18,7 @@ from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
 CALLS = ("stages", "first", "last", "type")
+MAX_PIECES = 10_000
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -115,8 +116,19 @@ class _Reading:
         self.scope = scope
         self.layers = layers
         self.model = model
+        self.pieces = 0  # `let`s that join `let`s grow fast
+
+    def _too_long(self, value: syntax.Value) -> Unknown:
+        if self.pieces > MAX_PIECES + 1:
+            return UNKNOWN
+        return self.scope.report(
+            "wrong-value", f"more than {MAX_PIECES:,} pieces choose these layers", Spot(value.span, "too long")
+        )
 
     def read(self, value: syntax.Value) -> Selector | Unknown:
+        self.pieces += 1
+        if self.pieces > MAX_PIECES:
+            return self._too_long(value)
         match value:
             case syntax.Binary(operator="+" | "-" as operator, left=left, right=right):
                 first, second = self.read(left), self.read(right)
@@ -156,6 +168,7 @@ class _Reading:
     def _let(self, path: str, value: syntax.Name) -> Selector | Unknown:
         if path in self.scope.unfolding:
             return self.scope.report("circular-let", f"`{path}` is defined by itself", value.span)
+        self.scope.used.add(path)
         self.scope.unfolding.append(path)
         selector = self.read(self.scope.lets[path].value)
         self.scope.unfolding.pop()

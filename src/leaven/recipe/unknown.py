@@ -34,7 +34,9 @@ def unknown_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Unkn
     if near:
         fix = Fix(nouns.did_you_mean(near), Edit(value.span, near[0]))
     elif set(parameter.types) & {"text", "path"}:
-        fix = Fix(f'a text stands in quotes: `"{value.path}"`', Edit(value.span, f'"{value.path}"'))
+        fix = Fix(f'write it in quotes: `"{value.path}"`', Edit(value.span, f'"{value.path}"'))
+    elif "." not in value.path and set(parameter.types) & {"int", "float", "quantity"}:
+        fix = f"introduce it: `let {value.path} = …`, or `arg {value.path}: float = …` to set it when you run"
     alias, dot, name = value.path.partition(".")
     if dot and alias in scope.modules:
         return unknown_definition(scope, value, alias, name)
@@ -59,6 +61,24 @@ def unknown_definition(scope: Scope, value: syntax.Name, alias: str, name: str) 
     )
 
 
+# Where each kind of card is written.
+_STATEMENTS = {
+    "model": "model {}(…)",
+    "data": "data {}(…)",
+    "optimizer": "optimizer {}(…)",
+    "schedule": "schedule {}(…)",
+    "transform": "data … {{ train {}(…) }}",
+    "loss": "loss {}(…)",
+    "metric": "metrics {}(…)",
+    "technique": "{}",
+}
+
+
+def _in_library(kind: str, prefix: str, name: str) -> list[str]:
+    """Where a name that one library lacks is to be found."""
+    return [f"{other}.{name}" for other in lookup.LIBRARIES if other != prefix and lookup.find(kind, f"{other}.{name}")]
+
+
 def unknown_card(scope: Scope, name: syntax.Name, kind: str) -> Unknown:
     noun = nouns.KIND_NOUNS[kind]
     prefix, dot, rest = name.path.rpartition(".")
@@ -68,22 +88,26 @@ def unknown_card(scope: Scope, name: syntax.Name, kind: str) -> Unknown:
             *candidates,
             *(n for n, let in scope.lets.items() if not isinstance(let.value, syntax.Number)),
         ]
-    near = lookup.nearest(rest if prefix in lookup.LIBRARIES else name.path, candidates)
+    near = lookup.nearest(rest, candidates)
     if prefix in lookup.LIBRARIES:
-        near = [f"{prefix}.{word}" for word in near if lookup.find(kind, f"{prefix}.{word}")]
+        near = _in_library(kind, prefix, rest) or [
+            f"{prefix}.{word}" for word in near if lookup.find(kind, f"{prefix}.{word}")
+        ]
+    elif dot:
+        near = [rest] if lookup.find(kind, rest) else []
     notes = []
     if dot and prefix not in lookup.LIBRARIES:
         notes = [f"nothing was imported as `{name.path.partition('.')[0]}`"]
-    elsewhere = [
-        k
-        for k in ("model", "data", "optimizer", "schedule", "transform", "loss", "metric", "technique")
-        if k != kind and k not in ("component",) and lookup.find(k, name.path)
-    ]
-    if elsewhere and not near:
-        notes.append(f"`{name.path}` is {nouns.KIND_NOUNS[elsewhere[0]]}")
+    elsewhere = next((k for k in _STATEMENTS if k != kind and lookup.find(k, name.path)), None)
     fix: Fix | str
     if near:
         fix = Fix(nouns.did_you_mean(near), Edit(name.span, near[0]))
+    elif elsewhere:
+        fix = f"`{name.path}` is {nouns.KIND_NOUNS[elsewhere]}: write `{_STATEMENTS[elsewhere].format(name.path)}`"
+    elif dot and prefix not in lookup.LIBRARIES and "." not in prefix:
+        fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
+    elif len(set(candidates)) <= 8:
+        fix = f"there is {nouns.either([f'`{word}`' for word in candidates])}"
     else:
         fix = f"`leaven catalog search {rest}` looks for names like it"
     return scope.report(

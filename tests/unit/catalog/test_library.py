@@ -9,12 +9,18 @@ from pathlib import Path
 import pytest
 
 from leaven.catalog import library, versions
-from leaven.catalog.card import Card
+from leaven.catalog.card import Card, Parameter
 from leaven.catalog.library import Library
 
 
 def card(kind: str, name: str) -> Card:
     return library.find(kind, name)[0]
+
+
+def parameter(kind: str, card_name: str, name: str) -> Parameter:
+    found = card(kind, card_name).parameter(name)
+    assert found is not None
+    return found
 
 
 # -- what is found
@@ -23,12 +29,10 @@ def card(kind: str, name: str) -> Card:
 def test_an_optimizer_has_its_real_arguments_and_not_the_ones_a_program_supplies() -> None:
     adamw = card("optimizer", "adamw")
     assert (adamw.name, adamw.target, adamw.source) == ("torch.AdamW", "torch.optim.AdamW", "torch")
-    lr = adamw.parameter("lr")
-    assert lr is not None and (lr.type, lr.default, lr.required) == ("float", 1e-3, False)
-    betas = adamw.parameter("betas")
-    assert betas is not None and (betas.type, betas.default) == ("list", (0.9, 0.999))
-    foreach = adamw.parameter("foreach")
-    assert foreach is not None and not foreach.positional
+    lr, betas = parameter("optimizer", "adamw", "lr"), parameter("optimizer", "adamw", "betas")
+    assert (lr.type, lr.default, lr.required, lr.positional) == ("float", 1e-3, False, True)
+    assert (betas.type, betas.default) == ("list", (0.9, 0.999))
+    assert not parameter("optimizer", "adamw", "foreach").positional
     assert adamw.parameter("params") is None
     assert not adamw.open_ended
     assert adamw.summary.startswith("Implements AdamW algorithm")
@@ -94,12 +98,14 @@ def test_a_name_that_means_nothing_of_that_kind_finds_nothing(kind: str, name: s
 
 def test_a_transform_says_what_it_needs() -> None:
     crop = card("transform", "random_resized_crop")
-    size = crop.parameter("size")
-    assert size is not None and size.required and size.types == ("int", "list")
+    size = parameter("transform", "random_resized_crop", "size")
+    assert (size.required, size.types) == (True, ("int", "list"))
     assert crop.target == "torchvision.transforms.v2.RandomResizedCrop"
-    assert crop.facts["random"] and not card("transform", "center_crop").facts["random"]
-    interpolation = crop.parameter("interpolation")
-    assert interpolation is not None and interpolation.default == "bilinear" and "bicubic" in interpolation.choices
+    assert crop.facts["random"]
+    assert not card("transform", "center_crop").facts["random"]
+    interpolation = parameter("transform", "random_resized_crop", "interpolation")
+    assert interpolation.default == "bilinear"
+    assert "bicubic" in interpolation.choices
 
 
 def test_random_may_be_left_out_only_where_nothing_else_has_the_name() -> None:
@@ -140,10 +146,9 @@ def test_a_models_arguments_are_those_of_the_class_it_builds() -> None:
     supplied = {"pretrained", "num_classes", "weights", "progress", "pretrained_cfg"}
     assert not supplied & {parameter.name for parameter in resnet.parameters}
     assert all(not parameter.positional for parameter in resnet.parameters)
-    layers = resnet.parameter("layers")
-    assert layers is not None and layers.default == (2, 2, 2, 2)
-    size = card("model", "vit_tiny_patch16_224").parameter("img_size")
-    assert size is not None and size.default == (224, 224) and "int" in size.types
+    assert parameter("model", "timm.resnet18", "layers").default == (2, 2, 2, 2)
+    size = parameter("model", "vit_tiny_patch16_224", "img_size")
+    assert (size.default, size.types) == ((224, 224), ("int", "list"))
 
 
 def test_what_a_models_function_fixes_is_no_argument() -> None:
@@ -181,16 +186,15 @@ def test_a_metric_takes_the_arguments_of_all_its_tasks() -> None:
     assert {"average", "top_k", "threshold", "ignore_index"} <= names
     assert not {"task", "num_classes"} & names
     assert not accuracy.open_ended
-    average = accuracy.parameter("average")
-    assert average is not None and "macro" in average.choices
+    assert "macro" in parameter("metric", "accuracy", "average").choices
     assert accuracy.facts["higher_is_better"] is True
 
 
 def test_a_loss_says_which_lists_become_tensors() -> None:
     loss = card("loss", "cross_entropy")
     assert loss.facts["tensors"] == ["weight"]
-    smoothing = loss.parameter("label_smoothing")
-    assert smoothing is not None and (smoothing.type, smoothing.default) == ("float", 0.0)
+    smoothing = parameter("loss", "cross_entropy", "label_smoothing")
+    assert (smoothing.type, smoothing.default) == ("float", 0.0)
 
 
 def test_nothing_is_absent_where_all_is_installed() -> None:

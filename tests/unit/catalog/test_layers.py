@@ -1,0 +1,96 @@
+"""Asking for a model's layers: once of a helper process, then of the cache."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leaven.catalog import layers, store
+from leaven.catalog.layers import Layers
+
+RESNET: dict[str, Any] = {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}
+
+
+def ask(request: dict[str, Any], seconds: float = 300.0) -> Layers:
+    answer = layers.ask(request, seconds)
+    assert answer is not None
+    return answer
+
+
+def test_a_models_layers_are_told_and_kept() -> None:
+    told = ask(RESNET)
+    assert told.error == ""
+    assert (told.head, told.stem) == (("fc",), ("conv1", "bn1"))
+    assert told.stages == (("layer1",), ("layer2",), ("layer3",), ("layer4",))
+    assert (told.input_channels, told.classes, told.fixed_input_size) == (1, 1000, None)
+    assert told.is_forward_order
+    first = told.parameters[0]
+    assert (first.name, first.count, first.shape) == ("conv1.weight", 64 * 49, (64, 1, 7, 7))
+    assert (first.module_type, first.module_path) == ("Conv2d", "conv1")
+    assert sum(parameter.count for parameter in told.parameters) == 11_683_240
+    assert ("layer4.1.bn2", "BatchNorm2d", True) in told.modules
+    assert ask(RESNET, seconds=0.001) == told  # so short that only the cache can answer
+
+
+def test_arguments_that_a_model_refuses_are_told() -> None:
+    told = ask({"target": "torchvision.models.resnet18", "arguments": {"wibble": 1}})
+    assert "unexpected keyword argument 'wibble'" in told.error
+    assert not told.is_unanswered
+    assert told.parameters == ()
+
+
+def test_an_answer_that_takes_too_long_says_so_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAVEN_CACHE", str(tmp_path))
+    told = ask(RESNET, seconds=0.01)
+    assert "longer than 0.01 seconds" in told.error
+    assert told.is_unanswered
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_damaged_answer_is_asked_for_again(cache: Path) -> None:
+    before = ask(RESNET)
+    damaged = [file for file in cache.glob("layers/*/*.json") if "resnet18" in file.read_text()]
+    for file in damaged:
+        file.write_bytes(file.read_bytes()[:1000])
+    assert damaged
+    assert ask(RESNET) == before
+
+
+def test_an_answer_to_another_question_is_not_taken(cache: Path) -> None:
+    """Files are named by a short checksum, which two requests may share."""
+    before = ask(RESNET)
+    for file in cache.glob("layers/*/*.json"):
+        kept = store.parse_json(file.read_bytes())
+        if isinstance(kept, dict) and "resnet18" in kept["request"] and "in_chans" in kept["request"]:
+            kept["request"], kept["head"] = "another", ["wrong"]
+            file.write_text(json.dumps(kept))
+    assert ask(RESNET).head == before.head
+
+
+def test_a_users_model_is_built_from_its_file_each_time(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text("WIDTH = 8\n")
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "import torch\nfrom torch import nn\nfrom parts import WIDTH\n"
+        "print('loaded')\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, classes=10):\n"
+        "        super().__init__()\n"
+        "        self.body = nn.Conv2d(1, WIDTH, 3)\n"
+        "        self.out = nn.Linear(WIDTH, classes)\n"
+        "    def forward(self, x):\n"
+        "        return self.out(self.body(x).mean((2, 3)))\n"
+    )
+    request = {"file": str(mine), "name": "Net", "arguments": {"classes": 5}}
+    told = ask(request)
+    assert (told.head, told.classes, told.input_channels) == (("out",), 5, 1)
+    mine.write_text("raise RuntimeError('not today')\n")
+    assert ask(request).error == "RuntimeError: not today"
+
+
+def test_a_request_that_is_no_plain_data_is_refused() -> None:
+    with pytest.raises(TypeError):
+        layers.ask({"target": "torchvision.models.resnet18", "arguments": {"norm_layer": object()}})
