@@ -7,6 +7,7 @@ import click
 import leaven
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS
+from leaven.cli import browsing
 
 _PACKAGE = Path(leaven.__file__).parent
 # A wheel carries the pages beside the package; a checkout has them in docs/.
@@ -35,7 +36,7 @@ def run(id: str | None) -> int:
             click.echo(f"  {name}")
         click.echo("\nFor example: leaven explain unknown-layer")
         return 0
-    wanted = id.removeprefix("error[").removesuffix("]")
+    wanted = id.removesuffix("]").rpartition("[")[2]  # as a report shows it: warning[unused-name]
     text = page(wanted)
     if text is not None:
         click.echo(text, nl=False)
@@ -45,6 +46,8 @@ def run(id: str | None) -> int:
         if card is not None:
             click.echo(card.article, nl=False)
             return 0
+    if any(lookup.find(kind, wanted) for kind in KINDS):
+        return browsing.show(wanted, None)
     near = lookup.nearest(wanted, [*names(), *own.names("technique"), *own.names("statement")])
     hint = " or ".join(f"`{name}`" for name in near)
     click.echo(f"nothing is known as `{id}`." + (f" Did you mean {hint}?" if near else ""), err=True)

@@ -32,10 +32,11 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
         click.echo(f"{file}: left as it is", err=True)
         return 1
     formatted = format_tree(parsed.tree)
-    if str(file) == "-":
+    is_input = str(file) == "-"
+    if is_input and not (only_check or diff):
         click.echo(formatted, nl=False)
         return 0
-    before = file.read_bytes()
+    before = source.text.encode() if is_input else file.read_bytes()
     if before == formatted.encode():
         return 0
     if diff:

@@ -110,7 +110,7 @@ class Reading:
         return self._values[-1]
 
     def accepts(self) -> set[str]:
-        """The types of all tokens that can stand here."""
+        """The types of all tokens that can stand here; END is one of them where the text may end."""
         return {type for type in self._table[self._states[-1]] if type.isupper() and self._fits(type)}
 
     def unwind(self, form: str) -> None:
@@ -138,7 +138,7 @@ class Reading:
             rule = self._rules[~action]
             del states[len(states) - rule.size :]
             states.append(self._table[states[-1]][rule.form])
-        return False
+        return type == END and states[-1] == self._last
 
 
 def _arranged(values: list[Any], places: tuple[int | None, ...]) -> list[Any]:

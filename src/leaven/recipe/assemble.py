@@ -107,7 +107,10 @@ def _gather(source: Source, chain: tuple[tuple[Path, Span | None], ...]) -> Asse
     for statement in parsed.tree.statements:
         if isinstance(statement, syntax.Extends):
             base = _base(statement, source, chain, result)
-            if base is not None:
+            if base is None:
+                # It stands for the statements that could not be read, so that nobody calls them missing.
+                result.statements.append(syntax.Broken(None, None, statement.span))
+            else:
                 result.statements = merge(result.statements, base.statements, result.diagnostics)
                 result.args |= base.args
                 result.lets |= base.lets
@@ -165,6 +168,9 @@ def _sort(statements: Iterable[syntax.AnyStatement], layer: Assembled) -> None:
                 name = statement.alias or _implied_alias(statement)
                 layer.imports[name.path] = statement
             case syntax.Extends():
+                continue
+            case syntax.Broken(name=syntax.Name(path="extends")):
+                layer.statements.append(replace(statement, name=None))
                 continue
             case syntax.Broken(name=syntax.Name(path="arg" | "let" | "import")):
                 layer.broken_names |= _words_after(statement)
@@ -269,18 +275,42 @@ def _nothing_to_edit(
         return [*statements, _changed(_relocated(written, edit.span), edit, diagnostics, owner)]
     if any(isinstance(statement, syntax.Broken) and statement.name is None for statement in statements):
         return statements
-    present = {s.name.path for s in statements if s.name is not None}
-    near = lookup.nearest(target.path, present)
-    wanted = f"`{target.path}`" + (f' "{label}"' if label else "")
+    wanted = f'`{target.path} "{label}"`' if label else f"`{target.path}`"
+    place = edit.arguments[1].span if label else target.span
     diagnostics.append(
         error(
             "nothing-to-change",
             f"there is no {wanted} to {edit.name.path}",
-            Spot(target.span, "not in the recipe"),
-            fix=Fix(f"did you mean `{near[0]}`?", Edit(target.span, near[0])) if near else None,
+            Spot(place, "not in the recipe"),
+            fix=_label_fix(target, label, place, statements) if label else _name_fix(edit, target, statements),
         )
     )
     return statements
+
+
+def _label_fix(target: syntax.Name, label: str, place: Span, statements: Sequence[Plain]) -> Fix | None:
+    """The statement of that name whose label was likely meant, or all there are."""
+    labels = [key_of(s)[1] for s in statements if key_of(s)[0] == target.path and len(key_of(s)) > 1]
+    near = lookup.nearest(label, labels, limit=1)
+    if near:
+        return Fix(f'did you mean "{near[0]}"?', Edit(place, f'"{near[0]}"'))
+    listed = ", ".join(f'"{one}"' for one in labels[:8])
+    return Fix(f"there is {listed}") if listed else None
+
+
+def _name_fix(edit: syntax.Statement, target: syntax.Name, statements: Sequence[Plain]) -> Fix | str:
+    """The statement that was likely meant, or how to add what is not there."""
+    present = {s.name.path for s in statements if s.name is not None}
+    defaults = {
+        name for name in own.names("statement") if (card := own.read("statement", name)) and card.facts.get("missing")
+    }
+    near = lookup.nearest(target.path, [*present, *defaults] if edit.name.path == "change" else present)
+    if near:
+        return Fix(f"did you mean `{near[0]}`?", Edit(target.span, near[0]))
+    if edit.name.path == "drop":
+        return "remove the line"
+    arguments = ", ".join(argument.span.text for argument in edit.arguments if argument.keyword is not None)
+    return f"to add it, write `{target.path} {arguments}`" if len(arguments) < 60 else f"add it: `{target.path} …`"
 
 
 def _relocated(statement: syntax.Statement, span: Span) -> syntax.Statement:

@@ -15,6 +15,10 @@ from leaven.recipe.recipe import Setting, Written
 from leaven.recipe.scope import Scope
 
 
+# How several values of one kind become one.
+_JOINTS = {"selector": ("+", "layers"), "transforms": ("->", "steps")}
+
+
 def match_arguments(
     card: Card,
     arguments: Sequence[syntax.Argument],
@@ -38,7 +42,9 @@ def match_arguments(
             if keyword_seen is not None:
                 failed = is_misplaced = _misplaced(scope, index, keyword_seen, arguments)
             elif at >= len(positional):
-                failed = is_misplaced = _too_many(scope, card, argument, positional, name_span)
+                failed = is_misplaced = _too_many(
+                    scope, card, argument, arguments[index - 1] if index else None, positional, name_span
+                )
             else:
                 parameter = positional[at]
                 given.setdefault(parameter.name, []).append(argument.value)
@@ -68,7 +74,7 @@ def match_arguments(
             "missing-argument",
             f"`{nouns.called(card, name_span)}` needs {listed}",
             Spot(name_span, f"{listed} {'is' if len(missing) == 1 else 'are'} missing"),
-            fix=f"the form is `{nouns.form(card, available)}`",
+            fix=f"the form is `{nouns.form(card, available, name_span)}`",
         )
         failed = True
     return given, not failed
@@ -108,15 +114,28 @@ def _is_decimal_comma(before: syntax.Value, value: syntax.Value) -> bool:
 
 
 def _too_many(
-    scope: Scope, card: Card, argument: syntax.Argument, positional: Sequence[Parameter], name_span: Span
+    scope: Scope,
+    card: Card,
+    argument: syntax.Argument,
+    before: syntax.Argument | None,
+    positional: Sequence[Parameter],
+    name_span: Span,
 ) -> bool:
     names = ", ".join(f"`{parameter.name}`" for parameter in positional)
     count = {0: "no value", 1: "one value"}.get(len(positional), f"{len(positional)} values")
+    fix: Fix | str = f"the form is `{nouns.form(card, name=name_span)}`"
+    joint = _JOINTS.get(positional[0].types[0]) if len(positional) == 1 and before is not None else None
+    if joint and before is not None:
+        sign, what = joint
+        gap = Span(argument.span.source, before.span.end, argument.span.start)
+        fix = Fix(
+            f"join {what} with `{sign}`: `{before.span.text} {sign} {argument.span.text}`", Edit(gap, f" {sign} ")
+        )
     scope.report(
         "too-many-arguments",
         f"`{nouns.called(card, name_span)}` takes {count} without a name" + (f": {names}" if names else ""),
         Spot(argument.span, "one too many"),
-        fix=f"the form is `{nouns.form(card)}`",
+        fix=fix,
     )
     return True
 
@@ -130,8 +149,10 @@ def _unknown_argument(
     fix: Fix | str | None = None
     if near:
         fix = Fix(nouns.did_you_mean(near), Edit(keyword.span, near[0]))
-    elif elsewhere := _where_it_belongs(keyword.path, card):
-        fix = elsewhere
+    elif card.kind == "model" and keyword.path in ("classes", "num_classes"):
+        fix = "leave it out: the head is fitted to the data's classes"
+    elif (owner := owner_of(keyword.path)) and owner != card.bare_name:
+        fix = f"`{keyword.path}` is an argument of {_OWNERS.get(owner, f'`{owner}`')}: {_usage(owner, keyword.path)}"
     elif names:
         shown = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
         fix = f"it takes {shown}"
@@ -146,19 +167,27 @@ def _unknown_argument(
     return True
 
 
-def _where_it_belongs(name: str, card: Card) -> str:
-    """The statement that takes an argument which stands in another one; empty where none does."""
+_OWNERS = {"model": "the model", "optimizer": "the optimizer", "schedule": "the schedule"}
+_EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine"}
+
+
+def owner_of(name: str) -> str:
+    """The statement that takes an argument of that name, in its own or in its call; empty where none does."""
     if name in ("pretrained", "weights", "head"):
-        return f"`{name}` is an argument of the model: `model resnet18({name}=…)`"
+        return "model"
     for kind, example in (("optimizer", "adamw"), ("optimizer", "sgd"), ("schedule", "cosine")):
         found = lookup.find(kind, example)
-        if card.kind != kind and found and found[0].parameter(name):
-            return f"`{name}` is an argument of the {kind}: `{kind} {example}({name}=…)`"
-    for statement in own.names("statement"):
-        other = own.read("statement", statement)
-        if other and other.name != card.name and other.parameter(name) and "." not in statement:
-            return f"`{name}` is an argument of `{statement}`: write `{statement} {name}=…`"
+        if found and found[0].parameter(name):
+            return kind
+    for statement in ("train", *own.names("statement")):
+        card = own.read("statement", statement)
+        if card is not None and "." not in statement and card.parameter(name):
+            return statement
     return ""
+
+
+def _usage(owner: str, name: str) -> str:
+    return f"`{owner} {_EXAMPLES[owner]}({name}=…)`" if owner in _EXAMPLES else f"write `{owner} {name}=…`"
 
 
 def fit_together(card: Card, settings: Sequence[Setting], name_span: Span, scope: Scope) -> bool:
@@ -168,12 +197,23 @@ def fit_together(card: Card, settings: Sequence[Setting], name_span: Span, scope
     if either:
         chosen = [values[name] for name in either if values[name].value is not None]
         if len(chosen) != 1:
-            place = chosen[-1].origin.span if chosen and isinstance(chosen[-1].origin, Written) else name_span
             listed = nouns.either([f"`{name}`" for name in either])
+            if not chosen:
+                forms = nouns.either([f'`{name}="…"`' for name in either])
+                scope.report(
+                    "missing-argument",
+                    f"`{card.bare_name}` needs {listed}",
+                    Spot(name_span, "neither is given"),
+                    fix=f"say which column it is: {forms}",
+                )
+                return False
+            places = [s.origin.span for s in chosen if isinstance(s.origin, Written)]
             scope.report(
-                "contradiction" if chosen else "missing-argument",
-                f"`{card.bare_name}` takes either {listed}" if chosen else f"`{card.bare_name}` needs {listed}",
-                Spot(place, "one too many" if chosen else "neither is given"),
+                "contradiction",
+                f"`{card.bare_name}` takes either {listed}, not both",
+                Spot(places[-1], "one too many"),
+                *(Spot(place, "given already") for place in places[:-1]),
+                fix="remove one of them",
             )
             return False
     low, high = card.facts.get("ordered", (None, None))
@@ -190,5 +230,6 @@ def _in_order(low: Setting, high: Setting, scope: Scope) -> bool:
         "wrong-value",
         f"`{high.name}` must be more than `{low.name}`",
         Spot(high.origin.span, f"not more than {nouns.plain(low.value)}"),
+        fix=f"write the smaller one first: `{nouns.plain(high.value)}, {nouns.plain(low.value)}`",
     )
     return False

@@ -249,6 +249,8 @@ class _Checker:
 
         written = {name: self._statement(inside[name]) for name in ("train", "eval", "tokenize") if name in inside}
         parts = [part(name) for name in ("split", "sampler", "workers", "on_bad_file")]
+        if isinstance(parts[0], Invocation) and "split" in inside:
+            fitting.check_split(parts[0], self.scope)
         if not isinstance(call, Invocation) or any(isinstance(p, Unknown) for p in (*written.values(), *parts)):
             return (
                 call
@@ -276,12 +278,37 @@ class _Checker:
         self._refuse_block(top["model"][-1])
         settings = self._model_settings(statement)
         if isinstance(settings, Unknown):
-            return settings, ModelFacts("the model")
+            return settings, self._facts_of_broken_model(statement, data)
+        return self._described_model(top["model"][-1], settings, data)
+
+    def _facts_of_broken_model(self, statement: syntax.Statement, data: DataFacts) -> ModelFacts:
+        """What is known of a model although `pretrained`, `weights` or `head` is wrong: its layers don't depend on it."""
+        leavens = {parameter.name for parameter in MODEL_PARAMETERS}
+        call = statement.arguments[0].value if statement.arguments else None
+        if not isinstance(call, syntax.Call):
+            return ModelFacts("the model")
+        kept = tuple(a for a in call.arguments if a.keyword is None or a.keyword.path not in leavens)
+        argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
+        plain = replace(statement, arguments=(argument,), block=None)
+        reported = len(self.scope.diagnostics)
+        settings = self._model_settings(plain)
+        facts = ModelFacts("the model")
+        if not isinstance(settings, Unknown):
+            card = own.read("statement", "model")
+            assert card is not None
+            facts = self._described_model(Placed(card, plain), settings, data)[1]
+        del self.scope.diagnostics[reported:]
+        return facts
+
+    def _described_model(
+        self, placed: Placed, settings: tuple[Setting, ...], data: DataFacts
+    ) -> tuple[Model, ModelFacts]:
+        statement = placed.statement
         source = settings[0].value
         chosen = (
             source
             if isinstance(source, Invocation)
-            else Invocation(top["model"][-1].card, settings, Written(statement.span))
+            else Invocation(placed.card, settings, Written(statement.span))
         )
         head = chosen.value("head")
         model = Model(

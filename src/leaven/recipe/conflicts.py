@@ -7,10 +7,12 @@ from typing import Any
 from leaven.catalog.layers import Layers
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
+from leaven.recipe import files
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.nouns import plain
 from leaven.recipe.recipe import (
+    FilePath,
     FitHead,
     Freeze,
     Invocation,
@@ -54,7 +56,7 @@ def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
             Spot(_span(second.origin), "this one"),
             Spot(_span(first.origin), "and this one"),
             notes=[reason] if reason else [],
-            fix=f"remove one of them, or put them into different phases; `leaven explain {a.bare_name}` says more",
+            fix="remove one of them, or put them into different phases",
         )
 
 
@@ -72,8 +74,10 @@ def _check_task(calls: Sequence[Invocation], loss: Invocation, data: DataFacts, 
         if tasks and data.task not in tasks:
             scope.report(
                 "wrong-task",
-                f"`{call.card.bare_name}` is made for {' and '.join(tasks)}, and the data is for {data.task}",
+                f"`{call.card.bare_name}` is made for {_spoken(' and '.join(tasks))}, and the data is for "
+                f"{_spoken(data.task)}",
                 Spot(_span(call.origin), "can't be used here"),
+                fix=f"remove `{call.card.bare_name}`",
             )
         if (
             call.card.facts.get("soft_labels")
@@ -86,8 +90,12 @@ def _check_task(calls: Sequence[Invocation], loss: Invocation, data: DataFacts, 
                 f"`{call.card.bare_name}` blends labels, and `{loss.card.bare_name}` can't take blended ones",
                 Spot(_span(call.origin), "blends labels"),
                 *spots,
-                fix="use `cross_entropy` or `bce`",
+                fix=f"remove `{call.card.bare_name}`, or use another loss: `loss cross_entropy()`",
             )
+
+
+def _spoken(task: str) -> str:
+    return task.replace("-", " ")
 
 
 def _check_warmup(phase: Phase, scope: Scope) -> None:
@@ -103,6 +111,7 @@ def _check_warmup(phase: Phase, scope: Scope) -> None:
             "contradiction",
             f"the warm-up lasts {plain(warmup.value)}, and the phase only {plain(epochs)}",
             Spot(warmup.origin.span, "the learning rate never arrives"),
+            *([Spot(phase.epochs.origin.span, "the phase")] if isinstance(phase.epochs.origin, Written) else []),
             fix="write a shorter one, or a share: `warmup=10%`",
         )
 
@@ -120,6 +129,9 @@ def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) 
                     Spot(_span(teacher.origin), "it would teach noise"),
                     fix='give it some: `weights="teacher.bundle"`, or `pretrained=true`',
                 )
+            weights = teacher.value("weights")
+            if isinstance(weights, FilePath) and not weights.place.exists():
+                files.missing_file(scope, weights, "the weights file")
             outputs = teacher.card.facts.get("classes")
             if not teacher.value("pretrained") or not outputs or not data.classes or outputs == data.classes:
                 continue
@@ -138,20 +150,25 @@ def _check_stillness(
     everything = frozenset(parameter.name for parameter in layers.parameters)
     frozen: frozenset[str] = frozenset()
     thawed_later: frozenset[str] = frozenset()
-    place: Origin | None = None
+    freezes: list[tuple[frozenset[str], Span]] = []
     for technique in phase.techniques:
         match technique:
             case Freeze(layers=selector, origin=origin):
-                frozen |= matching(selector, layers)
-                place = place or origin
+                freezes.append((matching(selector, layers), _span(origin)))
+                frozen |= freezes[-1][0]
             case Unfreeze(layers=selector, at=None, origin=origin):
                 thawed = matching(selector, layers)
-                if not thawed & frozen and place is not None:
-                    scope.warn("nothing-frozen", "none of these layers is frozen", Spot(_span(origin), "has no effect"))
+                if not thawed & frozen and freezes:
+                    scope.warn(
+                        "nothing-frozen",
+                        "none of these layers is frozen",
+                        Spot(_span(origin), "has no effect"),
+                        fix="remove the line, or unfreeze layers that are frozen above it",
+                    )
                 frozen -= thawed
             case Unfreeze(layers=selector):
                 thawed_later |= matching(selector, layers)
-    if place is None or phase.epochs.value == Quantity(0, "epochs"):
+    if not freezes or phase.epochs.value == Quantity(0, "epochs"):
         return
     if frozen >= everything and not thawed_later and not has_adapter:
         scope.report(
@@ -159,8 +176,9 @@ def _check_stillness(
             f'phase "{phase.name}" has nothing to train'
             if phase.name != "train"
             else "the recipe has nothing to train",
-            Spot(_span(place), f"every layer of {facts.name} is frozen"),
-            fix="leave something to train: `freeze all - head`",
+            Spot(freezes[-1][1], f"every layer of {facts.name} is frozen"),
+            *(Spot(place, "frozen here") for _, place in freezes[:-1]),
+            fix="leave something to train, as in `freeze all - head`",
         )
         return
     head = matching(Word("head"), layers)
@@ -169,28 +187,36 @@ def _check_stillness(
         scope.warn(
             "frozen-new-head",
             f"the head of {facts.name} is new and frozen: it stays random",
-            Spot(_span(place), "freezes the head too"),
-            fix="take the head out: `freeze … - head`",
+            Spot(next(place for names, place in freezes if names & head), "freezes the head too"),
+            fix="leave the head out, as in `freeze all - head`",
         )
-    _check_new_layers(phase, frozen - thawed_later, layers, scope)
+    _check_new_layers(phase, frozen - thawed_later, freezes, layers, scope)
 
 
-def _check_new_layers(phase: Phase, frozen: frozenset[str], layers: Layers, scope: Scope) -> None:
+def _check_new_layers(
+    phase: Phase,
+    frozen: frozenset[str],
+    freezes: Sequence[tuple[frozenset[str], Span]],
+    layers: Layers,
+    scope: Scope,
+) -> None:
     for technique in phase.techniques:
-        if isinstance(technique, Reinit) and matching(technique.layers, layers) <= frozen:
+        if isinstance(technique, Reinit) and (anew := matching(technique.layers, layers)) <= frozen:
             scope.report(
                 "contradiction",
                 "these layers start anew and are frozen: they would stay random",
                 Spot(_span(technique.origin), "starts anew"),
-                *(Spot(_span(other.origin), "frozen") for other in phase.techniques if isinstance(other, Freeze)),
+                *(Spot(place, "frozen") for names, place in freezes if names & anew),
                 fix="freeze other layers, or leave these as they were trained",
             )
     for group in phase.optimizer.groups:
-        if matching(group.layers, layers) <= frozen:
+        if (grouped := matching(group.layers, layers)) <= frozen:
             scope.warn(
                 "frozen-group",
                 "every layer of this group is frozen",
                 Spot(_span(group.origin), "the optimizer never sees them"),
+                *(Spot(place, "frozen") for names, place in freezes if names & grouped),
+                fix="remove the group, or leave its layers out of `freeze`",
             )
 
 

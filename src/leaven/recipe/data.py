@@ -58,9 +58,9 @@ def _folder(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     path = data.value("path")
     assert isinstance(path, FilePath)
     span = path.span or (data.origin.span if isinstance(data.origin, Written) else None)
-    spots = [] if span is None else [Spot(span, "looked here")]
+    spots = [] if span is None else [Spot(span, "the images are looked for here")]
     if not path.place.is_dir():
-        scope.report("missing-file", f"`{path.text}` is a file, not a folder", *spots)
+        scope.report("missing-file", f"`{path.text}` is a file, not a folder", *spots, fix=_not_a_folder(path))
         return described
     classes, splits = files.class_folders(path.place)
     if len(classes) < 2:
@@ -73,6 +73,14 @@ def _folder(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
         )
         return described
     return replace(described, classes=len(classes), splits=tuple(splits))
+
+
+def _not_a_folder(path: FilePath) -> str:
+    if path.place.suffix in (".csv", ".tsv"):
+        return f'write `csv("{path.text}", image="…", label="…")` for a table'
+    if path.place.suffix in (".zip", ".tar", ".gz", ".tgz", ".7z"):
+        return "unpack it, and give the folder"
+    return "give the folder that holds one sub-folder per class"
 
 
 def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:

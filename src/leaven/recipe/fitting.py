@@ -1,5 +1,7 @@
 """Model and data together: the default transforms, and whether what comes out of them fits the model."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,7 +151,6 @@ class Picture:
 
 def check_fit(model: Model, facts: ModelFacts, data: Data, data_facts: DataFacts, scope: Scope) -> None:
     """Classes, channels and size of the data against the model."""
-    check_split(data.split, scope)
     _check_classes(model, facts, data, scope)
     if data_facts.task != "image-classification" or (isinstance(model.source, tuple) and data_facts.size):
         return
@@ -157,11 +158,11 @@ def check_fit(model: Model, facts: ModelFacts, data: Data, data_facts: DataFacts
     for part in (data.train, data.eval):
         if part is None:
             continue
-        picture, place = _through(part, data, data_facts)
-        if place.start in reported:
+        picture, places = _through(part, data, data_facts)
+        if places["size"].start in reported:
             continue
-        if not _check_picture(picture, facts, place, scope):
-            reported.add(place.start)
+        if not _check_picture(picture, facts, places, scope):
+            reported.add(places["size"].start)
 
 
 def check_split(split: Invocation, scope: Scope) -> None:
@@ -193,23 +194,27 @@ def _check_classes(model: Model, facts: ModelFacts, data: Data, scope: Scope) ->
     scope.report(
         "class-count",
         f"the head of {facts.name} has {facts.classes} outputs, and the data has {data.classes} classes",
-        Spot(model.origin.span, "the head is kept"),
+        Spot(facts.kept or model.origin.span, "the head is kept"),
         *spots,
         fix="leave out `head=keep`: the head is then fitted to the data",
     )
 
 
-def _through(steps: Steps, data: Data, facts: DataFacts) -> tuple[Picture, Span]:
-    """What the steps make of an image, and the place to blame for it."""
+def _through(steps: Steps, data: Data, facts: DataFacts) -> tuple[Picture, dict[str, Span]]:
+    """What the steps make of an image, and the places to blame for its channels and for its size."""
     known = data.source.card.kind != "user"
     picture = Picture(facts.channels, facts.size, None, facts.size is None and known)
     place = steps.origin.span if isinstance(steps.origin, Written) else _span(data.source)
+    places = {"channels": place, "size": place}
     for stage in steps.stages:
         after = _after(stage, picture)
-        if after != picture and isinstance(stage.origin, Written):
-            place = stage.origin.span
+        if isinstance(stage.origin, Written):
+            if after.channels != picture.channels:
+                places["channels"] = stage.origin.span
+            if replace(after, channels=picture.channels) != picture:
+                places["size"] = stage.origin.span
         picture = after
-    return picture, place
+    return picture, places
 
 
 def _after(stage: Invocation, picture: Picture) -> Picture:
@@ -231,16 +236,18 @@ def _after(stage: Invocation, picture: Picture) -> Picture:
     return picture
 
 
-def _check_picture(picture: Picture, facts: ModelFacts, place: Span, scope: Scope) -> bool:
+def _check_picture(picture: Picture, facts: ModelFacts, places: Mapping[str, Span], scope: Scope) -> bool:
     """Whether the model can take such pictures; the first reason against it is reported."""
+    place = places["size"]
     if picture.channels and facts.channels and picture.channels != facts.channels:
-        better = "`rgb()`" if facts.channels == 3 else "`grayscale()`"
+        better = "rgb()" if facts.channels == 3 else "grayscale()"
+        count = f"{picture.channels} channel" + "s" * (picture.channels != 1)
         scope.report(
             "input-channels",
-            f"{facts.name} takes {facts.channels} channels, and the data has {picture.channels}",
-            Spot(place, f"{picture.channels} channels from here on"),
-            fix=f"add {better} to the transforms"
-            + (", or give the model `in_chans=1`" if picture.channels == 1 else ""),
+            f"{facts.name} takes pictures with {facts.channels} channels, and these have {picture.channels}",
+            Spot(places["channels"], f"{count} from here on"),
+            fix=f"add `-> {better}` to the transforms"
+            + (f", or give the model `in_chans={picture.channels}`" if "in_chans" in facts.arguments else ""),
         )
         return False
     if picture.varies:
@@ -260,7 +267,8 @@ def _check_picture(picture: Picture, facts: ModelFacts, place: Span, scope: Scop
             "input-size",
             f"{facts.name} takes pictures of {facts.size[0]} x {facts.size[1]}, not of {height} x {width}",
             Spot(place, f"{height} x {width} from here on"),
-            fix=f"use {facts.size[0]} in the transforms, or give the model `img_size={height}` if it takes that",
+            fix=_other_size(place, height, facts.size[0])
+            + (f", or give the model `img_size={height}`" if "img_size" in facts.arguments else ""),
         )
         return False
     if min(picture.size) < facts.smallest:
@@ -268,10 +276,16 @@ def _check_picture(picture: Picture, facts: ModelFacts, place: Span, scope: Scop
             "input-size",
             f"{facts.name} takes pictures of {facts.smallest} x {facts.smallest} or more, not of {height} x {width}",
             Spot(place, f"{height} x {width} from here on"),
-            fix=f"add `resize({facts.size[0] if facts.size else facts.smallest})` to the transforms",
+            fix=_other_size(place, height, facts.size[0] if facts.size else facts.smallest),
         )
         return False
     return True
+
+
+def _other_size(place: Span, size: int, better: int) -> str:
+    """The step that makes pictures too large or too small, with the right size."""
+    sized = re.sub(rf"\b{size}\b", str(better), place.text)
+    return f"write `{sized}`" if sized != place.text else f"add `resize({better})` to the transforms"
 
 
 def _friendly(stage: Invocation) -> str:

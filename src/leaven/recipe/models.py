@@ -30,6 +30,8 @@ class ModelFacts:
     resize: int | None = None
     interpolation: str = "bilinear"
     layers: Layers | None = None
+    arguments: frozenset[str] = frozenset()  # that the model takes
+    kept: Span | None = None  # where the recipe keeps the head
 
 
 def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
@@ -59,8 +61,10 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         resize=int(resize[0]) if resize and not wished else _resize(wished or size, facts.get("crop_pct")),
         interpolation=str(facts.get("interpolation", "bilinear")),
         layers=None,
+        arguments=frozenset(parameter.name for parameter in card.parameters),
+        kept=_place(head, chosen) if (head := chosen.setting("head")) else None,
     )
-    if described.task != data.task and chosen.origin:
+    if described.task != data.task:
         return _wrong_task(described, data, chosen, scope)
     return _with_layers(described, model.source, scope)
 
@@ -208,10 +212,14 @@ def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
 
 
 def _wrong_task(described: ModelFacts, data: DataFacts, chosen: Invocation, scope: Scope) -> ModelFacts:
+    wanted = data.task.replace("-", " ")
+    made_for = described.task.replace("-", " ")
+    example = {"image-classification": "resnet18", "text-classification": 'transformers.auto("bert-base-cased")'}
     scope.report(
         "wrong-task",
-        f"{described.name} is a model for {described.task}, and the data is for {data.task}",
-        Spot(_span(chosen), f"made for {described.task}"),
+        f"{described.name} is a model for {made_for}, and the data is for {wanted}",
+        Spot(_span(chosen), f"made for {made_for}"),
+        fix=f"choose a model for {wanted}, such as `{example[data.task]}`" if data.task in example else None,
     )
     return described
 

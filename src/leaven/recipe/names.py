@@ -1,6 +1,6 @@
 """The names that a recipe introduces: imports are read, `arg`s get their values, `let`s are kept to be unfolded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.parser import parse_value
 from leaven.language.source import Source
 from leaven.recipe.assemble import Assembled
+from leaven.recipe.binding import owner_of
 from leaven.recipe.files import missing_file
 from leaven.recipe.modules import Unreadable, find_module, read_definitions
 from leaven.recipe.options import Options, given
@@ -43,6 +44,7 @@ def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> S
     for alias, statement in assembled.imports.items():
         _import(alias, statement, scope)
     _refuse_taken(assembled, scope)
+    _refuse_in_blocks(assembled.statements, scope)
     _refuse_circles(scope)
     _read_args(assembled, options, scope)
     return scope
@@ -67,6 +69,28 @@ def _refuse_taken(assembled: Assembled, scope: Scope) -> None:
                 Spot(name.span, "a new name has no dots"),
                 fix=Fix("write it with underscores", Edit(name.span, name.path.replace(".", "_"))),
             )
+
+
+def _refuse_in_blocks(statements: Iterable[syntax.AnyStatement], scope: Scope, is_inside: bool = False) -> None:
+    """Names are introduced at the top alone; whatever uses one that stands in a block is not mentioned again."""
+    for statement in statements:
+        if isinstance(statement, syntax.Statement | syntax.Broken):
+            if statement.block is not None:
+                _refuse_in_blocks(statement.block.statements, scope, is_inside=True)
+            continue
+        if not is_inside:
+            continue
+        word = statement.span.text.split()[0]
+        if isinstance(statement, syntax.Arg | syntax.Let):
+            scope.broken_names.add(statement.name.path)
+        elif isinstance(statement, syntax.Import) and statement.alias is not None:
+            scope.broken_names.add(statement.alias.path)
+        scope.report(
+            "misplaced-statement",
+            f"`{word}` can't stand in a block",
+            Spot(statement.span, "belongs to the top of the recipe"),
+            fix=f"write this line outside of the block, above it",
+        )
 
 
 def _refuse_circles(scope: Scope) -> None:
@@ -168,23 +192,35 @@ def _import(alias: str, statement: syntax.Import, scope: Scope) -> None:
             return
     definitions = read_definitions(place, alias)
     if isinstance(definitions, Unreadable):
-        where = f", line {definitions.line}" if definitions.line else ""
         scope.report(
             "unreadable-python",
-            f"`{module.target}`{where} can't be read: {definitions.reason}",
+            f"`{module.target}` can't be read as Python: {definitions.reason}",
+            *_python_line(module.target, place, definitions.line),
             Spot(target.span, "imported here"),
-            fix="mend the Python file; `python -m py_compile` shows the place",
+            fix="mend the Python file, then check again",
         )
         scope.modules[alias] = ImportedModule(module, None, target.span)
         return
     scope.modules[alias] = ImportedModule(module, definitions, target.span)
 
 
+def _python_line(name: str, file: Path, number: int | None) -> list[Spot]:
+    """The line of a Python file where reading ended."""
+    try:
+        source = Source(name, file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if number is None or not 0 < number <= len(source.line_starts):
+        return []
+    start, line = source.line_starts[number - 1], source.line(number)
+    return [Spot(source.span(start + len(line) - len(line.lstrip()), start + len(line)), "here")]
+
+
 def _missing_module(target: syntax.Name, scope: Scope) -> None:
     fix: Fix | str = f'install it, or import a file: `import "{target.path.replace(".", "/")}.py"`'
     if target.path.endswith(".py"):
         quoted = f'"{target.path}"'
-        fix = Fix(f"a file name stands in quotes: `import {quoted}`", Edit(target.span, quoted))
+        fix = Fix(f"a file name stands in quotes: `{quoted}`", Edit(target.span, quoted))
     scope.report("missing-file", f"no module `{target.path}` is installed", Spot(target.span, "not found"), fix=fix)
 
 
@@ -202,8 +238,14 @@ def _read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
             "unknown-option",
             f"the recipe has no `arg {name}`",
             Spot(source.span(0, len(source.text)), "given here"),
-            fix=f"did you mean {flags}?" if near else f"declare it in the recipe: `arg {name}: float = …`",
+            fix=f"did you mean {flags}?" if near else _other_way(name, source.text),
         )
+
+
+def _other_way(name: str, value: str) -> str:
+    """How an argument that is no `arg` is set from the command line."""
+    owner = owner_of(name)
+    return f"write `--set {owner}.{name}={value}`" if owner else f"declare it in the recipe: `arg {name}: float = …`"
 
 
 def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) -> Arg:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from leaven.catalog import own
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix
@@ -108,6 +109,9 @@ def conversion(value: syntax.Value, parameter: Parameter) -> Fix | None:
         case syntax.Number() | syntax.Name() if types & {"text", "path"}:
             quoted = json.dumps(value.span.text, ensure_ascii=False)
             return Fix(f"write it in quotes: `{quoted}`", Edit(value.span, quoted))
+        case syntax.Text(value=text) if "function" in types and text.endswith(".py"):
+            alias = text.rpartition("/")[2].removesuffix(".py")
+            return Fix(f'import the file, `import "{text}" as {alias}`, and name the function: `{alias}.my_function`')
         case syntax.Number(value=0 | 1 as number) if "bool" in types:
             word = "true" if number else "false"
             return Fix(f"write `{word}`", Edit(value.span, word))
@@ -128,20 +132,31 @@ def called(card: Card, name: Span) -> str:
     return word if is_same else card.bare_name
 
 
-def form(card: Card, parameters: Sequence[Parameter] | None = None) -> str:
+def form(card: Card, parameters: Sequence[Parameter] | None = None, name: Span | None = None) -> str:
     """How a card is used, in one line: `step(every, factor=0.1)`; a statement without brackets."""
     shown = []
     for parameter in card.parameters if parameters is None else parameters:
         if parameter.required:
-            written = f'"{parameter.name}"' if set(parameter.types) & {"text", "path"} else parameter.name
-            shown.append(written if parameter.positional else f"{parameter.name}=…")
+            shown.append(_placeholder(parameter) if parameter.positional else f"{parameter.name}=…")
         elif parameter.variadic:
             shown.append("…")
         elif len(shown) < 4 and parameter.default is not None:
             shown.append(f"{parameter.name}={_default(parameter)}")
     inside = ", ".join(shown)
-    name = card.bare_name
-    return f"{name} {inside}".strip() if card.kind in ("statement", "technique") else f"{name}({inside})"
+    word = called(card, name) if name else card.bare_name
+    is_statement = card.kind in ("statement", "technique")
+    if card.kind == "user" and name is not None:
+        word = name.text
+        is_statement = name.source.text[name.end : name.end + 1] != "("
+    return f"{word} {inside}".strip() if is_statement else f"{word}({inside})"
+
+
+def _placeholder(parameter: Parameter) -> str:
+    """What stands for a value that must be given: its name, or one of the few things it can be."""
+    if set(parameter.types) & {"text", "path"}:
+        return f'"{parameter.name}"'
+    few = own.names(parameter.types[0]) if parameter.types[0] in KIND_NOUNS else ()
+    return f"{few[0]}()" if 0 < len(few) <= 3 else parameter.name
 
 
 def _default(parameter: Parameter) -> str:

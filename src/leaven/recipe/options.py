@@ -8,6 +8,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.parser import parse, parse_setting, parse_value
 from leaven.language.source import Source
+from leaven.recipe.binding import owner_of
 from leaven.recipe.assemble import Assembled, add, replace_value
 
 
@@ -98,12 +99,13 @@ def _setting(text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]
     *owners, name = setting.keyword.path.split(".")
     span = setting.keyword.span
     if not owners:
+        owner = owner_of(name) or "train"
         return None, (
             error(
                 "unknown-name",
                 f"`{name}` does not say which statement it belongs to",
                 Spot(span, "expected `statement.argument=value`"),
-                fix=Fix(f"write `--set train.{name}=…`", Edit(span, f"train.{name}")),
+                fix=Fix(f"write `--set {owner}.{text.strip()}`", Edit(span, f"{owner}.{name}")),
             ),
         )
     argument = syntax.Argument(syntax.Name(name, span), setting.value, setting.span)

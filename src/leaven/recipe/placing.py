@@ -75,13 +75,8 @@ def place(statements: Iterable[syntax.AnyStatement], context: str, scope: Scope)
                 _read_broken_block(statement, scope)
             continue
         if not isinstance(statement, syntax.Statement):
-            scope.report(
-                "misplaced-statement",
-                f"`{statement.span.text.split()[0]}` stands at the top of a recipe, not in a block",
-                Spot(statement.span, "move this out of the block"),
-            )
-            continue
-        card = _card_here(statement.name, context, scope)
+            continue  # a name can't be introduced in a block, which names.py reports
+        card = _card_here(statement, context, scope)
         if card is None:
             continue
         key = key_of(statement)
@@ -113,8 +108,8 @@ def _repeated(statement: syntax.Statement, first: Span, scope: Scope) -> None:
     )
 
 
-def _card_here(name: syntax.Name, context: str, scope: Scope) -> Card | None:
-    path = name.path
+def _card_here(statement: syntax.Statement, context: str, scope: Scope) -> Card | None:
+    path = statement.name.path
     if context in ("data", "optimizer"):
         card = own.read("statement", f"{context}.{path}")
         if card is not None:
@@ -129,19 +124,20 @@ def _card_here(name: syntax.Name, context: str, scope: Scope) -> Card | None:
             return None
         if user is not None:
             return user
-    _unknown_statement(name, context, scope)
+    _unknown_statement(statement, context, scope)
     return None
 
 
-def _unknown_statement(name: syntax.Name, context: str, scope: Scope) -> None:
-    path = name.path
+def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) -> None:
+    name, path = statement.name, statement.name.path
     here = _names_in(context)
-    elsewhere = _where_it_belongs(path, context)
+    respelt = [word for word in here if word.replace("_", "") == path.replace("_", "").lower()]
+    label, elsewhere = ("", "") if respelt else _where_it_belongs(statement, context)
     if elsewhere:
         scope.report(
             "misplaced-statement",
-            f"`{path}` can't stand here",
-            Spot(name.span, f"in {_CONTEXTS[context]}"),
+            f"`{path}` can't stand {_CONTEXTS[context]}",
+            Spot(name.span, label),
             fix=elsewhere,
         )
         return
@@ -149,11 +145,11 @@ def _unknown_statement(name: syntax.Name, context: str, scope: Scope) -> None:
     if dot and alias in scope.modules:
         unknown_definition(scope, name, alias, rest)
         return
-    near = lookup.nearest(path, here)
+    near = respelt or lookup.nearest(path, here)
     scope.report(
         "unknown-statement",
         f"no statement is called `{path}`",
-        Spot(name.span, f"not known in {_CONTEXTS[context]}"),
+        Spot(name.span, f"not known {_CONTEXTS[context]}"),
         notes=[f"nothing was imported as `{alias}`"] if dot else [],
         fix=Fix(nouns.did_you_mean(near), Edit(name.span, near[0]))
         if near
@@ -162,10 +158,10 @@ def _unknown_statement(name: syntax.Name, context: str, scope: Scope) -> None:
 
 
 _CONTEXTS = {
-    "recipe": "a recipe",
-    "phase": "a phase",
-    "data": "the block of `data`",
-    "optimizer": "the block of `optimizer`",
+    "recipe": "at the top of a recipe",
+    "phase": "in a phase",
+    "data": "in the block of `data`",
+    "optimizer": "in the block of `optimizer`",
 }
 
 
@@ -175,27 +171,29 @@ def _names_in(context: str) -> list[str]:
     return [name for name in own.names("statement") if "." not in name] + list(own.names("technique"))
 
 
-def _where_it_belongs(path: str, context: str) -> str:
-    """Where a word that is known elsewhere should stand; empty where it is not known at all."""
+def _where_it_belongs(statement: syntax.Statement, context: str) -> tuple[str, str]:
+    """What a word that is known elsewhere is, and where it should stand; empty where it is not known at all."""
+    path = statement.name.path
     if own.read("statement", path) or own.read("technique", path):
         if context == "phase":
-            return f"write `{path}` outside the phase: it holds for the whole recipe"
+            return "holds for the whole recipe", f"write `{path}` outside the phase"
         if context in ("data", "optimizer"):
-            return f"write `{path}` outside the block"
+            return "belongs outside the block", f"write `{path}` outside the block"
     for owner in ("data", "optimizer"):
         if own.read("statement", f"{owner}.{path}") and owner != context:
-            return f"write it in the block of `{owner}`: `{owner} … {{ {path} … }}`"
+            return f"belongs to `{owner}`", f"write it in the block of `{owner}`: `{owner} … {{ {path} … }}`"
+    call = _as_call(statement)
     if "." not in path and lookup.find("transform", path):
-        if context == "data":
-            return f"`{path}` is a transform: write `train {path}(…)` or `eval {path}(…)`"
-        return f"`{path}` is a transform: write `data … {{ train {path}(…) }}`"
-    for kind, form in (
-        ("optimizer", "optimizer"),
-        ("schedule", "schedule"),
-        ("loss", "loss"),
-        ("model", "model"),
-        ("data", "data"),
-    ):
+        written = f"`train {call}` or `eval {call}`" if context == "data" else f"`data … {{ train {call} }}`"
+        return "a transform", f"write {written}"
+    for kind in ("optimizer", "schedule", "loss", "model", "data"):
         if context in ("recipe", "phase") and lookup.find(kind, path):
-            return f"`{path}` is {nouns.KIND_NOUNS[kind]}: write `{form} {path}(…)`"
-    return ""
+            return nouns.KIND_NOUNS[kind], f"write `{kind} {call}`"
+    return "", ""
+
+
+def _as_call(statement: syntax.Statement) -> str:
+    """A statement as the call that it should have been; long arguments are left out."""
+    inside = ", ".join(argument.span.text for argument in statement.arguments[:5])
+    is_short = len(inside) < 50 and "\n" not in inside and len(statement.arguments) <= 5
+    return f"{statement.name.path}({inside if is_short else '…'})"

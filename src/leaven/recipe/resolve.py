@@ -144,7 +144,7 @@ class Resolver:
         return self.scope.report(
             "wrong-value",
             f"`{parameter.name}` can't be `{text}`",
-            Spot(value.span, f"expected one of {listed}"),
+            Spot(value.span, f"expected one of {listed}" + (", or a text in quotes" if "text" in parameter.types else "")),
             fix=Fix(f"did you mean `{near[0]}`?", Edit(value.span, near[0])) if near else None,
         )
 

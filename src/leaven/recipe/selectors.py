@@ -5,6 +5,8 @@ matches none. `matching` answers which parameters a selector means.
 """
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from fnmatch import translate
 from functools import cache
 
@@ -154,6 +156,9 @@ class _Reading:
             "this does not name layers",
             Spot(value.span, "expected layers"),
             notes=["layers are named by path (`layer4.1`), by glob in quotes, or by a word such as `head`"],
+            fix=f"for the first {value.span.text} layers, write `first({value.span.text})`"
+            if isinstance(value, syntax.Number) and isinstance(value.value, int)
+            else None,
         )
 
     def _name(self, value: syntax.Name, path: str) -> Selector | Unknown:
@@ -197,11 +202,12 @@ class _Reading:
                 notes=['the forms are `stages(1, 3)`, `first(50%)`, `last(2)` and `type("Conv2d")`'],
                 fix=Fix(f"did you mean `{near[0]}`?", Edit(call.name.span, near[0])) if near else None,
             )
-        forms = {"stages": "stages(1, 3)", "first": "first(50%)", "last": "last(2)", "type": 'type("Conv2d")'}
+        takes = {"stages": "whole numbers", "type": "a text in quotes"}.get(name, "a share or a number of layers")
         return self.scope.report(
             "wrong-type",
-            f"`{name}` does not take this",
-            Spot(call.span, f"the form is `{forms[name]}`"),
+            f"`{name}` takes {takes}",
+            Spot(call.span, f"expected {takes}"),
+            fix=_mended(call, amounts),
         )
 
     def _stages(self, call: syntax.Call, numbers: list[int]) -> Selector | Unknown:
@@ -213,6 +219,7 @@ class _Reading:
                     "unknown-layer",
                     f"{self.model} has {has}" if available is not None else "stages are counted from 1",
                     Spot(argument.span, f"there is no stage {number}"),
+                    fix=f"the stages are counted from 1 to {available}" if available else None,
                 )
         return Stages(tuple(numbers))
 
@@ -222,6 +229,7 @@ class _Reading:
         return self._unmatched(selector, value, written, self.layers)
 
     def _unmatched(self, selector: Selector, value: syntax.Value, written: str, layers: Layers) -> Unknown:
+        parts = f"the parts of {self.model} are {_parts(layers)}"
         match selector:
             case Word(word):
                 headline = f"{self.model} has no layers that `{word}` means"
@@ -232,9 +240,13 @@ class _Reading:
             case Layer(pattern, True):
                 headline = f"no layer of {self.model} matches `{pattern}`"
                 near = []
+                if pattern.startswith("*"):
+                    parts = _endings(layers)
             case _:
                 headline = f"{self.model} has no layer named `{written}`"
                 near = nearest(written, [*WORDS, *(module.path for module in layers.modules if module.path)])
+                if not near and written in ("classifier", "fc", "linear", "output", "top"):
+                    near = ["head"]
         label = "no layer matches"
         if any(module.path == written for module in layers.modules):
             headline, label = f"`{written}` of {self.model} has no parameters", "nothing in it can be trained"
@@ -245,8 +257,27 @@ class _Reading:
             others = " or ".join(f"`{name}`" for name in near)
             fix = Fix(f"did you mean {others}? (`leaven inspect` lists them)", Edit(value.span, replacement))
         else:
-            fix = Fix(f"its parts are {_parts(layers)}")
+            fix = Fix(parts)
         return self.scope.report("unknown-layer", headline, Spot(value.span, label), fix=fix)
+
+
+def _mended(call: syntax.Call, amounts: Sequence[object]) -> Fix | str:
+    """A call that chooses layers, as it should have been written."""
+    name, value = call.name.path, call.arguments[0].value if len(call.arguments) == 1 else None
+    if name == "type" and isinstance(value, syntax.Name):
+        return Fix(f'write `type("{value.path}")`', Edit(value.span, f'"{value.path}"'))
+    if value is not None and name in ("first", "last") and isinstance(amounts[0], float) and 0 < amounts[0] < 1:
+        share = f"{round(amounts[0] * 100, 4):g}%"
+        return Fix(f"write `{name}({share})`", Edit(value.span, share))
+    forms = {"stages": "stages(1, 3)", "first": "first(50%)", "last": "last(2)", "type": 'type("Conv2d")'}
+    return f"the form is `{forms[name]}`"
+
+
+def _endings(layers: Layers) -> str:
+    """The last names of the layers that have weights, the most frequent first."""
+    names = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
+    words = [name for name, _ in names.most_common() if name and not name.isdigit()]
+    return "its layers end in " + ", ".join(f"`{word}`" for word in words[:8]) + (", …" if len(words) > 8 else "")
 
 
 def _parts(layers: Layers) -> str:

@@ -27,8 +27,20 @@ def wrong_own_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Un
     )
 
 
+_EXAMPLES = {"int": "64", "float": "1e-3", "bool": "true"}
+
+
 def unknown_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Unknown:
     wanted = nouns.wanted(parameter)
+    option = value.span.source.name
+    if option.startswith("--") and value.span.text == value.span.source.text:
+        example = _EXAMPLES.get(parameter.types[0])
+        return scope.report(
+            "wrong-type",
+            f"`{option}` takes {wanted}, not `{value.path}`",
+            Spot(value.span, f"expected {wanted}"),
+            fix=f"write `{option} {example}`, for example" if example else None,
+        )
     near = lookup.nearest(value.path, [*scope.own_names(), "true", "false", "none", *parameter.choices])
     fix: Fix | str | None = None
     if near:
