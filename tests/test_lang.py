@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from tests.lang.sections import IS_BLESSING, Section, bless, due_exit_code, read_sections, try_out
 
 PAGES = sorted((Path(__file__).parent / "lang").glob("*.md"))
@@ -28,11 +27,12 @@ def test_a_mistake_gets_its_report(section: Section, tmp_path: Path, monkeypatch
     assert answer.exit_code == due_exit_code(answer.report)
 
 
+@pytest.mark.skipif(IS_BLESSING, reason="the reports are being written")
 def test_every_section_is_a_different_mistake() -> None:
     titles = [section.title for section in SECTIONS]
-    recipes = [(section.blocks[:-1], section.report) for section in SECTIONS]
+    reports = [section.report for section in SECTIONS]
     assert len(set(titles)) == len(titles)
-    assert len({report for _, report in recipes}) == len(recipes)
+    assert len(set(reports)) == len(reports)
     assert len(titles) >= 75
 
 

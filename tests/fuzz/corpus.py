@@ -124,8 +124,7 @@ ODD = """\
 
 
 \t# a comment with \u00fcml\u00e4uts \U0001f33e
-model   # behind the name
-    resnet18(
+model resnet18(   # behind the bracket
         pretrained=true,   # inside
     )
 

@@ -4,7 +4,7 @@ A section is a heading and the fenced blocks below it. The word behind the fence
 
     ```leaven                the recipe; it is saved as recipe.leaven
     ```python net.py         another file that the recipe needs, with its name
-    ```files                 files that need only be there, one path per line
+    ```files                 files that need only be there, one path per line; a folder ends with `/`
     ```options               words of the command line behind `leaven check recipe.leaven`
     ```report                what `leaven check` prints, without its last line, which sums up
 
@@ -91,8 +91,11 @@ def try_out(section: Section, folder: Path) -> Answer:
     options: list[str] = []
     for block in section.blocks:
         if block.word == "files":
-            for path in block.text.split("\n"):
-                _write(folder / path.strip(), "") if path.strip() else None
+            for path in block.text.split():
+                if path.endswith("/"):
+                    (folder / path).mkdir(parents=True)
+                else:
+                    _write(folder / path, "")
         elif block.word == "options":
             options = shlex.split(block.text)
         elif block.name:

@@ -11,13 +11,13 @@ from leaven.recipe.checker import model_layers
 from leaven.recipe.options import Options
 
 
-def run(word: str, options: Options) -> None:
+def run(word: str, options: Options, *, run_code: bool) -> None:
     """Print the layers of a recipe's model; mistakes elsewhere in the recipe do not matter."""
     source = open_source(word)
     if isinstance(source, Diagnostic):
         print_reports([source], err=True)
         sys.exit(1)
-    name, layers, diagnostics = model_layers(source, options)
+    name, layers, diagnostics = model_layers(source, options, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)

@@ -80,11 +80,12 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 
 
 @leaven.command(cls=RecipeCommand)
-def inspect(recipes: list[Any], options: Any) -> None:
+@click.option("--run-code", is_flag=True, help="Run your own Python files, to list the layers of a model of your own.")
+def inspect(recipes: list[Any], options: Any, run_code: bool) -> None:
     """List the model's layers, by the names that selectors use."""
     from leaven.cli import inspecting
 
-    inspecting.run(recipes[0], options)
+    inspecting.run(recipes[0], options, run_code=run_code)
 
 
 @leaven.command("format")

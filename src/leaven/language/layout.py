@@ -38,6 +38,7 @@ class Arranged:
     tokens: list[Piece] = field(default_factory=list)
     comments: list[Span] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    is_beyond_limit: bool = False
 
 
 def arrange(tokens: list[Token], source: Source) -> Arranged:
@@ -344,10 +345,10 @@ class _Layout:
         self._report(
             "too-deep",
             f"more than {MAX_NESTING} brackets or {MAX_DEPTH} operators stand inside each other here",
-            Spot(self._span(token), "the limit is reached here; nothing after it was read"),
+            Spot(self._span(token), "the limit is reached here; nothing of the file was read"),
             fix="give the inner parts names with `let`",
         )
-        return Arranged([], self.result.comments, self.result.diagnostics[-1:])
+        return Arranged([], self.result.comments, self.result.diagnostics[-1:], is_beyond_limit=True)
 
     def _forget_operators(self) -> None:
         self.depth -= self.open[-1].operators

@@ -29,6 +29,9 @@ class Parsed:
 def parse(source: Source) -> Parsed:
     """The tree of a recipe."""
     statements, comments, diagnostics = _read(source, "start")
+    if statements is None:
+        # A recipe beyond a limit: one statement stands for all that was not read, so that nobody calls it missing.
+        statements = [syntax.Broken(None, None, source.span(0, 0))]
     return Parsed(syntax.Tree(tuple(statements or ()), source, tuple(comments)), diagnostics)
 
 
@@ -49,6 +52,8 @@ def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic
         return None, [], (wording.too_large(source, MAX_CHARACTERS),)
     grammar = load_grammar()
     arranged = arrange(list(grammar.tokens(source.text)), source)
+    if arranged.is_beyond_limit:
+        return None, arranged.comments, in_order(arranged.diagnostics)
     reader = _Reader(grammar.reading(start), source)
     result = reader.read(iter(arranged.tokens))
     return result, arranged.comments, in_order([*arranged.diagnostics, *reader.diagnostics])

@@ -1,5 +1,6 @@
 """Reading a recipe's file: bytes to `Source`, with a report for whatever is not a text."""
 
+import os.path
 from pathlib import Path
 
 from leaven.language.diagnostics import Diagnostic, Fix, Spot, error
@@ -46,14 +47,19 @@ def decode(content: bytes, name: str, folder: Path) -> Source | Diagnostic:
 
 
 def _no_recipe(name: str, path: Path, reason: str) -> Diagnostic:
-    folder = path if path.is_dir() else path.parent
+    folder = path if os.path.isdir(path) else path.parent
     try:
-        others = sorted(found.name for found in folder.glob("*.leaven"))[:3]
-    except OSError:
+        others = sorted(found.name for found in folder.glob("*.leaven"))
+    except (OSError, ValueError):
         others = []
     fix = None
-    if others:
-        fix = Fix("the recipes there are " + ", ".join(f"`{other}`" for other in others))
-    elif not path.is_dir():
+    from difflib import get_close_matches  # needed only here, where speed does not matter
+
+    near = get_close_matches(path.name, others, n=1)
+    if near:
+        fix = Fix(f"did you mean `{near[0]}`?")
+    elif others:
+        fix = Fix("the recipes there are " + ", ".join(f"`{other}`" for other in others[:3]))
+    elif folder != path:
         fix = Fix("`leaven new` writes a first recipe")
     return error("missing-file", f"can't read the recipe `{name}`: {reason}", fix=fix)

@@ -11,12 +11,16 @@ from pathlib import Path
 
 
 class Source:
-    """A named text; paths in it are relative to `folder`. Two sources are the same only if they are the same object."""
+    """A named text; paths in it are relative to `folder`. Two sources are the same only if they are the same object.
+
+    `is_extended` tells that another recipe extends this one, which is then the one the user speaks of.
+    """
 
     def __init__(self, name: str, text: str, folder: Path | None = None) -> None:
         self.name = name
         self.text = text
         self.folder = folder or Path()
+        self.is_extended = False
         self._line_starts: list[int] | None = None
 
     @property

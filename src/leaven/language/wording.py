@@ -84,6 +84,13 @@ def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
             return report
     found = _noun(token)
     wanted = _wanted(accepted)
+    if token.type == "END" and len(statement) == 1 and accepted == {"EQUALS"}:
+        return error(
+            "missing-value",
+            f"`{statement[0]}` is given no value",
+            Spot(statement[0].span, "expected `=` and a value"),
+            fix=f"write `{statement[0]}=…`",
+        )
     return error(
         "unexpected-token", f"{found} can't stand here", Spot(token.span, f"expected {wanted}" if wanted else "")
     )
@@ -95,6 +102,8 @@ def _odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     character = token.value
     if character in _QUOTES:
         return _wrong_quotes(token)
+    if character == "." and statement and statement[-1].span.end == token.span.start:
+        return _bare_pattern(statement[-1].span, token)
     notes: list[str] = []
     fix: Fix | str | None = _HABITS.get(character)
     if character.isspace() or character == "\ufeff":
@@ -106,6 +115,20 @@ def _odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     name = f"`{character}`" if character.isprintable() else _invisible(character)
     return error(
         "unexpected-character", f"{name} has no meaning in a recipe", Spot(token.span, "here"), notes=notes, fix=fix
+    )
+
+
+def _bare_pattern(start: Span, token: Piece) -> Diagnostic | None:
+    """`layer1.*`, `*query`."""
+    rest = re.match(r"[\w.*?\[\]-]*", _text_behind(token))
+    span = Span(start.source, start.start, token.span.end + (rest.end() if rest else 0))
+    if not re.search(r"[*?\[]", span.text):
+        return None
+    return error(
+        "unexpected-character",
+        "a pattern of layers stands in quotes",
+        Spot(span, "not in quotes"),
+        fix=Fix(f'write `"{span.text}"`', Edit(span, f'"{span.text}"')),
     )
 
 
@@ -206,9 +229,13 @@ def _assignment(statement: list[Piece], token: Piece, accepted: set[str]) -> Dia
     word, value = statement[0], _ahead(token)
     between = Span(token.span.source, word.span.end, token.span.end)
     notes: list[str] = []
+    is_indented = word.span.column > 1
     if not value:
-        label = "nothing stands here"
-        fix = Fix(f"remove the `{token}`: arguments follow on the same line, a block in braces", Edit(between, ""))
+        label = "nothing follows it on this line"
+        fix = Fix(f"remove the `{token}`: arguments stand on this line, a block in braces", Edit(between, ""))
+    elif token.type == "COLON" and is_indented:
+        label = "an argument is not a line of its own"
+        fix = Fix(f"an argument stands in the line of its statement: `… {word}={value}`")
     elif not re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value):
         label = f"not between `{word}` and its value"
         fix = Fix(f"write `{word} {value}`", Edit(between, ""))
@@ -220,7 +247,7 @@ def _assignment(statement: list[Piece], token: Piece, accepted: set[str]) -> Dia
         fix = Fix(f"to give a value a name, write `let {word} = {value}`", Edit(_before(word), "let "))
     else:
         label = f"not between `{word}` and its value"
-        fix = Fix(f"an argument stands behind its statement: `train …, {word}={value}`")
+        fix = Fix(f"an argument stands in the line of its statement: `… {word}={value}`")
     return error(
         "unexpected-token",
         f"a statement has no `{token}` after its name",
@@ -266,6 +293,9 @@ def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     before = statement[-1]
     if before.type == "NAME":
         return None
+    pattern = _bare_pattern(token.span, token) if token.type == "STAR" else None
+    if pattern and re.match(r"\w", _text_behind(token)):
+        return pattern
     label = f"expected a value, found {_noun(token)}"
     if before.type == "EQUALS" and len(statement) > 1 and statement[-2].type == "NAME":
         name = statement[-2]

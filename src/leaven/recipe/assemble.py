@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leaven.catalog import lookup, own
-from leaven.catalog.card import Card, Parameter
+from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.parser import parse
@@ -19,6 +19,7 @@ Plain = syntax.Statement | syntax.Broken
 Key = tuple[str, ...]
 
 MAX_EXTENDS = 50
+DEFAULTS = "default"  # the source of what a card says about a statement that nobody wrote
 
 
 @dataclass(slots=True)
@@ -126,8 +127,16 @@ def _base(
     statement: syntax.Extends, source: Source, chain: tuple[tuple[Path, Span | None], ...], result: Assembled
 ) -> Assembled | None:
     written = statement.target.value
+    base = read_source(source.folder / written, _shown(source, written))
+    if isinstance(base, Diagnostic):
+        result.diagnostics.append(
+            replace(base, spots=(*base.spots, Spot(statement.target.span, "extended here")))
+            if base.spots
+            else replace(base, spots=(Spot(statement.target.span, "can't be read"),))
+        )
+        return None
     place = (source.folder / written).resolve()
-    if place in [earlier for earlier, _ in chain] or len(chain) > MAX_EXTENDS:
+    if place in [earlier for earlier, _ in chain]:
         names = [earlier.name for earlier, _ in chain] + [place.name]
         result.diagnostics.append(
             error(
@@ -139,14 +148,17 @@ def _base(
             )
         )
         return None
-    base = read_source(place, _shown(source, written))
-    if isinstance(base, Diagnostic):
+    if len(chain) > MAX_EXTENDS:
         result.diagnostics.append(
-            replace(base, spots=(*base.spots, Spot(statement.target.span, "extended here")))
-            if base.spots
-            else replace(base, spots=(Spot(statement.target.span, "can't be read"),))
+            error(
+                "too-deep",
+                f"more than {MAX_EXTENDS} recipes extend each other",
+                Spot(statement.target.span, "the limit is reached here"),
+                fix="put what they share into fewer recipes",
+            )
         )
         return None
+    base.is_extended = True
     return _gather(base, (*chain, (place, statement.span)))
 
 
@@ -270,7 +282,7 @@ def _nothing_to_edit(
     default = statement_card(target.path, owner)
     if edit.name.path == "change" and label is None and default is not None and (owner or default.facts.get("missing")):
         # What was never written has its default value, and that can be changed too.
-        written = parse(Source("default", str(default.facts.get("missing", target.path)))).tree.statements[0]
+        written = parse(Source(DEFAULTS, str(default.facts.get("missing", target.path)))).tree.statements[0]
         assert isinstance(written, syntax.Statement)
         return [*statements, _changed(_relocated(written, edit.span), edit, diagnostics, owner)]
     if any(isinstance(statement, syntax.Broken) and statement.name is None for statement in statements):
@@ -295,7 +307,7 @@ def _label_fix(target: syntax.Name, label: str, place: Span, statements: Sequenc
     if near:
         return Fix(f'did you mean "{near[0]}"?', Edit(place, f'"{near[0]}"'))
     listed = ", ".join(f'"{one}"' for one in labels[:8])
-    return Fix(f"there is {listed}") if listed else None
+    return Fix(f"choose one of {listed}") if listed else None
 
 
 def _name_fix(edit: syntax.Statement, target: syntax.Name, statements: Sequence[Plain]) -> Fix | str:
@@ -309,8 +321,12 @@ def _name_fix(edit: syntax.Statement, target: syntax.Name, statements: Sequence[
         return Fix(f"did you mean `{near[0]}`?", Edit(target.span, near[0]))
     if edit.name.path == "drop":
         return "remove the line"
-    arguments = ", ".join(argument.span.text for argument in edit.arguments if argument.keyword is not None)
-    return f"to add it, write `{target.path} {arguments}`" if len(arguments) < 60 else f"add it: `{target.path} …`"
+    arguments = ", ".join(
+        f"{argument.keyword.path}={argument.value.span.text}" for argument in edit.arguments if argument.keyword
+    )
+    added = f"{target.path} {arguments}" if len(arguments) < 60 else f"{target.path} …"
+    is_option = edit.span.source.name.startswith("--")
+    return f"to add it, write `--with '{added}'`" if is_option else f"to add it, write `{added}`"
 
 
 def _relocated(statement: syntax.Statement, span: Span) -> syntax.Statement:
@@ -363,7 +379,8 @@ def _changed_call(
     if isinstance(value, syntax.Name):
         value = syntax.Call(value, (), value.span)
     assert isinstance(value, syntax.Call)
-    cards = lookup.find(parameters[0].types[0], value.name.path) if parameters else ()
+    kind = parameters[0].types[0].replace("transforms", "transform") if parameters else ""
+    cards = lookup.find(kind, value.name.path) if kind in KINDS else ()
     changed = _with_argument(list(value.arguments), change, cards[0].parameters if cards else ())
     return replace(argument, value=replace(value, arguments=tuple(changed)))
 

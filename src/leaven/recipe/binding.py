@@ -14,7 +14,6 @@ from leaven.recipe import nouns
 from leaven.recipe.recipe import Setting, Written
 from leaven.recipe.scope import Scope
 
-
 # How several values of one kind become one.
 _JOINTS = {"selector": ("+", "layers"), "transforms": ("->", "steps")}
 
@@ -230,6 +229,6 @@ def _in_order(low: Setting, high: Setting, scope: Scope) -> bool:
         "wrong-value",
         f"`{high.name}` must be more than `{low.name}`",
         Spot(high.origin.span, f"not more than {nouns.plain(low.value)}"),
-        fix=f"write the smaller one first: `{nouns.plain(high.value)}, {nouns.plain(low.value)}`",
+        fix="write the smaller one first",
     )
     return False

@@ -66,17 +66,21 @@ def check(
     options.apply(given, assembled)
     scope = names.open_scope(assembled, given, requires_args)
     recipe = _Checker(source, assembled, scope, run_code).run()
+    if recipe is not None and given == Options(given.args):  # other options may have put aside what uses a name
+        names.unused(scope, assembled, source)
     diagnostics = in_order(scope.diagnostics)
     return Checked(None if has_errors(diagnostics) else recipe, diagnostics, tuple(assembled.sources))
 
 
-def model_layers(source: Source, given: Options | None = None) -> tuple[str, Layers | None, tuple[Diagnostic, ...]]:
+def model_layers(
+    source: Source, given: Options | None = None, *, run_code: bool = False
+) -> tuple[str, Layers | None, tuple[Diagnostic, ...]]:
     """The name and layers of a recipe's model, and what is wrong with the recipe as far as it was read for that."""
     given = given or Options()
     assembled = assemble(source)
     options.apply(given, assembled)
     scope = names.open_scope(assembled, given, requires_args=False)
-    facts = _Checker(source, assembled, scope, run_code=False).model_facts()
+    facts = _Checker(source, assembled, scope, run_code).model_facts()
     return facts.name, facts.layers, in_order(scope.diagnostics)
 
 
@@ -92,6 +96,7 @@ class _Checker:
     def model_facts(self) -> ModelFacts:
         """What is known of the model, without a word about the rest of the recipe."""
         top = by_name(place(self.assembled.statements, "recipe", self.scope))
+        self._require({**top, "data": []})
         _, data_facts = self._data_source(top)
         return self._model(top, data_facts)[1]
 
@@ -114,7 +119,7 @@ class _Checker:
         sweeps = tuple(self._statement(one) for one in top.get("sweep", ()))
         self._check_sweeps(sweeps)
         checkpoint = self._only(top, "checkpoint")
-        logs, output = self._listed(top, "log"), self._output(top)
+        logs, output = self._logs(top), self._output(top)
         if isinstance(model, Model) and isinstance(data, Data):
             fitting.check_fit(model, model_facts, data, data_facts, self.scope)
             conflicts.check_phases(
@@ -122,9 +127,8 @@ class _Checker:
             )
         if has_errors(self.scope.diagnostics):
             return None
-        names.unused(self.scope, self.assembled, self.source)
         return Recipe(
-            name=Path(self.source.name).stem,
+            name=self._name(),
             modules=tuple(imported.module for imported in self.scope.modules.values()),
             args=tuple(self.scope.args.values()),
             model=model,
@@ -138,6 +142,10 @@ class _Checker:
             output_origin=output.origin,
             sweeps=sweeps,
         )
+
+    def _name(self) -> str:
+        """The recipe's name; one from standard input has none of its own."""
+        return "recipe" if self.source.name.startswith("<") else Path(self.source.name).stem
 
     # -- which statements there are
 
@@ -204,9 +212,11 @@ class _Checker:
 
     def _default(self, name: str, reason: str = "") -> Any:
         statement = default_statement(name)
-        card = own.read("statement", name)
-        assert card is not None
-        settings = self.resolver.bind(card, statement.arguments, statement.name.span)
+        found = own.read("statement", name)
+        assert found is not None
+        card = replace(found, name=found.bare_name)  # as it is called where it stands: `split`, not `data.split`
+        # In a scope of its own: a `let adamw = …` of the recipe is not meant by the default optimizer.
+        settings = Resolver(Scope()).bind(card, statement.arguments, statement.name.span)
         assert not isinstance(settings, Unknown), f"the default of `{name}` does not fit its card"
         return as_default(Invocation(card, settings, Default(reason)), reason)
 
@@ -221,11 +231,27 @@ class _Checker:
             return next(statement for statement in statements if isinstance(statement, Unknown))
         return tuple(value for statement in statements for value in self._value(statement))
 
+    def _logs(self, top: Mapping[str, list[Placed]]) -> Any:
+        """Where scores are written; no place stands twice, in one statement as little as in two."""
+        logs = self._listed(top, "log")
+        first: dict[str, Invocation] = {}
+        for log in () if isinstance(logs, Unknown) else logs:
+            earlier = first.setdefault(log.card.name, log)
+            if earlier is not log and isinstance(log.origin, Written) and isinstance(earlier.origin, Written):
+                self.scope.report(
+                    "repeated-statement",
+                    f"`{log.card.bare_name}` is logged to twice",
+                    Spot(log.origin.span, "again here"),
+                    Spot(earlier.origin.span, "first here"),
+                    fix="remove one of them",
+                )
+        return logs
+
     def _output(self, top: Mapping[str, list[Placed]]) -> Any:
         if top.get("output"):
             statement = self._statement(top["output"][-1])
             return statement if isinstance(statement, Unknown) else statement.settings[0]
-        folder = f"runs/{Path(self.source.name).stem}"
+        folder = f"runs/{self._name()}"
         return Setting("path", FilePath(folder, Path(folder)), Default(""))
 
     # -- model and data
@@ -282,7 +308,7 @@ class _Checker:
         return self._described_model(top["model"][-1], settings, data)
 
     def _facts_of_broken_model(self, statement: syntax.Statement, data: DataFacts) -> ModelFacts:
-        """What is known of a model although `pretrained`, `weights` or `head` is wrong: its layers don't depend on it."""
+        """What is known of a model although `pretrained`, `weights` or `head` is wrong: layers do not depend on it."""
         leavens = {parameter.name for parameter in MODEL_PARAMETERS}
         call = statement.arguments[0].value if statement.arguments else None
         if not isinstance(call, syntax.Call):
@@ -306,9 +332,7 @@ class _Checker:
         statement = placed.statement
         source = settings[0].value
         chosen = (
-            source
-            if isinstance(source, Invocation)
-            else Invocation(placed.card, settings, Written(statement.span))
+            source if isinstance(source, Invocation) else Invocation(placed.card, settings, Written(statement.span))
         )
         head = chosen.value("head")
         model = Model(

@@ -1,5 +1,6 @@
 """What contradicts itself in a phase: techniques that exclude each other, nothing left to train, a wrong teacher."""
 
+import os.path
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -47,7 +48,8 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
 def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
     for first, second in combinations(calls, 2):
         a, b = first.card, second.card
-        reason = _reason(a.facts.get("conflicts"), b.bare_name) or _reason(b.facts.get("conflicts"), a.bare_name)
+        reason = _reason(a.facts.get("conflicts"), b.bare_name)
+        reason = _reason(b.facts.get("conflicts"), a.bare_name) if reason is None else reason
         if reason is None:
             continue
         scope.report(
@@ -130,7 +132,7 @@ def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) 
                     fix='give it some: `weights="teacher.bundle"`, or `pretrained=true`',
                 )
             weights = teacher.value("weights")
-            if isinstance(weights, FilePath) and not weights.place.exists():
+            if isinstance(weights, FilePath) and not os.path.exists(weights.place):
                 files.missing_file(scope, weights, "the weights file")
             outputs = teacher.card.facts.get("classes")
             if not teacher.value("pretrained") or not outputs or not data.classes or outputs == data.classes:

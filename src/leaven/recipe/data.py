@@ -1,5 +1,6 @@
 """What is known about the data before it is read: task, classes, channels, sizes, official splits."""
 
+import os.path
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +41,7 @@ def describe_data(data: Invocation, scope: Scope) -> DataFacts:
     )
     for name in facts.get("must_exist", ()):
         path = data.value(name)
-        if isinstance(path, FilePath) and not path.place.exists():
+        if isinstance(path, FilePath) and not os.path.exists(path.place):
             files.missing_file(scope, path, "the folder" if data.card.bare_name == "folder" else "the file")
             return described
     if data.card.name == "folder":
@@ -56,20 +57,22 @@ def _pair(size: Any) -> tuple[int, int] | None:
 
 def _folder(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     path = data.value("path")
-    assert isinstance(path, FilePath)
+    if not isinstance(path, FilePath):  # an `arg` without a default
+        return described
     span = path.span or (data.origin.span if isinstance(data.origin, Written) else None)
     spots = [] if span is None else [Spot(span, "the images are looked for here")]
-    if not path.place.is_dir():
+    if not os.path.isdir(path.place):
         scope.report("missing-file", f"`{path.text}` is a file, not a folder", *spots, fix=_not_a_folder(path))
         return described
     classes, splits = files.class_folders(path.place)
     if len(classes) < 2:
         found = f"only `{classes[0]}`" if classes else "no sub-folders"
+        where = f"{path.text}/train" if splits else path.text
         scope.report(
             "no-classes",
-            f"`{path.text}` has {found}, and a classifier needs two classes or more",
+            f"`{where}` has {found}, and a classifier needs two classes or more",
             *spots,
-            fix="put the images of each class into a sub-folder of its own: `photos/ants`, `photos/bees`",
+            fix=f"put the images of each class into a sub-folder of its own: `{where}/ants`, `{where}/bees`",
         )
         return described
     return replace(described, classes=len(classes), splits=tuple(splits))
@@ -88,8 +91,8 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     if not isinstance(path, FilePath):
         return described
     table = path.place
-    if table.is_dir():
-        splits = tuple(split for split in ("train", "val", "test") if (table / f"{split}.csv").is_file())
+    if os.path.isdir(table):
+        splits = tuple(split for split in ("train", "val", "test") if os.path.isfile(table / f"{split}.csv"))
         table = table / "train.csv"
         described = replace(described, splits=splits)
         if not splits or splits[0] != "train":

@@ -6,6 +6,7 @@ from leaven.catalog import own
 from leaven.language import syntax
 from leaven.language.parser import parse
 from leaven.language.source import Source
+from leaven.recipe.assemble import DEFAULTS
 
 
 @cache
@@ -14,6 +15,6 @@ def default_statement(name: str) -> syntax.Statement:
     card = own.read("statement", name)
     assert card is not None
     text = str(card.facts.get("missing", name.rpartition(".")[2]))
-    (statement,) = parse(Source("default", text)).tree.statements
+    (statement,) = parse(Source(DEFAULTS, text)).tree.statements
     assert isinstance(statement, syntax.Statement)
     return statement

@@ -39,31 +39,41 @@ def _relative_to(path: FilePath) -> str:
 def _neighbours(place: Path) -> list[str]:
     try:
         return sorted(neighbour.name for neighbour in place.parent.iterdir())[:1000]
-    except OSError:
+    except (OSError, ValueError):
         return []
 
 
 def class_folders(folder: Path) -> tuple[list[str], list[str]]:
     """The class names of an image folder and the splits it comes with: `train/ants`, or just `ants`."""
-    try:
-        top = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
-        return [], []
+    top = _folders(folder)
     splits = [split for split, names in SPLITS.items() if any(name in top for name in names)]
     if "train" not in splits:
         return top, []
     train = next(folder / name for name in SPLITS["train"] if name in top)
-    inside = sorted(entry.name for entry in train.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    return inside, splits
+    return _folders(train), splits
+
+
+def _folders(folder: Path) -> list[str]:
+    """The names of the folders in a folder; none where it can't be read."""
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        return []
 
 
 def csv_classes(file: Path, column: str, separator: str) -> tuple[Sequence[str], int | None]:
-    """The columns of a table and its number of labels; None where that column is missing or the table very long."""
+    """The columns of a table and its number of labels; None where that column is missing or the table very long.
+
+    Raises OSError or ValueError for what is no table.
+    """
     import csv
 
-    with file.open(newline="", encoding="utf-8", errors="replace") as lines:
-        rows = csv.DictReader(lines, delimiter=separator)
-        columns = rows.fieldnames or []
-        if column not in columns or file.stat().st_size > 50_000_000:
-            return columns, None
-        return columns, len({row[column] for row in rows})
+    try:
+        with file.open(newline="", encoding="utf-8", errors="replace") as lines:
+            rows = csv.DictReader(lines, delimiter=separator)
+            columns = rows.fieldnames or []
+            if column not in columns or file.stat().st_size > 50_000_000:
+                return columns, None
+            return columns, len({row[column] for row in rows})
+    except (csv.Error, TypeError) as problem:  # a TypeError is about the separator
+        raise ValueError(str(problem)) from problem

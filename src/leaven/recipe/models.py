@@ -1,5 +1,6 @@
 """What is known about a model before it is built: its input, its classes, its layers."""
 
+import os.path  # whose questions about files, unlike pathlib's, are answered for any text
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +83,7 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
             Spot(_place(weights, chosen), "and a file"),
             fix="keep one of the two",
         )
-    if isinstance(model.weights, FilePath) and not model.weights.place.exists():
+    if isinstance(model.weights, FilePath) and not os.path.exists(model.weights.place):
         files.missing_file(scope, model.weights, "the weights file")
     if not model.pretrained or pretrained is None:
         return
@@ -159,6 +160,7 @@ def _with_layers(
             f"`{card.name}` can't be built with these arguments",
             Spot(_span(source), "building it fails"),
             notes=[answer.error],
+            fix=f"change its arguments; `leaven catalog show {card.name}` lists them" if card.kind == "model" else None,
         )
         return described
     return replace(described, layers=answer)

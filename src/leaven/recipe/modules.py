@@ -5,6 +5,7 @@ anything starts. What only running can tell (a computed name, a decorated signat
 """
 
 import ast
+import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,7 @@ def find_module(name: str, folder: Path) -> Path | None:
     for root in [folder, *map(Path, sys.path)]:
         base = root.joinpath(*parts)
         for candidate in (base.with_name(base.name + ".py"), base / "__init__.py"):
-            if candidate.is_file():
+            if os.path.isfile(candidate):
                 return candidate
     return None
 

@@ -1,5 +1,6 @@
 """The names that a recipe introduces: imports are read, `arg`s get their values, `let`s are kept to be unfolded."""
 
+import os.path
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def _refuse_in_blocks(statements: Iterable[syntax.AnyStatement], scope: Scope, i
             "misplaced-statement",
             f"`{word}` can't stand in a block",
             Spot(statement.span, "belongs to the top of the recipe"),
-            fix=f"write this line outside of the block, above it",
+            fix="write this line outside of the block, above it",
         )
 
 
@@ -179,7 +180,7 @@ def _import(alias: str, statement: syntax.Import, scope: Scope) -> None:
     if isinstance(target, syntax.Text):
         place: Path | None = folder / target.value
         module = UserModule(alias, target.value, True, place)
-        if place is None or not place.is_file():
+        if place is None or not os.path.isfile(place):
             scope.broken_names.add(alias)
             missing_file(scope, FilePath(target.value, folder / target.value, target.span), "the Python file")
             return

@@ -217,6 +217,18 @@ def plain(value: Any) -> str:
     return str(value)
 
 
+def expression(value: syntax.Value, binding: int = 0) -> str:
+    """A calculation as it would be written, with brackets where they are needed."""
+    match value:
+        case syntax.Binary(operator=operator, left=left, right=right):
+            strength = 1 if operator in "+-" else 2
+            text = f"{expression(left, strength)} {operator} {expression(right, strength + 1)}"
+            return f"({text})" if strength < binding else text
+        case syntax.Negative(value=inner):
+            return f"-{expression(inner, 3)}"
+    return value.span.text
+
+
 def is_pending(value: Any) -> bool:
     """Whether a value is known only when the recipe runs."""
     return isinstance(value, Pending)

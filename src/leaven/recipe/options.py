@@ -1,5 +1,6 @@
 """What the command line adds to a recipe, as sources of their own: checked like the file, reported in the option."""
 
+import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,8 +9,8 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.parser import parse, parse_setting, parse_value
 from leaven.language.source import Source
-from leaven.recipe.binding import owner_of
 from leaven.recipe.assemble import Assembled, add, replace_value
+from leaven.recipe.binding import owner_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
 
 def _is_path(text: str) -> bool:
     """Whether the text of `--data` is a path: it leads somewhere, or it is no name or call of the language."""
-    return Path(text).exists() or (any(mark in text for mark in "/\\") and "(" not in text)
+    return (bool(text) and os.path.exists(text)) or (any(mark in text for mark in "/\\") and "(" not in text)
 
 
 def _setting(text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
@@ -96,23 +97,33 @@ def _setting(text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]
     setting, diagnostics = parse_setting(source)
     if setting is None or setting.keyword is None:
         return None, diagnostics
-    *owners, name = setting.keyword.path.split(".")
     span = setting.keyword.span
+    *owners, last = _pieces(setting.keyword)
+    name = last.path
     if not owners:
-        owner = owner_of(name) or "train"
+        likely = owner_of(name) or "train"
         return None, (
             error(
                 "unknown-name",
                 f"`{name}` does not say which statement it belongs to",
                 Spot(span, "expected `statement.argument=value`"),
-                fix=Fix(f"write `--set {owner}.{text.strip()}`", Edit(span, f"{owner}.{name}")),
+                fix=Fix(f"write `--set {likely}.{text.strip()}`", Edit(span, f"{likely}.{name}")),
             ),
         )
-    argument = syntax.Argument(syntax.Name(name, span), setting.value, setting.span)
+    argument = syntax.Argument(last, setting.value, last.span.to(setting.span))
     statement: syntax.Statement | None = None
     for owner in reversed(owners):
-        target = syntax.Argument(None, syntax.Name(owner, span), span)
+        target = syntax.Argument(None, owner, owner.span)
         inside = (argument,) if statement is None else ()
         block = None if statement is None else syntax.Block((statement,), span)
         statement = syntax.Statement(syntax.Name("change", span), (target, *inside), block, setting.span)
     return statement, diagnostics
+
+
+def _pieces(path: syntax.Name) -> list[syntax.Name]:
+    """The names of a dotted path, each with its own place."""
+    pieces, start = [], path.span.start
+    for word in path.path.split("."):
+        pieces.append(syntax.Name(word, path.span.source.span(start, start + len(word))))
+        start += len(word) + 1
+    return pieces

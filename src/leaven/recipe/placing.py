@@ -131,7 +131,7 @@ def _card_here(statement: syntax.Statement, context: str, scope: Scope) -> Card 
 def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) -> None:
     name, path = statement.name, statement.name.path
     here = _names_in(context)
-    respelt = [word for word in here if word.replace("_", "") == path.replace("_", "").lower()]
+    respelt = [word for word in here if word != path and word.replace("_", "") == path.replace("_", "").lower()]
     label, elsewhere = ("", "") if respelt else _where_it_belongs(statement, context)
     if elsewhere:
         scope.report(
@@ -168,7 +168,16 @@ _CONTEXTS = {
 def _names_in(context: str) -> list[str]:
     if context in ("data", "optimizer"):
         return [name.partition(".")[2] for name in own.names("statement") if name.startswith(f"{context}.")]
-    return [name for name in own.names("statement") if "." not in name] + list(own.names("technique"))
+    return [
+        name
+        for name in (*own.names("statement"), *own.names("technique"))
+        if "." not in name and (context == "recipe" or _may_stand_in_phase(name))
+    ]
+
+
+def _may_stand_in_phase(name: str) -> bool:
+    card = statement_card(name)
+    return card is not None and may_stand_in_phase(card)
 
 
 def _where_it_belongs(statement: syntax.Statement, context: str) -> tuple[str, str]:

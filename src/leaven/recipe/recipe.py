@@ -23,8 +23,10 @@ class Written:
     span: Span
 
     def __str__(self) -> str:
-        name = self.span.source.name
-        return f"option {name}" if name.startswith("--") else f"line {self.span.line}"
+        source = self.span.source
+        if source.name.startswith("--"):
+            return f"option {source.name}"
+        return f"{source.name}, line {self.span.line}" if source.is_extended else f"line {self.span.line}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import nouns
 from leaven.recipe.arithmetic import calculate, plural
+from leaven.recipe.assemble import DEFAULTS
 from leaven.recipe.binding import fit_together, match_arguments
 from leaven.recipe.measures import bare_share, in_units, whole, within_bounds
 from leaven.recipe.recipe import (
@@ -23,6 +24,7 @@ from leaven.recipe.recipe import (
     FilePath,
     FromData,
     Invocation,
+    Origin,
     Pending,
     Quantity,
     Score,
@@ -81,8 +83,8 @@ class Resolver:
         together: Any = tuple(resolved) if parameter.variadic else resolved[0]
         if any(isinstance(value, Unknown) for value in resolved):
             together = UNKNOWN
-        origin = Written(values[0].span.to(values[-1].span))
-        symbolic = values[0] if len(values) == 1 and depends_on_args(values[0], self.scope) else None
+        origin = origin_of(values[0].span.to(values[-1].span))
+        symbolic = unfolded(values[0], self.scope) if len(values) == 1 else None
         return Setting(parameter.name, together, origin, symbolic)
 
     # -- values
@@ -144,7 +146,9 @@ class Resolver:
         return self.scope.report(
             "wrong-value",
             f"`{parameter.name}` can't be `{text}`",
-            Spot(value.span, f"expected one of {listed}" + (", or a text in quotes" if "text" in parameter.types else "")),
+            Spot(
+                value.span, f"expected one of {listed}" + (", or a text in quotes" if "text" in parameter.types else "")
+            ),
             fix=Fix(f"did you mean `{near[0]}`?", Edit(value.span, near[0])) if near else None,
         )
 
@@ -208,10 +212,10 @@ class Resolver:
             return self._score(value)
         if "name" in types or "statement" in types:
             return path
-        kinds = types & _CARD_KINDS | ({"transform"} if "transforms" in types else set())
-        if kinds:
-            invocation = self._card_name(value, parameter)
-            return (invocation,) if "transforms" in types and not isinstance(invocation, Unknown) else invocation
+        if "transforms" in types:
+            return self.pipeline(value, "transform")
+        if types & _CARD_KINDS:
+            return self.invoke(syntax.Call(value, (), value.span), parameter)
         user = scope.user_card(path)
         if isinstance(user, Unknown):
             return UNKNOWN
@@ -286,18 +290,16 @@ class Resolver:
         split, _, metric = value.path.partition(".")
         near = lookup.nearest(metric, measured, limit=1)
         better = f"{split}.{near[0]}" if near else ""
+        added = f"measure it: `metrics {metric}()`" if lookup.find("metric", metric) else None
         listed = ", ".join(f"`{split}.{name}`" for name in measured)
         return self.scope.report(
             "unknown-score",
             f"nothing measures `{metric}`",
             Spot(value.span, f"the scores are {listed}"),
-            fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)) if near else f"add it: `metrics {metric}()`",
+            fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)) if near else added,
         )
 
     # -- cards put to use
-
-    def _card_name(self, value: syntax.Name, parameter: Parameter) -> Any:
-        return self.invoke(syntax.Call(value, (), value.span), parameter)
 
     def _call(self, value: syntax.Call, parameter: Parameter) -> Any:
         types = set(parameter.types)
@@ -310,7 +312,7 @@ class Resolver:
             return UNKNOWN
         if user is not None and "any" in types:
             settings = self.bind(user, value.arguments, value.name.span)
-            return UNKNOWN if isinstance(settings, Unknown) else Invocation(user, settings, Written(value.span))
+            return UNKNOWN if isinstance(settings, Unknown) else Invocation(user, settings, origin_of(value.span))
         return self.mismatch(value, parameter)
 
     def invoke(self, call: syntax.Call, parameter: Parameter) -> Any:
@@ -320,11 +322,13 @@ class Resolver:
         if isinstance(card, Unknown):
             return UNKNOWN
         if kind == "model":
-            return self._model_call(card, call)
-        settings = self.bind(card, call.arguments, call.name.span)
-        return UNKNOWN if isinstance(settings, Unknown) else Invocation(card, settings, Written(call.span))
+            return self._model_call(card, call, is_teacher=parameter.name == "teacher")
+        # The program itself hands over the first argument: to an optimizer what to train, to a schedule the optimizer.
+        is_fed = card.kind == "user" and kind in ("optimizer", "schedule") and not card.open_ended
+        settings = self.bind(card, call.arguments, call.name.span, card.parameters[1:] if is_fed else None)
+        return UNKNOWN if isinstance(settings, Unknown) else Invocation(card, settings, origin_of(call.span))
 
-    def _model_call(self, card: Card, call: syntax.Call) -> Any:
+    def _model_call(self, card: Card, call: syntax.Call, is_teacher: bool) -> Any:
         # `pretrained`, `weights` and `head` are Leaven's in every model call, whatever the model itself takes.
         own = {parameter.name for parameter in MODEL_PARAMETERS}
         fitted = {"classes", "num_classes"} if card.kind == "user" else set()
@@ -333,12 +337,14 @@ class Resolver:
             for parameter in card.parameters
             if parameter.name not in own
         ]
-        settings = self.bind(card, call.arguments, call.name.span, [*parameters, *MODEL_PARAMETERS])
+        # A teacher always keeps its head, so nothing can be said about it.
+        leavens = MODEL_PARAMETERS[:2] if is_teacher else MODEL_PARAMETERS
+        settings = self.bind(card, call.arguments, call.name.span, [*parameters, *leavens])
         if isinstance(settings, Unknown):
             return UNKNOWN
         # What a published model is made of, its name says; only what differs is worth repeating.
         kept = tuple(s for s in settings if s.name in own or card.kind != "model" or isinstance(s.origin, Written))
-        return Invocation(card, kept, Written(call.span))
+        return Invocation(card, kept, origin_of(call.span))
 
     def card(self, name: syntax.Name, kind: str) -> Card | Unknown:
         """The card of that kind that a name means."""
@@ -451,22 +457,38 @@ def _own_statement(value: syntax.Value) -> str | None:
     return None
 
 
-def depends_on_args(value: syntax.Value, scope: Scope) -> bool:
-    """Whether a value changes with an argument of the recipe or with the data."""
+def origin_of(span: Span) -> Origin:
+    """Written, unless the text is a card's own word about what nobody wrote."""
+    return Default("") if span.source.name == DEFAULTS else Written(span)
+
+
+def unfolded(value: syntax.Value, scope: Scope) -> syntax.Value | None:
+    """A calculation that changes with an `arg` or the data, its `let`s written out; None for one that is fixed."""
+    unfolding = _unfold(value, scope, ())
+    return unfolding if _is_symbolic(unfolding) else None
+
+
+def _unfold(value: syntax.Value, scope: Scope, inside: tuple[str, ...]) -> syntax.Value:
     match value:
-        case syntax.Name(path=path):
-            if path in scope.lets:
-                if path not in scope.symbolic:
-                    scope.symbolic[path] = False  # what leads back to itself is reported elsewhere
-                    scope.symbolic[path] = depends_on_args(scope.lets[path].value, scope)
-                return scope.symbolic[path]
-            return path in scope.args or path in ("classes", "channels")
+        case syntax.Name(path=path) if path in scope.lets and path not in inside:
+            return _unfold(scope.lets[path].value, scope, (*inside, path))
+        case syntax.Name(path=path) if path not in scope.args and path not in ("classes", "channels"):
+            return syntax.Literal(None, value.span)
         case syntax.Negative(value=inner):
-            return depends_on_args(inner, scope)
+            return replace(value, value=_unfold(inner, scope, inside))
         case syntax.Binary(left=left, right=right):
-            return depends_on_args(left, scope) or depends_on_args(right, scope)
-        case syntax.Listing(items=items):
-            return any(depends_on_args(item, scope) for item in items)
+            return replace(value, left=_unfold(left, scope, inside), right=_unfold(right, scope, inside))
+    return value
+
+
+def _is_symbolic(value: syntax.Value) -> bool:
+    match value:
+        case syntax.Name():
+            return True
+        case syntax.Negative(value=inner):
+            return _is_symbolic(inner)
+        case syntax.Binary(left=left, right=right):
+            return _is_symbolic(left) or _is_symbolic(right)
     return False
 
 

@@ -191,7 +191,7 @@ class _Reading:
             return self._stages(call, [amount for amount in amounts if isinstance(amount, int)])
         if name in ("first", "last") and len(amounts) == 1:
             amount = Quantity(amounts[0], "layers") if isinstance(amounts[0], int) else amounts[0]
-            if isinstance(amount, Quantity) and amount.unit in ("%", "layers") and amount.amount > 0:
+            if isinstance(amount, Quantity) and amount.unit in ("%", "layers") and 0 < amount.amount <= _most(amount):
                 return self._leaf(Share(name, amount), call, call.span.text)
         if name not in CALLS:
             near = nearest(name, CALLS)
@@ -278,6 +278,10 @@ def _endings(layers: Layers) -> str:
     names = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
     words = [name for name, _ in names.most_common() if name and not name.isdigit()]
     return "its layers end in " + ", ".join(f"`{word}`" for word in words[:8]) + (", …" if len(words) > 8 else "")
+
+
+def _most(amount: Quantity) -> float:
+    return 100 if amount.unit == "%" else float("inf")
 
 
 def _parts(layers: Layers) -> str:

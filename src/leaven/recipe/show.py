@@ -112,8 +112,8 @@ def _data(data: Data) -> Iterator[Line]:
 
 def _phase(phase: Phase) -> Iterator[Line]:
     keep = ", keep=optimizer" if phase.keeps_optimizer else ""
-    epochs = phase.epochs.value
-    length = epochs.name if nouns.is_pending(epochs) else nouns.plain(epochs.amount)
+    epochs = phase.epochs
+    length = nouns.expression(epochs.syntax) if epochs.syntax is not None else nouns.plain(epochs.value.amount)
     yield f"phase {nouns.plain(phase.name)}, epochs={length}{keep} {{", str(phase.origin)
     yield from _called("    loss", phase.loss)
     yield from _optimizer(phase.optimizer)
@@ -130,7 +130,7 @@ def _phase(phase: Phase) -> Iterator[Line]:
 def _optimizer(optimizer: Optimizer) -> Iterator[Line]:
     yield from _called("    optimizer", optimizer.invocation, ending=" {" if optimizer.groups else "")
     for group in optimizer.groups:
-        settings = "".join(f", {setting.name}={value(setting.value)}" for setting in group.settings)
+        settings = "".join(f", {setting.name}={_setting(setting, ())}" for setting in group.settings)
         yield f"        group {selector(group.layers)}{settings}", str(group.origin)
     if optimizer.groups:
         yield "    }", ""
@@ -224,16 +224,23 @@ def _arguments(invocation: Invocation) -> list[str]:
         elif (
             parameter is not None and in_place and parameter.positional and (parameter.required or _is_lone(invocation))
         ):
-            texts.append(_choice_or_value(setting.value, parameter.types))
+            texts.append(_setting(setting, parameter.types))
             at += 1
         else:
-            texts.append(f"{setting.name}={_choice_or_value(setting.value, parameter.types if parameter else ())}")
+            texts.append(f"{setting.name}={_setting(setting, parameter.types if parameter else ())}")
     return texts
 
 
 def _is_lone(invocation: Invocation) -> bool:
     """Whether a statement has but one argument, which then needs no name: `workers auto`."""
     return invocation.card.kind == "statement" and len(invocation.card.parameters) == 1
+
+
+def _setting(setting: Setting, types: Sequence[str]) -> str:
+    """What depends on an `arg` is shown as such: the value alone would hide it."""
+    if setting.syntax is not None:
+        return nouns.expression(setting.syntax)
+    return _choice_or_value(setting.value, types)
 
 
 def _choice_or_value(item: Any, types: Sequence[str]) -> str:
@@ -292,8 +299,9 @@ def selector(item: Selector, is_right: bool = False) -> str:
 
 def _origin(invocation: Invocation) -> str:
     """Where a call comes from; where only some of it was written, it says so."""
+    written = [setting for setting in invocation.settings if isinstance(setting.origin, Written)]
     if isinstance(invocation.origin, Default):
-        return str(invocation.origin)
+        return ", ".join([str(invocation.origin), *(f"{each.name} from {each.origin}" for each in written)])
     origins = {isinstance(setting.origin, Written) for setting in invocation.settings if setting.value is not None}
     return f"{invocation.origin}, the rest by default" if origins == {True, False} else str(invocation.origin)
 

@@ -119,7 +119,7 @@ def unknown_card(scope: Scope, name: syntax.Name, kind: str) -> Unknown:
     elif dot and prefix not in lookup.LIBRARIES and "." not in prefix:
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
     elif len(set(candidates)) <= 8:
-        fix = f"there is {nouns.either([f'`{word}`' for word in candidates])}"
+        fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
     else:
         fix = f"`leaven catalog search {rest}` looks for names like it"
     return scope.report(

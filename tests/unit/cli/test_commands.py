@@ -45,7 +45,7 @@ class TestCheck:
         assert run("check", "first.leaven", "--lr", "1e-4").exit_code == 0
         wrong = run("check", "first.leaven", "--lr", "fast", "--concise")
         assert wrong.exit_code == 2
-        assert wrong.output.startswith("--lr:1:1: error[unknown-name]")
+        assert wrong.output.startswith("--lr:1:1: error[wrong-type]")
 
     def test_an_unknown_option_gets_the_nearest(self, folder: Path) -> None:
         result = run("check", "first.leaven", "--lrr", "1e-4")

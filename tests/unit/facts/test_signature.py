@@ -46,7 +46,7 @@ def entry(annotation: Any, default: Any = ...) -> dict[str, Any]:
         (Literal["mean", "sum"], "choice"),
         (Literal["mean", "sum"] | None, "choice|none"),
         (Mode, "choice"),
-        (Mode | int, "int|choice"),
+        (Mode | int, "choice"),  # the number is an older way to name a member
         (Callable[[int], int], "any"),
         (type[nn.Module], "any"),
         (dict[str, int], "any"),

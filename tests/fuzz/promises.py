@@ -1,0 +1,90 @@
+"""What holds for every text, right or wrong: the promises that a mutated recipe is tried against."""
+
+import json
+import re
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import leaven
+from leaven.language import report
+from leaven.language.diagnostics import Diagnostic, has_errors
+from leaven.language.formatter import format_tree
+from leaven.language.parser import Parsed
+from leaven.language.source import Source
+from leaven.recipe import show
+from leaven.recipe.checker import Checked
+from leaven.recipe.options import Options
+
+NAME = "recipe.leaven"
+
+
+def try_text(text: str, folder: Path) -> Parsed:
+    """Read and format a text; an AssertionError says what is not as promised."""
+    parsed = leaven.parse(Source(NAME, text, folder))
+    for diagnostic in parsed.diagnostics:
+        _try_report(diagnostic)
+    if not parsed.diagnostics:
+        _try_format(parsed)
+    return parsed
+
+
+def try_check(text: str, folder: Path, options: Options) -> Checked:
+    """Check a text, with all that a right recipe promises."""
+    checked = leaven.check(Source(NAME, text, folder), options)
+    assert (checked.recipe is None) == has_errors(checked.diagnostics), "a recipe and errors, or neither"
+    for diagnostic in checked.diagnostics:
+        _try_report(diagnostic)
+    if checked.recipe is not None:
+        _try_show(checked)
+        formatted = leaven.format(Source(NAME, text, folder))
+        again = leaven.check(Source(NAME, formatted, folder), options)
+        assert again.recipe == checked.recipe, (
+            f"formatted, it is another recipe: {difference(checked.recipe, again.recipe)}\n{formatted}"
+        )
+    return checked
+
+
+def _try_report(diagnostic: Diagnostic) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", diagnostic.id), f"`{diagnostic.id}` is no id"
+    assert diagnostic.headline, f"{diagnostic.id} says nothing"
+    edits = [diagnostic.fix.edit.span] if diagnostic.fix and diagnostic.fix.edit else []
+    for span in (*(spot.span for spot in diagnostic.spots), *edits):
+        assert 0 <= span.start <= span.end <= len(span.source.text), f"{diagnostic.id} points outside of its text"
+    assert report.render_full(diagnostic)
+    assert report.render_full(diagnostic, color=True)
+    assert "\n" not in report.render_concise(diagnostic)
+    json.dumps(report.to_json(diagnostic))
+
+
+def _try_format(parsed: Parsed) -> None:
+    formatted = format_tree(parsed.tree)
+    again = leaven.parse(Source(NAME, formatted))
+    assert not again.diagnostics, f"formatted, it can't be read:\n{formatted}"
+    assert again.tree == parsed.tree, f"formatted, it is another tree:\n{formatted}"
+    assert format_tree(again.tree) == formatted, f"formatted, it can be formatted again:\n{formatted}"
+
+
+def _try_show(checked: Checked) -> None:
+    assert checked.recipe is not None
+    shown = show.to_text(checked.recipe)
+    again = leaven.check(Source(NAME, shown, checked.sources[0].folder))
+    reports = "\n".join(report.render_concise(diagnostic) for diagnostic in again.diagnostics)
+    assert again.recipe is not None, f"shown, it has mistakes:\n{reports}\n{shown}"
+    assert again.recipe == checked.recipe, (
+        f"shown, it is another recipe: {difference(checked.recipe, again.recipe)}\n{shown}"
+    )
+    json.dumps(show.to_json(checked.recipe))
+
+
+def difference(one: Any, other: Any, path: str = "recipe") -> str:
+    """The first place where two values differ, and how."""
+    if type(one) is type(other) and is_dataclass(one):
+        parts = [(f".{field.name}", field.name) for field in fields(one) if field.compare]
+        pairs = [(step, getattr(one, name), getattr(other, name)) for step, name in parts]
+    elif isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        pairs = [(f"[{at}]", a, b) for at, (a, b) in enumerate(zip(one, other, strict=True))]
+    else:
+        return f"{path} is {one!r}, then {other!r}"
+    step, a, b = next((pair for pair in pairs if pair[1] != pair[2]), ("", None, None))
+    return difference(a, b, path + step) if step else f"{path} is equal, and yet not"

@@ -1,0 +1,124 @@
+"""Recipes with mistakes of every kind: no exception escapes, and what Leaven promises of every recipe holds.
+
+`LEAVEN_FUZZ_CASES` says how many (`make fuzz` sets 200,000), `LEAVEN_FUZZ_SEED` which ones. A failure names its case,
+which is the same in every run with that seed, and shows the smallest recipe that was found to fail like it.
+"""
+
+import os
+import traceback
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.fuzz import corpus
+from tests.fuzz.models import Builds
+from tests.fuzz.mutations import LINES, mutate
+from tests.fuzz.promises import try_check, try_text
+from tests.fuzz.reduction import reduce
+
+from leaven.recipe.options import Options
+
+CASES = int(os.environ.get("LEAVEN_FUZZ_CASES", "5000"))
+SEED = int(os.environ.get("LEAVEN_FUZZ_SEED", "0"))
+FIRST = int(os.environ.get("LEAVEN_FUZZ_FIRST", "0"))  # to begin with a certain case
+MOST_FAILURES = 5
+BUILDS = CASES // 1000  # models beyond those of the corpus
+
+NO_OPTIONS = Options()
+SETTINGS = ("optimizer.lr=1e-4", "train.batch=2", "data.train.steps=resize(32)", "lr=3", "phase.epochs=x", "a.b.c=", "=")
+MODELS = (None, None, "resnet18", "mine.Net()", "no_such_model", "resnet18(", "3", '"x"', "")
+DATA = (None, None, "photos", "digits()", "no_such_folder/", "folder(", "3", "\udc80/x", "")
+ARGS = ({}, {}, {"lr": "1e-2"}, {"lr": "x"}, {"size": "32 epochs"}, {"no_such": "1"}, {"weights": "weights.pth"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fuzz")
+    corpus.fill(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def builds(folder: Path) -> Builds:
+    """All models of the corpus are built before anything is mutated."""
+    builds = Builds(BUILDS)
+    for text in corpus.recipes():
+        builds.allow(try_text(text, folder).tree, is_known=True)
+    return builds
+
+
+def test_the_corpus_itself_has_no_errors(folder: Path) -> None:
+    for text in dict.fromkeys(corpus.recipes()):
+        checked = try_check(text, folder, NO_OPTIONS)
+        assert checked.recipe is not None, (text, checked.diagnostics)
+
+
+def test_mutated_recipes(folder: Path, builds: Builds) -> None:
+    seen: Counter[str] = Counter()
+    failures: dict[str, str] = {}
+    for number in range(FIRST, FIRST + CASES):
+        text, options = case(number)
+        try:
+            seen[attempt(text, options, folder, builds)] += 1
+        except Exception as failure:
+            failures.setdefault(signature(failure), describe(number, text, options, failure, folder))
+            if len(failures) == MOST_FAILURES:
+                break
+    assert not failures, "\n\n".join(failures.values())
+    assert seen["unreadable"] and seen["wrong"] and seen["right"] > CASES // 20, seen  # or nothing was tried
+
+
+def case(number: int) -> tuple[str, Options]:
+    """A mutated recipe and perhaps options, the same for the same number."""
+    random = Random(f"{SEED}/{number}")
+    recipes = corpus.recipes()
+    text = mutate(random.choice(recipes), random.choice(recipes), random)
+    if random.random() > 0.15:
+        return text, NO_OPTIONS
+    settings = [mutate(random.choice(SETTINGS), "", random) for _ in range(random.randint(0, 2))]
+    options = Options(
+        args=random.choice(ARGS),
+        settings=tuple(settings),
+        additions=tuple(random.sample([line for line in LINES if "model" not in line], random.randint(0, 2))),
+        model=random.choice(MODELS),
+        data=random.choice(DATA),
+        checkpoint=random.choice((None, "weights.pth", "no_such_file")),
+        output=random.choice((None, "there", "")),
+    )
+    return text, options
+
+
+def attempt(text: str, options: Options, folder: Path, builds: Builds | None) -> str:
+    """What kind of recipe it was; raises where a promise is not kept."""
+    parsed = try_text(text, folder)
+    if builds is not None and not builds.allow(parsed.tree):
+        return "not checked"
+    checked = try_check(text, folder, options)
+    return "unreadable" if parsed.diagnostics else "wrong" if checked.recipe is None else "right"
+
+
+# -- failures
+
+
+def signature(failure: Exception) -> str:
+    """What tells one failure from another: its kind, and the place in Leaven it comes from."""
+    frames = [frame for frame in traceback.extract_tb(failure.__traceback__) if "leaven" in Path(frame.filename).parts]
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(failure).__name__} {place or str(failure).partition(chr(10))[0]}"
+
+
+def describe(number: int, text: str, options: Options, failure: Exception, folder: Path) -> str:
+    wanted = signature(failure)
+
+    def fails(smaller: str) -> bool:
+        try:
+            attempt(smaller, options, folder, None)
+        except Exception as other:
+            return signature(other) == wanted
+        return False
+
+    smallest = reduce(text, fails)
+    told = "".join(traceback.format_exception(failure)[-6:])
+    shown = "" if options == NO_OPTIONS else f"\nwith {options}"
+    return f"case {number} of seed {SEED}: {wanted}\n{told}\n--- the recipe: {smallest!r}{shown}\n{smallest}\n---"
