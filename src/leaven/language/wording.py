@@ -7,31 +7,23 @@ likeliest mistake and the edit that mends it.
 import re
 
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.habits import (
+    assignment,
+    bare_pattern,
+    colon,
+    first_sign,
+    from_import,
+    missing_brackets,
+    odd_character,
+    round_list,
+    spoken_sign,
+)
 from leaven.language.layout import Piece
-from leaven.language.source import Source, Span
+from leaven.language.nearby import ahead, behind, text_ahead, text_behind
+from leaven.language.source import Source
 
 _VALUE_STARTS = {"NAME", "NUMBER", "TEXT", "LSQB"}
-_QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
-_AHEAD = 120  # characters that are looked at behind a token, so that a report about an endless line is made at once
-# What stands for a sign of the language elsewhere, and what that sign is.
-_SIGNS = {
-    "|": ("->", "stages are joined with `->`"),
-    "\u2192": ("->", "write the arrow as `->`"),
-    "\u21d2": ("->", "write the arrow as `->`"),
-    "\u2012": ("-", "write an ordinary `-`"),
-    "\u2013": ("-", "write an ordinary `-`"),
-    "\u2014": ("-", "write an ordinary `-`"),
-    "\u2212": ("-", "write an ordinary `-`"),
-    "\u00d7": ("*", "write `*`"),
-    "&": ("+", "layers are joined with `+`"),
-}
-_HABITS = {
-    "^": "a power of ten is written `1e-3`",
-    "!": "layers are taken away with `-`, as in `all - head`; a comment starts with `#`",
-    "~": "layers are taken away with `-`, as in `all - head`",
-    "$": "a name stands for its value by itself: `lr`, not `${lr}`",
-    "\\": "no sign is needed to go on in the next line: after `,` and `->`, and in brackets, it means nothing",
-}
+_BEFORE_VALUES = {"EQUALS", "PLUS", "MINUS", "STAR", "SLASH", "ARROW", "COMMA"}
 _NOUNS = {
     "NAME": "a name",
     "NUMBER": "a number",
@@ -70,11 +62,11 @@ def nothing_given(source: Source) -> Diagnostic:
 def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic:
     """The report for a token that can't stand where it does."""
     for explanation in (
-        _odd_character,
+        odd_character,
         _introduction,
-        _assignment,
-        _colon,
-        _round_list,
+        assignment,
+        colon,
+        round_list,
         _missing_value,
         _missing_comma,
         _block,
@@ -96,66 +88,6 @@ def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
     )
 
 
-def _odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
-    if token.type != "BAD":
-        return None
-    character = token.value
-    if character in _QUOTES:
-        return _wrong_quotes(token)
-    if character == "." and statement and statement[-1].span.end == token.span.start:
-        return _bare_pattern(statement[-1].span, token)
-    notes: list[str] = []
-    fix: Fix | str | None = _HABITS.get(character)
-    if character.isspace() or character == "\ufeff":
-        fix = Fix("replace it with an ordinary space", Edit(token.span, " "))
-        notes = ["such characters often come with text copied from a web page"]
-    elif character in _SIGNS:
-        sign, help_text = _SIGNS[character]
-        fix = Fix(help_text, Edit(token.span, sign))
-    name = f"`{character}`" if character.isprintable() else _invisible(character)
-    return error(
-        "unexpected-character", f"{name} has no meaning in a recipe", Spot(token.span, "here"), notes=notes, fix=fix
-    )
-
-
-def _bare_pattern(start: Span, token: Piece) -> Diagnostic | None:
-    """`layer1.*`, `*query`."""
-    rest = re.match(r"[\w.*?\[\]-]*", _text_behind(token))
-    span = Span(start.source, start.start, token.span.end + (rest.end() if rest else 0))
-    if not re.search(r"[*?\[]", span.text):
-        return None
-    return error(
-        "unexpected-character",
-        "a pattern of layers stands in quotes",
-        Spot(span, "not in quotes"),
-        fix=Fix(f'write `"{span.text}"`', Edit(span, f'"{span.text}"')),
-    )
-
-
-def _invisible(character: str) -> str:
-    """A character that can't be seen, by its name: a no-break space (U+00A0)."""
-    import unicodedata
-
-    name = unicodedata.name(character, "").lower()
-    number = f"U+{ord(character):04X}"
-    return f"a {name} ({number})" if name else f"the character {number}"
-
-
-def _wrong_quotes(token: Piece) -> Diagnostic:
-    """`'photos'`, `“photos”`."""
-    closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", _text_behind(token))
-    span, fix = token.span, Fix('write texts in straight double quotes: `"photos"`')
-    if closed:
-        span = Span(token.span.source, token.span.start, token.span.end + closed.end())
-        fix = Fix(f'write `"{closed[1]}"`', Edit(span, f'"{closed[1]}"'))
-    return error(
-        "unexpected-character",
-        f"`{token}` does not quote a text",
-        Spot(span, "texts stand in straight double quotes"),
-        fix=fix,
-    )
-
-
 def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
     """Mistakes in `extends`, `import`, `arg` and `let`."""
     forms = {
@@ -164,53 +96,91 @@ def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> D
         "ARG": 'arg lr: float = 3e-4 "the learning rate"',
         "LET": "let width = 64",
     }
-    if not statement or statement[0].type not in forms:
+    word = statement[0].type if statement else ""
+    if word not in forms:
         return None
-    word = statement[0]
-    if accepted & _VALUE_STARTS and statement[-1].type in (
-        "EQUALS",
-        "PLUS",
-        "MINUS",
-        "STAR",
-        "SLASH",
-        "ARROW",
-        "COMMA",
-    ):
+    if accepted & _VALUE_STARTS and statement[-1].type in _BEFORE_VALUES:
         return None
-    if word.type == "EXTENDS" and token.type == "NAME":
-        quoted = f'"{token.value}"'
-        return error(
-            "unexpected-token",
-            "`extends` takes a file name in quotes",
-            Spot(token.span, "not in quotes"),
-            fix=Fix(f"write `extends {quoted}`", Edit(token.span, quoted)),
-        )
-    if word.type == "LET" and token.type == "COLON" and len(statement) == 2:
-        return error(
-            "unexpected-token",
-            "a `let` gives its value with `=`",
-            Spot(token.span, "expected `=`"),
-            fix=Fix(f"write `let {statement[1]} = {_ahead(token) or '…'}`", Edit(token.span, " =")),
-        )
-    if word.type == "ARG" and token.type in ("EQUALS", "END", "TEXT") and len(statement) == 2:
-        return error(
-            "missing-type",
-            f"the argument `{statement[1]}` has no type",
-            Spot(statement[1].span, "expected `: type` after the name"),
-            notes=["the types are int, float, bool, text, path and choice[…]"],
-            fix=_typed_arg(statement[1], token),
-        )
-    return error(
+    report = None
+    match word:
+        case "EXTENDS":
+            report = _in_extends(token)
+        case "LET":
+            report = _in_let(statement, token)
+        case "ARG":
+            report = _in_arg(statement, token)
+    return report or error(
         "unexpected-token",
         f"{_noun(token)} can't stand here",
         Spot(token.span, f"expected {_wanted(accepted)}"),
-        fix=f"the form is `{forms[word.type]}`",
+        fix=f"the form is `{forms[word]}`",
     )
+
+
+def _in_extends(token: Piece) -> Diagnostic | None:
+    if token.type != "NAME":
+        return None
+    quoted = f'"{token.value}"'
+    return error(
+        "unexpected-token",
+        "`extends` takes a file name in quotes",
+        Spot(token.span, "not in quotes"),
+        fix=Fix(f"write `extends {quoted}`", Edit(token.span, quoted)),
+    )
+
+
+def _in_let(statement: list[Piece], token: Piece) -> Diagnostic | None:
+    if token.type == "END" or len(statement) != 2:
+        return None
+    value = ahead(token) if token.type == "COLON" else f"{token}{text_ahead(token)}"
+    return error(
+        "unexpected-token",
+        "a `let` gives its value with `=`",
+        Spot(token.span, "expected `=`"),
+        fix=f"write `let {statement[1]} = {value or '…'}`",
+    )
+
+
+def _in_arg(statement: list[Piece], token: Piece) -> Diagnostic | None:
+    name = statement[1] if len(statement) > 1 else None
+    if name is None:
+        return None
+    if token.type in ("EQUALS", "END", "TEXT") and len(statement) == 2:
+        return error(
+            "missing-type",
+            f"the argument `{name}` has no type",
+            Spot(name.span, "expected `: type` after the name"),
+            notes=["the types are int, float, bool, text, path and choice[…]"],
+            fix=_typed_arg(name, token),
+        )
+    written = f"{token}{text_ahead(token)}"
+    if token.type == "NAME" and len(statement) == 2:
+        return error(
+            "unexpected-token",
+            f"a `:` is missing between `{name}` and its type",
+            Spot(token.span, "expected `:`"),
+            fix=Fix(f"write `arg {name}: {written}`", Edit(behind(name), ":")),
+        )
+    if token.type in ("NUMBER", "NAME", "MINUS") and len(statement) == 4:
+        return error(
+            "unexpected-token",
+            f"a `=` is missing before the default of `{name}`",
+            Spot(token.span, "expected `=`"),
+            fix=Fix(f"write `arg {name}: {statement[3]} = {written}`", Edit(behind(statement[3]), " =")),
+        )
+    if token.type == "COMMA":
+        return error(
+            "unexpected-token",
+            "the parts of an `arg` have no commas between them",
+            Spot(token.span, "not needed"),
+            fix=Fix("remove the `,`", Edit(token.span, "")),
+        )
+    return None
 
 
 def _typed_arg(name: Piece, token: Piece) -> Fix:
     """An `arg` with the type that its default tells."""
-    default = _ahead(token) if token.type == "EQUALS" else ""
+    default = ahead(token) if token.type == "EQUALS" else ""
     type = "float"
     if default.startswith('"'):
         type = "text"
@@ -219,72 +189,7 @@ def _typed_arg(name: Piece, token: Piece) -> Fix:
     elif default.isdigit():
         type = "int"
     shown = f" = {default}" if default else ""
-    return Fix(f"write `arg {name}: {type}{shown}`", Edit(_behind(name), f": {type}"))
-
-
-def _assignment(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
-    """`model = resnet18`, `model: resnet18`, and what was meant to be an argument: `epochs: 10`."""
-    if len(statement) != 1 or token.type not in ("EQUALS", "COLON"):
-        return None
-    word, value = statement[0], _ahead(token)
-    between = Span(token.span.source, word.span.end, token.span.end)
-    notes: list[str] = []
-    is_indented = word.span.column > 1
-    if not value:
-        label = "nothing follows it on this line"
-        fix = Fix(f"remove the `{token}`: arguments stand on this line, a block in braces", Edit(between, ""))
-    elif token.type == "COLON" and is_indented:
-        label = "an argument is not a line of its own"
-        fix = Fix(f"an argument stands in the line of its statement: `… {word}={value}`")
-    elif not re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value):
-        label = f"not between `{word}` and its value"
-        fix = Fix(f"write `{word} {value}`", Edit(between, ""))
-        if token.type == "EQUALS":
-            notes = [f"to give a value a name, write `let {word} = {value}`"]
-    elif token.type == "EQUALS":
-        label = "this is neither a statement nor a `let`"
-        notes = ["an argument stands behind its statement, as in `train epochs=10`"]
-        fix = Fix(f"to give a value a name, write `let {word} = {value}`", Edit(_before(word), "let "))
-    else:
-        label = f"not between `{word}` and its value"
-        fix = Fix(f"an argument stands in the line of its statement: `… {word}={value}`")
-    return error(
-        "unexpected-token",
-        f"a statement has no `{token}` after its name",
-        Spot(token.span, label),
-        notes=notes,
-        fix=fix,
-    )
-
-
-def _colon(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
-    """`train epochs: 10`."""
-    if token.type != "COLON" or len(statement) < 2 or statement[-1].type != "NAME":
-        return None
-    name, value = statement[-1], re.match(r"[^\s,)\]}]*", _ahead(token))
-    return error(
-        "unexpected-token",
-        "an argument is given with `=`, not with `:`",
-        Spot(token.span, f"expected `=` after `{name}`"),
-        fix=Fix(f"write `{name}={value[0] if value else ''}`", Edit(token.span, "=")),
-    )
-
-
-def _round_list(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
-    """`betas=(0.9, 0.999)`."""
-    if token.type != "COMMA" or "COMMA" in accepted or "RPAR" not in accepted:
-        return None
-    depth = 0
-    for piece in reversed(statement):
-        depth += {"RPAR": 1, "LPAR": -1, "CALL": -1}.get(piece.type, 0)
-        if depth < 0:
-            break
-    closed = re.match(r"[^()\r\n]*\)", _text_behind(token))
-    span, fix = token.span, Fix("write a list in square brackets: `[0.9, 0.999]`")
-    if closed:
-        span = Span(token.span.source, piece.span.start, token.span.end + closed.end())
-        fix = Fix(f"write `[{span.text[1:-1]}]`", Edit(span, f"[{span.text[1:-1]}]"))
-    return error("unexpected-token", "a list stands in square brackets", Spot(span, "expected `[` and `]`"), fix=fix)
+    return Fix(f"write `arg {name}: {type}{shown}`", Edit(behind(name), f": {type}"))
 
 
 def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
@@ -293,8 +198,8 @@ def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     before = statement[-1]
     if before.type == "NAME":
         return None
-    pattern = _bare_pattern(token.span, token) if token.type == "STAR" else None
-    if pattern and re.match(r"\w", _text_behind(token)):
+    pattern = bare_pattern(token.span, token) if token.type == "STAR" else None
+    if pattern and re.match(r"\w", text_behind(token)):
         return pattern
     label = f"expected a value, found {_noun(token)}"
     if before.type == "EQUALS" and len(statement) > 1 and statement[-2].type == "NAME":
@@ -319,11 +224,14 @@ def _missing_comma(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     before = statement[-1]
     if before.type == "UNIT" and token.type == "NUMBER":
         return None
+    report = from_import(statement, token) or spoken_sign(before, token) or missing_brackets(statement, token)
+    if report:
+        return report
     return error(
         "missing-comma",
         f"a comma is missing before `{token}`",
         Spot(token.span, "a new argument begins here"),
-        fix=Fix(f"write `{before}, {token}`", Edit(_behind(before), ",")),
+        fix=Fix(f"write `{before}, {token}`", Edit(behind(before), ",")),
     )
 
 
@@ -344,22 +252,8 @@ def _block(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnost
             "unexpected-token",
             f"a statement can't begin with {_noun(token)}",
             Spot(token.span, "expected the name of a statement, such as `model` or `freeze`"),
-            fix=_first_sign(token),
+            fix=first_sign(token),
         )
-    return None
-
-
-def _first_sign(token: Piece) -> Fix | None:
-    """What a sign at the beginning of a line was meant to be."""
-    beginning = token.span.text + _text_behind(token)
-    if beginning.startswith(("//", "/*", "--")):
-        return Fix(
-            "a comment starts with `#`", Edit(Span(token.span.source, token.span.start, token.span.start + 2), "#")
-        )
-    if token.type in ("MINUS", "STAR"):
-        return Fix(f"remove the `{token}`: a statement begins with its name", Edit(token.span, ""))
-    if token.type == "NUMBER":
-        return Fix("an argument stands behind its statement, as in `train epochs=10`")
     return None
 
 
@@ -375,22 +269,3 @@ def _wanted(accepted: set[str]) -> str:
         return "a value"
     nouns = sorted({_NOUNS[kind] for kind in accepted if kind in _NOUNS})
     return " or ".join(nouns) if len(nouns) <= 3 else ""
-
-
-def _text_behind(token: Piece) -> str:
-    return token.span.source.text[token.span.end : token.span.end + _AHEAD]
-
-
-def _ahead(token: Piece) -> str:
-    """What stands behind a token up to the end of its line or the block of its statement."""
-    found = re.match(r"[^#;{}\r\n]*", _text_behind(token))
-    value = found[0].strip() if found else ""
-    return value if len(value) < _AHEAD - 20 else value[:20] + "…"
-
-
-def _before(token: Piece) -> Span:
-    return Span(token.span.source, token.span.start, token.span.start)
-
-
-def _behind(token: Piece) -> Span:
-    return Span(token.span.source, token.span.end, token.span.end)

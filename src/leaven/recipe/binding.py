@@ -5,17 +5,13 @@ Decides names, order and number only; what a value means is left to `resolve.py`
 
 from collections.abc import Sequence
 
-from leaven.catalog import lookup, own
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
-from leaven.recipe import nouns
+from leaven.recipe import nouns, remedies
 from leaven.recipe.recipe import Setting, Written
 from leaven.recipe.scope import Scope
-
-# How several values of one kind become one.
-_JOINTS = {"selector": ("+", "layers"), "transforms": ("->", "steps")}
 
 
 def match_arguments(
@@ -41,9 +37,9 @@ def match_arguments(
             if keyword_seen is not None:
                 failed = is_misplaced = _misplaced(scope, index, keyword_seen, arguments)
             elif at >= len(positional):
-                failed = is_misplaced = _too_many(
-                    scope, card, argument, arguments[index - 1] if index else None, positional, name_span
-                )
+                failed = is_misplaced = _too_many(scope, card, arguments, index, available, name_span)
+            elif at == 1 and _is_second_side(arguments, positional):
+                failed = is_misplaced = _two_sides(scope, arguments)
             else:
                 parameter = positional[at]
                 given.setdefault(parameter.name, []).append(argument.value)
@@ -53,7 +49,7 @@ def match_arguments(
         keyword_seen = argument.span
         name = argument.keyword.path
         if name not in by_name and not card.open_ended:
-            failed |= _unknown_argument(scope, card, argument.keyword, available, name_span)
+            failed |= _unknown_argument(scope, card, arguments, index, available, name_span)
         elif name in given:
             scope.report(
                 "repeated-argument",
@@ -96,14 +92,9 @@ def _misplaced(scope: Scope, index: int, keyword: Span, arguments: Sequence[synt
         "a value without a name stands behind one with a name",
         Spot(argument.span, "this has no name"),
         Spot(keyword, "this has one"),
-        fix=f"put the values without names first: `{_reordered(arguments)}`",
+        fix=f"put the values without names first: `{remedies.reordered(arguments)}`",
     )
     return True
-
-
-def _reordered(arguments: Sequence[syntax.Argument]) -> str:
-    ordered = sorted(arguments, key=lambda argument: argument.keyword is not None)
-    return ", ".join(argument.span.text for argument in ordered[:6]) + (", …" if len(ordered) > 6 else "")
 
 
 def _is_decimal_comma(before: syntax.Value, value: syntax.Value) -> bool:
@@ -112,81 +103,62 @@ def _is_decimal_comma(before: syntax.Value, value: syntax.Value) -> bool:
     return are_numbers and before.span.source.text[before.span.end : value.span.start] == ","
 
 
+def _is_second_side(arguments: Sequence[syntax.Argument], positional: Sequence[Parameter]) -> bool:
+    """Whether `resize(224, 224)` means height and width: the second parameter takes no whole number."""
+    first, second = (argument.value for argument in arguments[:2])
+    are_sides = isinstance(first, syntax.Number) and isinstance(second, syntax.Number)
+    return are_sides and positional[0].name == "size" and "int" not in positional[1].types
+
+
+def _two_sides(scope: Scope, arguments: Sequence[syntax.Argument]) -> bool:
+    whole = arguments[0].span.to(arguments[1].span)
+    sides = f"[{arguments[0].span.text}, {arguments[1].span.text}]"
+    scope.report(
+        "wrong-type",
+        "height and width stand in a list",
+        Spot(whole, "these are two arguments"),
+        fix=Fix(f"write `{sides}`", Edit(whole, sides)),
+    )
+    return True
+
+
 def _too_many(
     scope: Scope,
     card: Card,
-    argument: syntax.Argument,
-    before: syntax.Argument | None,
-    positional: Sequence[Parameter],
+    arguments: Sequence[syntax.Argument],
+    index: int,
+    available: Sequence[Parameter],
     name_span: Span,
 ) -> bool:
-    names = ", ".join(f"`{parameter.name}`" for parameter in positional)
+    positional = [parameter.name for parameter in available if parameter.positional]
+    names = ", ".join(f"`{name}`" for name in positional)
     count = {0: "no value", 1: "one value"}.get(len(positional), f"{len(positional)} values")
-    fix: Fix | str = f"the form is `{nouns.form(card, name=name_span)}`"
-    joint = _JOINTS.get(positional[0].types[0]) if len(positional) == 1 and before is not None else None
-    if joint and before is not None:
-        sign, what = joint
-        gap = Span(argument.span.source, before.span.end, argument.span.start)
-        fix = Fix(
-            f"join {what} with `{sign}`: `{before.span.text} {sign} {argument.span.text}`", Edit(gap, f" {sign} ")
-        )
     scope.report(
         "too-many-arguments",
         f"`{nouns.called(card, name_span)}` takes {count} without a name" + (f": {names}" if names else ""),
-        Spot(argument.span, "one too many"),
-        fix=fix,
+        Spot(arguments[index].span, "one too many"),
+        fix=remedies.for_surplus(card, arguments, index, available, name_span),
     )
     return True
 
 
 def _unknown_argument(
-    scope: Scope, card: Card, keyword: syntax.Name, available: Sequence[Parameter], name_span: Span
+    scope: Scope,
+    card: Card,
+    arguments: Sequence[syntax.Argument],
+    index: int,
+    available: Sequence[Parameter],
+    name_span: Span,
 ) -> bool:
-    names = [parameter.name for parameter in available]
-    near = [parameter.name for parameter in available if parameter.target == keyword.path]
-    near = near or lookup.nearest(keyword.path, names)
-    fix: Fix | str | None = None
-    if near:
-        fix = Fix(nouns.did_you_mean(near), Edit(keyword.span, near[0]))
-    elif card.kind == "model" and keyword.path in ("classes", "num_classes"):
-        fix = "leave it out: the head is fitted to the data's classes"
-    elif (owner := owner_of(keyword.path)) and owner != card.bare_name:
-        fix = f"`{keyword.path}` is an argument of {_OWNERS.get(owner, f'`{owner}`')}: {_usage(owner, keyword.path)}"
-    elif names:
-        shown = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
-        fix = f"it takes {shown}"
-    else:
-        fix = "it takes no arguments"
+    keyword = arguments[index].keyword
+    assert keyword is not None
     scope.report(
         "unknown-argument",
         f"`{nouns.called(card, name_span)}` takes no argument `{keyword.path}`",
         Spot(keyword.span, "not one of its arguments"),
-        fix=fix,
+        fix=remedies.for_unknown_argument(card, arguments[index], arguments, available),
     )
     return True
-
-
-_OWNERS = {"model": "the model", "optimizer": "the optimizer", "schedule": "the schedule"}
-_EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine"}
-
-
-def owner_of(name: str) -> str:
-    """The statement that takes an argument of that name, in its own or in its call; empty where none does."""
-    if name in ("pretrained", "weights", "head"):
-        return "model"
-    for kind, example in (("optimizer", "adamw"), ("optimizer", "sgd"), ("schedule", "cosine")):
-        found = lookup.find(kind, example)
-        if found and found[0].parameter(name):
-            return kind
-    for statement in ("train", *own.names("statement")):
-        card = own.read("statement", statement)
-        if card is not None and "." not in statement and card.parameter(name):
-            return statement
-    return ""
-
-
-def _usage(owner: str, name: str) -> str:
-    return f"`{owner} {_EXAMPLES[owner]}({name}=…)`" if owner in _EXAMPLES else f"write `{owner} {name}=…`"
 
 
 def fit_together(card: Card, settings: Sequence[Setting], name_span: Span, scope: Scope) -> bool:

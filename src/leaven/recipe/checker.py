@@ -21,7 +21,7 @@ from leaven.recipe.data import DataFacts, describe_data
 from leaven.recipe.defaults import default_statement
 from leaven.recipe.models import ModelFacts, describe_model
 from leaven.recipe.options import Options
-from leaven.recipe.placing import Placed, by_name, compose, is_technique, may_stand_in_phase, place, prepares
+from leaven.recipe.placing import Placed, by_name, compose, is_technique, may_stand_in_phase, place, prepares, steps_of
 from leaven.recipe.recipe import (
     AnyTechnique,
     Data,
@@ -45,7 +45,7 @@ from leaven.recipe.recipe import (
     Written,
 )
 from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver
-from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,24 +185,32 @@ class _Checker:
         key = id(placed.statement)
         if key not in self.bound:
             statement = placed.statement
+            if self._refuse_block(placed) and not statement.arguments:
+                self.bound[key] = UNKNOWN  # what stands in the block was meant to be the argument
+                return UNKNOWN
             settings = self.resolver.bind(placed.card, statement.arguments, statement.name.span)
             self.bound[key] = (
                 settings
                 if isinstance(settings, Unknown)
                 else Invocation(placed.card, settings, Written(statement.span))
             )
-            self._refuse_block(placed)
         return self.bound[key]
 
-    def _refuse_block(self, placed: Placed) -> None:
+    def _refuse_block(self, placed: Placed) -> bool:
+        """Whether a statement has a block that it does not take."""
         block = placed.statement.block
-        if block is not None and not placed.card.facts.get("block"):
-            self.scope.report(
-                "unexpected-block",
-                f"`{placed.statement.name.path}` takes no block",
-                Spot(block.span, "can't stand here"),
-                fix="write its statements on lines of their own" if block.statements else "remove it",
-            )
+        if block is None or placed.card.facts.get("block"):
+            return False
+        fix = "write its statements on lines of their own" if block.statements else "remove it"
+        if placed.card.parameters and placed.card.parameters[0].types == ("transforms",):
+            fix = "join the steps with `->`: " + steps_of(placed.statement)
+        self.scope.report(
+            "unexpected-block",
+            f"`{placed.statement.name.path}` takes no block",
+            Spot(block.span, "can't stand here"),
+            fix=fix,
+        )
+        return True
 
     def _only(self, top: Mapping[str, list[Placed]], name: str) -> Any:
         """The one statement of that name, or its default."""

@@ -23,9 +23,12 @@ def in_units(scope: Scope, value: syntax.Value, quantity: Quantity, parameter: P
             help_text = Fix(f"write `{share}`", Edit(value.span, share))
         elif set(parameter.types) & {"int", "float"}:
             help_text = Fix(f"write `{amount}`", Edit(value.span, amount))
+        is_number = bool(set(parameter.types) & {"int", "float", "any", "list"})
         return scope.report(
-            "wrong-unit",
-            f"`{parameter.name}` has no unit",
+            "wrong-unit" if is_number else "wrong-type",
+            f"`{parameter.name}` has no unit"
+            if is_number
+            else f"`{parameter.name}` takes {wanted}, not {nouns.plain(quantity)}",
             Spot(value.span, f"expected {wanted}"),
             fix=help_text,
         )
@@ -53,6 +56,9 @@ def bare_share(scope: Scope, value: syntax.Value, number: float, parameter: Para
     if parameter.units[0] != "%" or not isinstance(number, float) or not 0 < number <= 1:
         return None
     right = nouns.plain(Quantity(round(number * 100, 6), "%")).replace(".0%", "%")
+    parts = [part.strip() for part in value.span.text.split("/")]
+    if parameter.name == "train" and len(parts) in (2, 3) and sum(int(p) if p.isdecimal() else 0 for p in parts) == 100:
+        right = ", ".join(f"{name}={part}%" for name, part in zip(("train", "val", "test"), parts, strict=False))
     return scope.report(
         "wrong-unit",
         f"`{parameter.name}` is counted in {nouns.either(parameter.units)}, and {nouns.plain(number)} has no unit",

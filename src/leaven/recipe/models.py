@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaven.catalog import layers as layer_facts
+from leaven.catalog import lookup
 from leaven.catalog.layers import Layers
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
@@ -90,13 +91,21 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
     is_library = isinstance(model.source, Invocation) and model.source.card.kind == "model"
     has_weights = is_library and model.source.card.facts.get("has_weights", True)  # type: ignore[union-attr]
     if not has_weights:
-        name = model.source.card.bare_name if isinstance(model.source, Invocation) else "a model of components"
+        card = model.source.card if isinstance(model.source, Invocation) else None
+        name = "a model of components" if card is None else card.bare_name if is_library else card.name
         scope.report(
             "no-pretrained-weights",
             f"no weights were published for {name}",
             Spot(_place(pretrained, chosen), "there is nothing to start from"),
-            fix='give a file with `weights="…"`, or train from scratch without `pretrained`',
+            fix=_other_weights(model),
         )
+
+
+def _other_weights(model: Model) -> str:
+    source = model.source
+    if isinstance(source, Invocation) and source.card.kind == "user" and lookup.find("model", source.card.bare_name):
+        return f"write `{source.card.bare_name}(pretrained=true)`: the library's model needs no import"
+    return 'give a file with `weights="…"`, or train from scratch without `pretrained`'
 
 
 def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -> ModelFacts:

@@ -51,13 +51,13 @@ def read_definitions(file: Path, alias: str) -> Definitions | Unreadable:
                 for name in node.names:
                     is_complete &= name.name != "*"
                     bound = name.asname or name.name.partition(".")[0]
-                    cards[bound] = _unknown(alias, bound)
+                    cards[bound] = unseen_card(alias, bound)
             case ast.Assign() | ast.AnnAssign():
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 for target in targets:
                     for leaf in ast.walk(target):
                         if isinstance(leaf, ast.Name):
-                            cards[leaf.id] = _unknown(alias, leaf.id)
+                            cards[leaf.id] = unseen_card(alias, leaf.id)
     return Definitions(cards, is_complete and "__getattr__" not in cards)
 
 
@@ -91,7 +91,7 @@ def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
 def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str) -> Card:
     # A decorator may change the signature, so nothing is promised about a decorated function's.
     if node.decorator_list:
-        return _unknown(alias, node.name, summary=_summary(node))
+        return unseen_card(alias, node.name, summary=_summary(node))
     parameters, open_ended = _parameters(node.args)
     return _card(alias, node.name, _summary(node), parameters, open_ended, {"form": "function"})
 
@@ -188,7 +188,8 @@ def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _unknown(alias: str, name: str, summary: str = "") -> Card:
+def unseen_card(alias: str, name: str, summary: str = "") -> Card:
+    """A definition of which nothing is known but its name."""
     return _card(alias, name, summary, (), True, {"form": "unknown"})
 
 

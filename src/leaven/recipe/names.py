@@ -12,11 +12,11 @@ from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.parser import parse_value
 from leaven.language.source import Source
 from leaven.recipe.assemble import Assembled
-from leaven.recipe.binding import owner_of
 from leaven.recipe.files import missing_file
 from leaven.recipe.modules import Unreadable, find_module, read_definitions
 from leaven.recipe.options import Options, given
 from leaven.recipe.recipe import Arg, FilePath, Pending, UserModule, Written
+from leaven.recipe.remedies import owner_of
 from leaven.recipe.resolve import Resolver
 from leaven.recipe.scope import UNKNOWN, ImportedModule, Scope, Unknown
 from leaven.recipe.selectors import WORDS as SELECTOR_WORDS

@@ -4,10 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from leaven.catalog import own
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
-from leaven.language.diagnostics import Edit, Fix
 from leaven.language.source import Span
 from leaven.recipe.recipe import FilePath, FromData, Pending, Quantity, Score, UserDefinition
 
@@ -98,33 +96,6 @@ def did_you_mean(names: Sequence[str]) -> str:
     return f"did you mean {either([f'`{name}`' for name in names])}?"
 
 
-def conversion(value: syntax.Value, parameter: Parameter) -> Fix | None:
-    """The edit for the commonest mix-ups of types."""
-    types = set(parameter.types)
-    match value:
-        case syntax.Text(value=text) if types & {"int", "float"} and _is_number(text):
-            return Fix(f"write it without quotes: `{text}`", Edit(value.span, text))
-        case syntax.Text(value=text) if "bool" in types and text.lower() in ("true", "false"):
-            return Fix(f"write it without quotes: `{text.lower()}`", Edit(value.span, text.lower()))
-        case syntax.Number() | syntax.Name() if types & {"text", "path"}:
-            quoted = json.dumps(value.span.text, ensure_ascii=False)
-            return Fix(f"write it in quotes: `{quoted}`", Edit(value.span, quoted))
-        case syntax.Text(value=text) if "function" in types and text.endswith(".py"):
-            alias = text.rpartition("/")[2].removesuffix(".py")
-            return Fix(f'import the file, `import "{text}" as {alias}`, and name the function: `{alias}.my_function`')
-        case syntax.Number(value=0 | 1 as number) if "bool" in types:
-            word = "true" if number else "false"
-            return Fix(f"write `{word}`", Edit(value.span, word))
-        case syntax.Number(unit=None, value=float() as number) if "int" in types:
-            nearest = str(max(1, round(number)))
-            return Fix(f"write a whole number: `{nearest}`", Edit(value.span, nearest))
-        case syntax.Number(unit=None) if "list" in types and isinstance(parameter.default, tuple | list):
-            return Fix(f"write a list, such as `{plain(parameter.default)}`")
-        case syntax.Number(unit=None) | syntax.Text() if "list" in types:
-            return Fix(f"write a list: `[{value.span.text}]`", Edit(value.span, f"[{value.span.text}]"))
-    return None
-
-
 def called(card: Card, name: Span) -> str:
     """A card as the user called it: `adamw` and `AdamW` are the same."""
     word = name.text.rpartition(".")[2]
@@ -134,10 +105,13 @@ def called(card: Card, name: Span) -> str:
 
 def form(card: Card, parameters: Sequence[Parameter] | None = None, name: Span | None = None) -> str:
     """How a card is used, in one line: `step(every, factor=0.1)`; a statement without brackets."""
+    if card.kind == "model":
+        return f"{called(card, name) if name else card.bare_name}(pretrained=true)"
     shown = []
     for parameter in card.parameters if parameters is None else parameters:
         if parameter.required:
-            shown.append(_placeholder(parameter) if parameter.positional else f"{parameter.name}=…")
+            example = _placeholder(parameter)
+            shown.append(example if parameter.positional else f"{parameter.name}={example}")
         elif parameter.variadic:
             shown.append("…")
         elif len(shown) < 4 and parameter.default is not None:
@@ -151,18 +125,39 @@ def form(card: Card, parameters: Sequence[Parameter] | None = None, name: Span |
     return f"{word} {inside}".strip() if is_statement else f"{word}({inside})"
 
 
+_PLACEHOLDERS = {
+    "selector": "all - head",
+    "transforms": "resize(256) -> center_crop(224)",
+    "score": "val.accuracy",
+    "model": "resnet18(pretrained=true)",
+    "data": 'folder("photos")',
+    "optimizer": "adamw(lr=3e-4)",
+    "schedule": "cosine()",
+    "loss": "cross_entropy()",
+    "metric": "accuracy()",
+    "sampler": "balanced()",
+    "logger": "tensorboard()",
+    "pruning": "structured()",
+    "range": "log_range(1e-5, 1e-2)",
+    "function": "mine.my_function",
+}
+
+
 def _placeholder(parameter: Parameter) -> str:
-    """What stands for a value that must be given: its name, or one of the few things it can be."""
-    if set(parameter.types) & {"text", "path"}:
+    """What stands for a value that must be given: an example, or the name of the parameter."""
+    kind = parameter.types[0]
+    if kind in ("text", "path"):
         return f'"{parameter.name}"'
-    few = own.names(parameter.types[0]) if parameter.types[0] in KIND_NOUNS else ()
-    return f"{few[0]}()" if 0 < len(few) <= 3 else parameter.name
+    if kind == "quantity" and parameter.units:
+        unit = parameter.units[0]
+        return "40%" if unit == "%" else "5" if unit == parameter.name else f"5 {unit}"
+    return _PLACEHOLDERS.get(kind, parameter.name if parameter.positional else "…")
 
 
 def _default(parameter: Parameter) -> str:
     """A default as it is written: quantities and choices without quotes."""
     is_bare = isinstance(parameter.default, str) and bool(set(parameter.types) & {"quantity", "choice"})
-    return str(parameter.default) if is_bare else plain(parameter.default)
+    return str(parameter.default).removesuffix(f" {parameter.name}") if is_bare else plain(parameter.default)
 
 
 def could_be(value: syntax.Value, parameter: Parameter) -> bool:
@@ -254,11 +249,3 @@ def number(value: float) -> str:
 
 def _unit(amount: float, unit: str) -> str:
     return unit.removesuffix("s") if amount == 1 else unit
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

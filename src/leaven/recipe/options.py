@@ -10,7 +10,7 @@ from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.parser import parse, parse_setting, parse_value
 from leaven.language.source import Source
 from leaven.recipe.assemble import Assembled, add, replace_value
-from leaven.recipe.binding import owner_of
+from leaven.recipe.remedies import owner_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import nouns
 from leaven.recipe.assemble import Plain, key_of, merge, statement_card
+from leaven.recipe.remedies import owner_of, usage
 from leaven.recipe.scope import Scope, Unknown
 from leaven.recipe.unknown import unknown_definition
 
@@ -146,17 +147,38 @@ def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) 
         unknown_definition(scope, name, alias, rest)
         return
     near = respelt or lookup.nearest(path, here)
+    fix: Fix | str = (
+        Fix(nouns.did_you_mean(near), Edit(name.span, near[0])) if near else _as_argument(statement, context)
+    )
     scope.report(
         "unknown-statement",
         f"no statement is called `{path}`",
         Spot(name.span, f"not known {_CONTEXTS[context]}"),
         notes=[f"nothing was imported as `{alias}`"] if dot else [],
-        fix=Fix(nouns.did_you_mean(near), Edit(name.span, near[0]))
-        if near
-        else "`leaven catalog search` lists what there is",
+        fix=fix,
     )
 
 
+def _as_argument(statement: syntax.Statement, context: str) -> str:
+    """Where to write what is an argument of another statement: `epochs 10`."""
+    word = lookup.SYNONYMS.get(statement.name.path, statement.name.path)
+    value = statement.arguments[0].span.text if len(statement.arguments) == 1 else "…"
+    if context == "phase" and word == "epochs":
+        return f"write it in the line of the phase: `phase …, epochs={value}`"
+    if context == "optimizer":
+        return f"write `group {statement.name.path}, lr=…` for layers with settings of their own"
+    owner = owner_of(word)
+    if owner:
+        outside = " outside the block" if context == "data" else ""
+        return f"`{word}` is an argument: write {usage(owner, word, value)}{outside}"
+    if word in _PYTHON:
+        return f"a recipe has no `{word}`: it says what is to be done, and `arg` what may change"
+    if context == "data":
+        return "the block takes " + ", ".join(f"`{name}`" for name in _names_in(context))
+    return "`leaven catalog search` lists what there is"
+
+
+_PYTHON = ("if", "else", "for", "while", "def", "class", "return", "print", "with", "try", "raise")
 _CONTEXTS = {
     "recipe": "at the top of a recipe",
     "phase": "in a phase",
@@ -199,6 +221,13 @@ def _where_it_belongs(statement: syntax.Statement, context: str) -> tuple[str, s
         if context in ("recipe", "phase") and lookup.find(kind, path):
             return nouns.KIND_NOUNS[kind], f"write `{kind} {call}`"
     return "", ""
+
+
+def steps_of(statement: syntax.Statement) -> str:
+    """The statements of a block as the pipeline that they should have been."""
+    inside = statement.block.statements if statement.block else ()
+    calls = [_as_call(one) for one in inside[:4] if isinstance(one, syntax.Statement)]
+    return f"`{statement.name.path} {' -> '.join(calls)}`" if calls else f"`{statement.name.path} resize(256)`"
 
 
 def _as_call(statement: syntax.Statement) -> str:

@@ -14,7 +14,7 @@ from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
-from leaven.recipe import nouns
+from leaven.recipe import nouns, remedies
 from leaven.recipe.arithmetic import calculate, plural
 from leaven.recipe.assemble import DEFAULTS
 from leaven.recipe.binding import fit_together, match_arguments
@@ -38,6 +38,7 @@ from leaven.recipe.unknown import unknown_card, unknown_definition, unknown_name
 
 _CARD_KINDS = frozenset(KINDS)
 MAX_STAGES = 10_000
+MAX_PIECES = 10_000  # of a calculation, with its `let`s written out
 
 
 class Resolver:
@@ -84,7 +85,8 @@ class Resolver:
         if any(isinstance(value, Unknown) for value in resolved):
             together = UNKNOWN
         origin = origin_of(values[0].span.to(values[-1].span))
-        symbolic = unfolded(values[0], self.scope) if len(values) == 1 else None
+        is_known = len(values) == 1 and not isinstance(together, Unknown)
+        symbolic = unfolded(values[0], self.scope) if is_known else None
         return Setting(parameter.name, together, origin, symbolic)
 
     # -- values
@@ -119,7 +121,7 @@ class Resolver:
             "wrong-type",
             f"`{parameter.name}` takes {wanted}, not {found or nouns.of(value)}",
             Spot(value.span, f"expected {wanted}"),
-            fix=nouns.conversion(value, parameter) or _own_statement(value),
+            fix=remedies.for_type(value, parameter),
         )
 
     def _literal(self, value: syntax.Literal, literal: bool | None, parameter: Parameter) -> Any:
@@ -169,7 +171,7 @@ class Resolver:
         if isinstance(number, Quantity):
             return in_units(self.scope, value, number, parameter)
         if "quantity" in types:
-            if is_bare and (mistaken := bare_share(self.scope, value, number, parameter)):
+            if mistaken := bare_share(self.scope, value, number, parameter):
                 return mistaken
             return within_bounds(self.scope, value, Quantity(number, parameter.units[0]), parameter)
         if "int" in types and isinstance(number, float) and not types & {"float", "any"}:
@@ -183,6 +185,8 @@ class Resolver:
 
     def _not_a_number(self, value: syntax.Value, parameter: Parameter) -> Unknown:
         """Blame the operand that is not a number, rather than the whole expression."""
+        if isinstance(value, syntax.Binary) and set(parameter.types) & {"text", "path"}:
+            return self.mismatch(value, parameter)
         match value:
             case syntax.Binary(left=left, right=right):
                 for operand in (left, right):
@@ -262,6 +266,8 @@ class Resolver:
         if "choice" in parameter.types:
             return self._choice(value, str(arg.value), parameter)
         if "quantity" in parameter.types:
+            if mistaken := bare_share(self.scope, value, arg.value, parameter):
+                return mistaken
             return within_bounds(self.scope, value, Quantity(arg.value, parameter.units[0]), parameter)
         if isinstance(arg.value, int | float) and not isinstance(arg.value, bool):
             return within_bounds(self.scope, value, arg.value, parameter)
@@ -414,8 +420,22 @@ class Resolver:
         return tuple(stage for part in parts for stage in part)
 
     def _stage(self, call: syntax.Call, kind: str) -> tuple[Invocation, ...] | Unknown:
+        if kind == "transform" and call.name.path.lower() in ("compose", "sequential"):
+            return self._composed(call)
         invocation = self.invoke(call, Parameter("stage", type=kind))
         return UNKNOWN if isinstance(invocation, Unknown) else (invocation,)
+
+    def _composed(self, call: syntax.Call) -> Unknown:
+        """`compose([a, b])`: a pipeline is written with arrows."""
+        values = [argument.value for argument in call.arguments]
+        steps = values[0].items if len(values) == 1 and isinstance(values[0], syntax.Listing) else values
+        joined = " -> ".join(" ".join(step.span.text.split()) for step in steps[:6])
+        return self.scope.report(
+            "unknown-name",
+            f"a pipeline needs no `{call.name.path}`",
+            Spot(call.name.span, "steps follow each other by arrows"),
+            fix=f"write `{joined}`" if 0 < len(joined) < 100 and len(steps) <= 6 else "join the steps with `->`",
+        )
 
 
 MODEL_PARAMETERS = (
@@ -447,16 +467,6 @@ def default_value(parameter: Parameter) -> Any:
     return default
 
 
-def _own_statement(value: syntax.Value) -> str | None:
-    """Where a call that can't stand in an argument belongs: `cosine(…)` in a `schedule`."""
-    if not isinstance(value, syntax.Call):
-        return None
-    for kind in ("schedule", "optimizer", "loss"):
-        if lookup.find(kind, value.name.path):
-            return f"`{value.name.path}` is {nouns.KIND_NOUNS[kind]}: write `{kind} {value.span.text}`"
-    return None
-
-
 def origin_of(span: Span) -> Origin:
     """Written, unless the text is a card's own word about what nobody wrote."""
     return Default("") if span.source.name == DEFAULTS else Written(span)
@@ -464,20 +474,30 @@ def origin_of(span: Span) -> Origin:
 
 def unfolded(value: syntax.Value, scope: Scope) -> syntax.Value | None:
     """A calculation that changes with an `arg` or the data, its `let`s written out; None for one that is fixed."""
-    unfolding = _unfold(value, scope, ())
+    room = [MAX_PIECES]
+    unfolding = _unfold(value, scope, (), room)
+    if room[0] < 0:  # `let`s that use `let`s twice grow fast
+        scope.report(
+            "wrong-value", f"this calculation has more than {MAX_PIECES:,} pieces", Spot(value.span, "too long")
+        )
+        return None
     return unfolding if _is_symbolic(unfolding) else None
 
 
-def _unfold(value: syntax.Value, scope: Scope, inside: tuple[str, ...]) -> syntax.Value:
+def _unfold(value: syntax.Value, scope: Scope, inside: tuple[str, ...], room: list[int]) -> syntax.Value:
+    """A value with its `let`s written out, as far as there is room for its pieces."""
+    room[0] -= 1
+    if room[0] < 0:
+        return value
     match value:
         case syntax.Name(path=path) if path in scope.lets and path not in inside:
-            return _unfold(scope.lets[path].value, scope, (*inside, path))
+            return _unfold(scope.lets[path].value, scope, (*inside, path), room)
         case syntax.Name(path=path) if path not in scope.args and path not in ("classes", "channels"):
             return syntax.Literal(None, value.span)
         case syntax.Negative(value=inner):
-            return replace(value, value=_unfold(inner, scope, inside))
+            return replace(value, value=_unfold(inner, scope, inside, room))
         case syntax.Binary(left=left, right=right):
-            return replace(value, left=_unfold(left, scope, inside), right=_unfold(right, scope, inside))
+            return replace(value, left=_unfold(left, scope, inside, room), right=_unfold(right, scope, inside, room))
     return value
 
 

@@ -11,7 +11,7 @@ from leaven.catalog.layers import Layers
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
 from leaven.language.source import Span
-from leaven.recipe.modules import Definitions
+from leaven.recipe.modules import Definitions, unseen_card
 from leaven.recipe.recipe import Arg, FromData, UserModule
 
 
@@ -48,7 +48,6 @@ class Scope:
     unfolding: list[str] = field(default_factory=list)  # the `let`s being worked out, to find circles
     failed_lets: set[str] = field(default_factory=set)
     numbers: dict[str, Any] = field(default_factory=dict)  # what each `let` comes to, worked out once
-    symbolic: dict[str, bool] = field(default_factory=dict)  # whether each `let` depends on an `arg`
     used: set[str] = field(default_factory=set)
     used_modules: set[str] = field(default_factory=set)
     measured: list[str] | None = None  # what scores there are, once the metrics are known
@@ -91,4 +90,5 @@ class Scope:
             return UNKNOWN if alias in self.broken_names else None
         if imported.definitions is None:
             return UNKNOWN
-        return imported.definitions.cards.get(name) or (UNKNOWN if not imported.definitions.is_complete else None)
+        unseen = None if imported.definitions.is_complete else unseen_card(alias, name)
+        return imported.definitions.cards.get(name) or unseen
