@@ -118,7 +118,41 @@ prune structured(by="l1"), amount=40%
 train epochs=2
 """
 
-TERSE = 'model resnet18;data digits();train(epochs=3,);freeze(all-head)\nlog csv(),tensorboard()\r\nmixup(alpha=.2)'
+PENDING = """\
+# Nothing has a default: every value comes with the command line.
+import "mine.py" as mine
+arg photos: path
+arg size: int
+arg rate: float
+arg on: bool
+arg note: text
+arg how: choice["still", "train"]
+let double = rate * 2
+let sides  = [size, size + 1]
+model mine.Net(depth=size, width=rate)
+data folder(photos) {
+    split val=rate
+    train random_resized_crop(size) -> color_jitter(rate) -> random_crop(sides, padding=size)
+    eval  resize(size) -> center_crop(size)
+    workers size
+}
+loss      cross_entropy(label_smoothing=rate)
+metrics   accuracy(top=size), accuracy()
+optimizer adamw(lr=double, betas=[rate, 0.9]) { group head, lr=-rate / 3 }
+schedule  cosine(warmup=size)
+phase "only", epochs=size {
+    freeze first(3) + stages(1), norms=how
+    unfreeze head, at=size
+    mixup rate
+    early_stop val.accuracy, patience=size, at_least=rate
+}
+train      batch=size, compile=on, seed=size * 2 - 1, clip=double
+checkpoint every=size
+output     note
+sweep      rate, log_range(rate, 1)
+"""
+
+TERSE = "model resnet18;data digits();train(epochs=3,);freeze(all-head)\nlog csv(),tensorboard()\r\nmixup(alpha=.2)"
 
 ODD = """\
 
@@ -177,7 +211,21 @@ def after(run): ...
 def recipes() -> list[str]:
     """All recipes of the corpus. The long one comes more often than the others: it has the most to break."""
     examples = [file.read_text(encoding="utf-8") for file in sorted(EXAMPLES.glob("*.leaven"))]
-    own = [EVERYTHING, EVERYTHING, CHILD, PARENT, GRANDPARENT, OWN, OWN, OWN_BLOCKS, OWN_BLOCKS, TABLE, TERSE, ODD]
+    own = [
+        EVERYTHING,
+        EVERYTHING,
+        CHILD,
+        PARENT,
+        GRANDPARENT,
+        OWN,
+        OWN,
+        OWN_BLOCKS,
+        OWN_BLOCKS,
+        TABLE,
+        PENDING,
+        TERSE,
+        ODD,
+    ]
     return [*own, *examples]
 
 
@@ -197,5 +245,11 @@ def fill(folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    for picture in ("photos/ants", "photos/bees", "hymenoptera/train/ants", "hymenoptera/train/bees", "hymenoptera/val"):
+    for picture in (
+        "photos/ants",
+        "photos/bees",
+        "hymenoptera/train/ants",
+        "hymenoptera/train/bees",
+        "hymenoptera/val",
+    ):
         (folder / picture).mkdir(parents=True)

@@ -94,7 +94,7 @@ def _used(names: list[str], named: dict[str, syntax.Let | syntax.Arg]) -> dict[s
 
 
 def _fails(value: syntax.Value) -> bool:
-    """Whether a model is certainly refused before anything is built, or is the user's own and never built by a check."""
+    """Whether a model is refused before anything is built, or is the user's own, which a check never builds."""
     match value:
         case syntax.Call(name=syntax.Name(path=path)) | syntax.Name(path=path):
             return not lookup.find("model", path)

@@ -38,14 +38,53 @@ SIGNS = (
     "\udc80",
 )
 NUMBERS = (
-    *("0", "-1", "1", "2", "7", "1.5", "0.0", "-0.0", "1e-400", "1e308", "1e400", "-1e309", "9" * 18, "9" * 40, "1_000"),
+    *(
+        "0",
+        "-1",
+        "1",
+        "2",
+        "7",
+        "1.5",
+        "0.0",
+        "-0.0",
+        "1e-400",
+        "1e308",
+        "1e400",
+        "-1e309",
+        "9" * 18,
+        "9" * 40,
+        "1_000",
+    ),
     *("1__0", "00012", "1e5", "1.", ".5", "0x10", "1e", "100000", "50", "0.999", "1e-8", "\u0663", "3.0"),
 )
 UNITS = ("%", " epochs", " epoch", " steps", " minutes", "GB", " photos", " items", " %", " e5", "e5")
 WORDS = (
-    *("true", "false", "none", "all", "head", "stem", "norms", "classes", "channels", "lr", "width", "mine", "mine.Net"),
+    *(
+        "true",
+        "false",
+        "none",
+        "all",
+        "head",
+        "stem",
+        "norms",
+        "classes",
+        "channels",
+        "lr",
+        "width",
+        "mine",
+        "mine.Net",
+    ),
     *("extends", "import", "arg", "let", "as", "change", "drop", "phase", "layer1", "layer4.1", "val.accuracy", "keep"),
-    *("torch.RAdam", "torchvision.resnet18", "timm.resnet18", "efficientnet_lite0", "Resize", "v2.Resize", "x", "a.b.c"),
+    *(
+        "torch.RAdam",
+        "torchvision.resnet18",
+        "timm.resnet18",
+        "efficientnet_lite0",
+        "Resize",
+        "v2.Resize",
+        "x",
+        "a.b.c",
+    ),
 )
 LINES = (
     'extends "parent.leaven"',
@@ -207,7 +246,9 @@ def _quote_or_unquote(text: str, random: Random) -> str:
 
 
 def _wrap(text: str, random: Random) -> str:
-    before, after = random.choice((("(", ")"), ("[", "]"), ("-", ""), ("", " * 2"), ("", " -> x"), ("f(", ")"), ("{", "}")))
+    before, after = random.choice(
+        (("(", ")"), ("[", "]"), ("-", ""), ("", " * 2"), ("", " -> x"), ("f(", ")"), ("{", "}"))
+    )
 
     def change(pieces: list[str], at: int) -> None:
         pieces[at] = before + pieces[at] + after
@@ -255,9 +296,9 @@ def _join_lines(text: str, random: Random) -> str:
 def _put_into_block(text: str, random: Random) -> str:
     def change(lines: list[str]) -> None:
         at = random.randrange(len(lines))
-        lines[at] = random.choice(('phase "x", epochs=1 {{ {} }}', "data digits() {{ {} }}", "optimizer sgd {{ {} }}")).format(
-            lines[at]
-        )
+        lines[at] = random.choice(
+            ('phase "x", epochs=1 {{ {} }}', "data digits() {{ {} }}", "optimizer sgd {{ {} }}")
+        ).format(lines[at])
 
     return _with_lines(text, change)
 

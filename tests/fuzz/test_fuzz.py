@@ -26,7 +26,15 @@ MOST_FAILURES = 5
 BUILDS = CASES // 1000  # models beyond those of the corpus
 
 NO_OPTIONS = Options()
-SETTINGS = ("optimizer.lr=1e-4", "train.batch=2", "data.train.steps=resize(32)", "lr=3", "phase.epochs=x", "a.b.c=", "=")
+SETTINGS = (
+    "optimizer.lr=1e-4",
+    "train.batch=2",
+    "data.train.steps=resize(32)",
+    "lr=3",
+    "phase.epochs=x",
+    "a.b.c=",
+    "=",
+)
 MODELS = (None, None, "resnet18", "mine.Net()", "no_such_model", "resnet18(", "3", '"x"', "")
 DATA = (None, None, "photos", "digits()", "no_such_folder/", "folder(", "3", "\udc80/x", "")
 ARGS = ({}, {}, {"lr": "1e-2"}, {"lr": "x"}, {"size": "32 epochs"}, {"no_such": "1"}, {"weights": "weights.pth"})
@@ -66,7 +74,7 @@ def test_mutated_recipes(folder: Path, builds: Builds) -> None:
             if len(failures) == MOST_FAILURES:
                 break
     assert not failures, "\n\n".join(failures.values())
-    assert seen["unreadable"] and seen["wrong"] and seen["right"] > CASES // 20, seen  # or nothing was tried
+    assert min(seen["unreadable"], seen["wrong"], seen["right"]) > CASES // 20, seen  # or much was not tried
 
 
 def case(number: int) -> tuple[str, Options]:

@@ -8,6 +8,7 @@ from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.recipe.recipe import FromData, Pending, Quantity
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
+MAX_WHOLE = 10**18
 _PLURALS = {"epoch": "epochs", "step": "steps", "minute": "minutes", "hour": "hours", "item": "items", "percent": "%"}
 
 
@@ -26,7 +27,7 @@ def calculate(value: syntax.Value, scope: Scope) -> Any:
         case syntax.Name(path=path):
             return _named(path, scope)
         case syntax.Negative(value=inner):
-            return _scaled(calculate(inner, scope), -1)
+            return _scaled(calculate(inner, scope), -1, value, scope)
         case syntax.Binary(operator=operator, left=left, right=right):
             return _combined(operator, calculate(left, scope), calculate(right, scope), value, scope)
     return None
@@ -68,13 +69,15 @@ def _combined(operator: str, left: Any, right: Any, value: syntax.Binary, scope:
                     Spot(value.left.span, f"in {unit}"),
                     fix="write both in the same unit",
                 )
-            return Quantity(amount + other if operator == "+" else amount - other, unit)
+            total = _plain(operator, amount, other, value, scope)
+            return total if isinstance(total, Unknown) else Quantity(total, unit)
         case "*", Quantity(), int() | float():
-            return _scaled(left, right)
+            return _scaled(left, right, value, scope)
         case "*", int() | float(), Quantity():
-            return _scaled(right, left)
-        case "/", Quantity(), int() | float() if right:
-            return _scaled(left, 1 / right)
+            return _scaled(right, left, value, scope)
+        case "/", Quantity(amount, unit), int() | float():
+            share = _plain("/", amount, right, value, scope)
+            return share if isinstance(share, Unknown) else Quantity(share, unit)
         case _, int() | float(), int() | float():
             return _plain(operator, left, right, value, scope)
         case "+" | "-", Quantity(), int() | float():
@@ -107,14 +110,22 @@ def _plain(operator: str, left: float, right: float, value: syntax.Binary, scope
         result = left / right if operator == "/" else result
     except OverflowError:
         return _too_big(value, scope)
+    return _bounded(result, value, scope)
+
+
+def _scaled(number: Any, factor: float, value: syntax.Value, scope: Scope) -> Any:
+    number = _known(number)
+    if isinstance(number, Quantity):
+        amount = _bounded(number.amount * factor, value, scope)
+        return amount if isinstance(amount, Unknown) else Quantity(amount, number.unit)
+    return _bounded(number * factor, value, scope) if isinstance(number, int | float) else number
+
+
+def _bounded(result: float, value: syntax.Value, scope: Scope) -> Any:
+    """The result, with whole numbers that have too many digits as the parser reads them: not whole."""
+    if isinstance(result, int):
+        return result if abs(result) < MAX_WHOLE else float(result)
     return result if math.isfinite(result) else _too_big(value, scope)
-
-
-def _scaled(value: Any, factor: float) -> Any:
-    value = _known(value)
-    if isinstance(value, Quantity):
-        return Quantity(value.amount * factor, value.unit)
-    return value * factor if isinstance(value, int | float) else value
 
 
 def _known(value: Any) -> Any:

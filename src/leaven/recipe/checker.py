@@ -372,9 +372,10 @@ class _Checker:
 
     def _phases(self, placed: list[Placed], train: Any, train_is_written: bool) -> tuple[Any, ...]:
         written = [one for one in placed if one.card.name == "phase"]
-        shared = [one.statement for one in placed if may_stand_in_phase(one.card) and one.card.name != "phase"]
-        for statement in shared:  # what no phase uses is still checked
-            self._statement(next(one for one in placed if one.statement is statement))
+        outside = [one for one in placed if may_stand_in_phase(one.card) and one.card.name != "phase"]
+        for one in outside:  # what no phase uses is still checked
+            self._statement(one)
+        shared = [one.statement for one in outside]
         if not written:
             epochs = train.setting("epochs") if isinstance(train, Invocation) else None
             if epochs is None:

@@ -2,7 +2,6 @@
 
 import os.path
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 from leaven.catalog.layers import Layers
@@ -46,20 +45,27 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
 
 
 def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
-    for first, second in combinations(calls, 2):
-        a, b = first.card, second.card
-        reason = _reason(a.facts.get("conflicts"), b.bare_name)
-        reason = _reason(b.facts.get("conflicts"), a.bare_name) if reason is None else reason
-        if reason is None:
-            continue
-        scope.report(
-            "contradiction",
-            f"`{a.bare_name}` and `{b.bare_name}` can't stand in one phase",
-            Spot(_span(second.origin), "this one"),
-            Spot(_span(first.origin), "and this one"),
-            notes=[reason] if reason else [],
-            fix="remove one of them, or put them into different phases",
-        )
+    earlier: dict[str, Invocation] = {}  # the first call of each technique
+    for second in calls:
+        for first in earlier.values():
+            _check_pair(first, second, scope)
+        earlier.setdefault(second.card.name, second)
+
+
+def _check_pair(first: Invocation, second: Invocation, scope: Scope) -> None:
+    a, b = first.card, second.card
+    reason = _reason(a.facts.get("conflicts"), b.bare_name)
+    reason = _reason(b.facts.get("conflicts"), a.bare_name) if reason is None else reason
+    if reason is None:
+        return
+    scope.report(
+        "contradiction",
+        f"`{a.bare_name}` and `{b.bare_name}` can't stand in one phase",
+        Spot(_span(second.origin), "this one"),
+        Spot(_span(first.origin), "and this one"),
+        notes=[reason] if reason else [],
+        fix="remove one of them, or put them into different phases",
+    )
 
 
 def _reason(conflicts: Any, name: str) -> str | None:

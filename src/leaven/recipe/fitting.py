@@ -97,9 +97,11 @@ def _deterministic(train: Steps, data: DataFacts) -> Steps:
             continue
         side = stage.value("size")
         if "RandomResizedCrop" in name or name == "random_resized_crop":
-            shorter = round((side if isinstance(side, int) else min(side)) / 0.875) if side else None
-            if shorter is not None:
+            if (sides := _pair(side)) is not None:
+                shorter = round(min(sides) / 0.875)
                 stages += [step("resize", origin, size=shorter), step("center_crop", origin, size=side)]
+            elif side is not None:  # known only when the recipe runs
+                stages.append(step("resize", origin, size=side if isinstance(side, tuple) else (side, side)))
         elif "RandomCrop" in name and side is not None and data.size != _pair(side):
             stages.append(step("center_crop", origin, size=side))
     return Steps(tuple(stages), origin)
@@ -224,7 +226,8 @@ def _after(stage: Invocation, picture: Picture) -> Picture:
     if name == "rgb":
         return replace(picture, channels=3)
     if name in ("grayscale", "random_grayscale") and name == "grayscale":
-        return replace(picture, channels=stage.value("num_output_channels") or 1)
+        channels = stage.value("num_output_channels", 1)
+        return replace(picture, channels=channels if isinstance(channels, int) else None)
     if name == "resize" and isinstance(size, int):
         if picture.size is not None and picture.size[0] == picture.size[1]:
             return replace(picture, size=(size, size), varies=False)
@@ -299,10 +302,9 @@ def _friendly(stage: Invocation) -> str:
 
 
 def _pair(size: Any) -> tuple[int, int] | None:
-    if isinstance(size, int):
-        return (size, size)
-    sides = tuple(side for side in size if isinstance(side, int))
-    return (sides[0], sides[-1]) if sides else None
+    """Height and width, where both are known."""
+    sides = size if isinstance(size, tuple) else (size,)
+    return (sides[0], sides[-1]) if sides and all(isinstance(side, int) for side in sides) else None
 
 
 def _side(size: tuple[int, int]) -> Any:

@@ -13,12 +13,13 @@ from leaven.language.parser import parse_value
 from leaven.language.source import Source
 from leaven.recipe.assemble import Assembled
 from leaven.recipe.files import missing_file
+from leaven.recipe.growth import refuse_growth
 from leaven.recipe.modules import Unreadable, find_module, read_definitions
 from leaven.recipe.options import Options, given
 from leaven.recipe.recipe import Arg, FilePath, Pending, UserModule, Written
 from leaven.recipe.remedies import owner_of
 from leaven.recipe.resolve import Resolver
-from leaven.recipe.scope import UNKNOWN, ImportedModule, Scope, Unknown
+from leaven.recipe.scope import UNKNOWN, ImportedModule, Scope
 from leaven.recipe.selectors import WORDS as SELECTOR_WORDS
 
 ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
@@ -47,6 +48,7 @@ def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> S
     _refuse_taken(assembled, scope)
     _refuse_in_blocks(assembled.statements, scope)
     _refuse_circles(scope)
+    refuse_growth(scope)
     _read_args(assembled, options, scope)
     return scope
 
@@ -315,10 +317,6 @@ def _typed(value: syntax.Value, type: str, choices: tuple[str, ...], name: str, 
         return None
     if type == "choice" and not choices:
         return UNKNOWN
-    if isinstance(value, syntax.Name | syntax.Binary) and not (type == "choice" and isinstance(value, syntax.Name)):
-        known = {path: arg for path, arg in scope.args.items() if not isinstance(arg.value, Unknown)}
-        if isinstance(value, syntax.Name) and value.path in known:
-            return known[value.path].value
     return Resolver(scope).resolve(value, Parameter(name, type, choices=choices))
 
 

@@ -144,13 +144,7 @@ class _Reading:
             case syntax.Call():
                 return self._call(value)
             case syntax.Listing(items=items) if items:
-                joined = self.read(items[0])
-                for item in items[1:]:
-                    more = self.read(item)
-                    joined = (
-                        UNKNOWN if isinstance(joined, Unknown) or isinstance(more, Unknown) else Joined(joined, more)
-                    )
-                return joined
+                return self._joined([self.read(item) for item in items])
         return self.scope.report(
             "wrong-type",
             "this does not name layers",
@@ -160,6 +154,14 @@ class _Reading:
             if isinstance(value, syntax.Number) and isinstance(value.value, int)
             else None,
         )
+
+    def _joined(self, selectors: list[Selector | Unknown]) -> Selector | Unknown:
+        """All of them together, joined by halves, so that a long list does not become a deep one."""
+        if len(selectors) == 1:
+            return selectors[0]
+        middle = len(selectors) // 2
+        first, second = self._joined(selectors[:middle]), self._joined(selectors[middle:])
+        return UNKNOWN if isinstance(first, Unknown) or isinstance(second, Unknown) else Joined(first, second)
 
     def _name(self, value: syntax.Name, path: str) -> Selector | Unknown:
         if path in WORDS:
