@@ -104,7 +104,7 @@ def try_out(section: Section, folder: Path) -> Answer:
             _write(folder / RECIPE, block.text)
     result = CliRunner().invoke(leaven, ["check", RECIPE, *options])
     crash = None if isinstance(result.exception, SystemExit) else result.exception
-    lines = result.output.rstrip("\n").split("\n")
+    lines = result.stdout.rstrip("\n").split("\n")
     return Answer("\n".join(lines[:-1]).strip("\n"), result.exit_code, crash)
 
 

@@ -197,7 +197,7 @@ class _Layout:
     def _report_unclosed(self, at: Token, message: str = "") -> None:
         opened = self.open[-1].token
         closing = _OPEN[opened.type][1]
-        place = Span(self.source, _start(at), _start(at))
+        place = Span(self.source, at.start_pos, at.start_pos)
         self._report(
             "unclosed-bracket",
             f"this `{opened}` is never closed",
@@ -240,14 +240,14 @@ class _Layout:
         return self.raw[index].type == "NAME" and self.raw[index - 1].type == "NEWLINE"
 
     def _indent(self, token: Token) -> int:
-        line = self.source.line(self.source.position(_start(token))[0])
+        line = self.source.line(self.source.position(token.start_pos)[0])
         return len(line) - len(line.lstrip())
 
     def _close_lost_block(self, at: Token) -> None:
         self._close_brackets(at)
         self._end_statement(at)
         if self.open[-1].token.type == "LBRACE":
-            line = self.source.position(_start(at))[0]
+            line = self.source.position(at.start_pos)[0]
             self._report_unclosed(at, f"add the missing `}}` before line {line}")
             self._close_top(at)
             self._end_statement(at)
@@ -270,7 +270,8 @@ class _Layout:
                 "a second statement begins on this line",
                 Spot(self._span(token), "this belongs to a new statement"),
                 fix=Fix(
-                    f"begin a new line before `{token}`", Edit(Span(self.source, _start(token), _start(token)), "\n")
+                    f"begin a new line before `{token}`",
+                    Edit(Span(self.source, token.start_pos, token.start_pos), "\n"),
                 ),
             )
             self._end_statement(token)
@@ -305,7 +306,7 @@ class _Layout:
     def _open_text(self, token: Token) -> None:
         """A text without its closing quote: brackets and commas at the end of its line are taken to stand behind it."""
         text = token.value.rstrip(" \t" + "".join(_TAIL)) or token.value[:1]
-        start, end = _start(token), _start(token) + len(text)
+        start, end = token.start_pos, token.start_pos + len(text)
         self._report(
             "unclosed-text",
             'this text has no closing `"`',
@@ -327,7 +328,7 @@ class _Layout:
         while at != -1:
             pair = token.value[at : at + 2]
             if pair not in ESCAPES:
-                start = _start(token) + at
+                start = token.start_pos + at
                 straight = token.value.replace("\\", "/")
                 self._report(
                     "unknown-escape",
@@ -360,22 +361,12 @@ class _Layout:
     def _emit(self, token: Token, kind: str, value: str | None = None) -> None:
         """Pass a token on as `kind`; one with a value of its own was not written and has no width."""
         piece = Piece(kind, token.value if value is None else value)
-        start, end = _start(token), _end(token)
-        piece.span = Span(self.source, start, end if value is None or value == token.value else start)
+        is_written = value is None or value == token.value
+        piece.span = Span(self.source, token.start_pos, token.end_pos if is_written else token.start_pos)
         self.result.tokens.append(piece)
 
     def _span(self, token: Token) -> Span:
-        return Span(self.source, _start(token), _end(token))
+        return Span(self.source, token.start_pos, token.end_pos)
 
     def _report(self, id: str, headline: str, *spots: Spot, notes: list[str] | None = None, fix: Fix | str) -> None:
         self.result.diagnostics.append(error(id, headline, *spots, notes=notes or (), fix=fix))
-
-
-def _start(token: Token) -> int:
-    assert token.start_pos is not None
-    return token.start_pos
-
-
-def _end(token: Token) -> int:
-    assert token.end_pos is not None
-    return token.end_pos

@@ -6,8 +6,8 @@ characters; lines and columns are worked out only when a person is to read them.
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
 class Source:
@@ -47,8 +47,7 @@ class Source:
         return f"Source({self.name!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The characters from `start` up to, not including, `end` of a source."""
 
     source: Source

@@ -36,6 +36,9 @@ def match_arguments(
                 continue  # once is enough: the others have the same reason
             if keyword_seen is not None:
                 failed = is_misplaced = _misplaced(scope, index, keyword_seen, arguments)
+                before = arguments[index - 1]
+                if before.keyword is not None and _is_decimal_comma(before.value, argument.value):
+                    given.pop(before.keyword.path, None)  # `clip=0,5` is no 0
             elif at >= len(positional):
                 failed = is_misplaced = _too_many(scope, card, arguments, index, available, name_span)
             elif at == 1 and _is_second_side(arguments, positional):

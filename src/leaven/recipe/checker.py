@@ -5,8 +5,11 @@ layers of the model. What it finds wrong it reports, every independent mistake o
 built.
 """
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +64,16 @@ def check(
     source: Source, given: Options | None = None, *, run_code: bool = False, requires_args: bool = False
 ) -> Checked:
     """The recipe that a source holds, checked as far as possible without running anything of the user's."""
-    given = given or Options()
-    assembled = assemble(source)
-    options.apply(given, assembled)
-    scope = names.open_scope(assembled, given, requires_args)
-    recipe = _Checker(source, assembled, scope, run_code).run()
-    if recipe is not None and given == Options(given.args):  # other options may have put aside what uses a name
-        names.unused(scope, assembled, source)
-    diagnostics = in_order(scope.diagnostics)
-    return Checked(None if has_errors(diagnostics) else recipe, diagnostics, tuple(assembled.sources))
+    with _collector_at_rest():
+        given = given or Options()
+        assembled = assemble(source)
+        options.apply(given, assembled)
+        scope = names.open_scope(assembled, given, requires_args)
+        recipe = _Checker(source, assembled, scope, run_code).run()
+        if recipe is not None and given == Options(given.args):  # other options may have put aside what uses a name
+            names.unused(scope, assembled, source)
+        diagnostics = in_order(scope.diagnostics)
+        return Checked(None if has_errors(diagnostics) else recipe, diagnostics, tuple(assembled.sources))
 
 
 def model_layers(
@@ -82,6 +86,18 @@ def model_layers(
     scope = names.open_scope(assembled, given, requires_args=False)
     facts = _Checker(source, assembled, scope, run_code).model_facts()
     return facts.name, facts.layers, in_order(scope.diagnostics)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Python does not look for circles of garbage: a check makes none, and looking grows faster than the recipe."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Checker:
@@ -216,17 +232,7 @@ class _Checker:
         """The one statement of that name, or its default."""
         if top.get(name):
             return self._statement(top[name][-1])
-        return self._default(name)
-
-    def _default(self, name: str, reason: str = "") -> Any:
-        statement = default_statement(name)
-        found = own.read("statement", name)
-        assert found is not None
-        card = replace(found, name=found.bare_name)  # as it is called where it stands: `split`, not `data.split`
-        # In a scope of its own: a `let adamw = …` of the recipe is not meant by the default optimizer.
-        settings = Resolver(Scope()).bind(card, statement.arguments, statement.name.span)
-        assert not isinstance(settings, Unknown), f"the default of `{name}` does not fit its card"
-        return as_default(Invocation(card, settings, Default(reason)), reason)
+        return default_of(name)
 
     def _value(self, statement: Any) -> Any:
         """What a statement with one value says: the loss of a `loss` statement."""
@@ -234,7 +240,7 @@ class _Checker:
 
     def _listed(self, top: Mapping[str, list[Placed]], name: str) -> Any:
         """What all statements of that name list."""
-        statements = [self._statement(one) for one in top.get(name, ())] or [self._default(name)]
+        statements = [self._statement(one) for one in top.get(name, ())] or [default_of(name)]
         if any(isinstance(statement, Unknown) for statement in statements):
             return next(statement for statement in statements if isinstance(statement, Unknown))
         return tuple(value for statement in statements for value in self._value(statement))
@@ -279,7 +285,7 @@ class _Checker:
         inside = {p.card.bare_name: p for p in place(block.statements if block else (), "data", self.scope)}
 
         def part(name: str) -> Any:
-            return self._statement(inside[name]) if name in inside else self._default(f"data.{name}")
+            return self._statement(inside[name]) if name in inside else default_of(f"data.{name}")
 
         written = {name: self._statement(inside[name]) for name in ("train", "eval", "tokenize") if name in inside}
         parts = [part(name) for name in ("split", "sampler", "workers", "on_bad_file")]
@@ -302,7 +308,7 @@ class _Checker:
         train, eval = fitting.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
         tokenize = written.get("tokenize")
         if tokenize is None and facts.task == "text-classification":
-            tokenize = self._default("data.tokenize")
+            tokenize = default_of("data.tokenize")
         return Data(call, split, train, eval, self._value(sampler), workers, on_bad_file, tokenize, facts.classes)
 
     def _model(self, top: Mapping[str, list[Placed]], data: DataFacts) -> tuple[Any, ModelFacts]:
@@ -505,6 +511,18 @@ def without(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
     """The settings that are the model's own, not Leaven's."""
     leavens = {parameter.name for parameter in MODEL_PARAMETERS}
     return tuple(setting for setting in settings if setting.name not in leavens)
+
+
+@cache
+def default_of(name: str) -> Any:
+    """What holds where a recipe has no statement of that name; no word of the recipe changes its meaning."""
+    statement = default_statement(name)
+    found = own.read("statement", name)
+    assert found is not None
+    card = replace(found, name=found.bare_name)  # as it is called where it stands: `split`, not `data.split`
+    settings = Resolver(Scope()).bind(card, statement.arguments, statement.name.span)
+    assert not isinstance(settings, Unknown), f"the default of `{name}` does not fit its card"
+    return as_default(Invocation(card, settings, Default("")), "")
 
 
 def as_default(invocation: Invocation, reason: str) -> Invocation:

@@ -86,7 +86,15 @@ def within_bounds(scope: Scope, value: syntax.Value, number: Any, parameter: Par
         "wrong-value",
         f"`{parameter.name}` can't be {_amount(number, parameter)}",
         Spot(value.span, f"must be {bound}"),
+        fix=usual_value(parameter),
     )
+
+
+def usual_value(parameter: Parameter) -> str | None:
+    """What to write where nothing else is known to be right."""
+    if parameter.default is None or parameter.default in ("0 epochs", "auto"):
+        return None
+    return f"its default is `{nouns.default(parameter)}`"
 
 
 def _amount(number: Any, parameter: Parameter) -> str:

@@ -115,7 +115,7 @@ def form(card: Card, parameters: Sequence[Parameter] | None = None, name: Span |
         elif parameter.variadic:
             shown.append("…")
         elif len(shown) < 4 and parameter.default is not None:
-            shown.append(f"{parameter.name}={_default(parameter)}")
+            shown.append(f"{parameter.name}={default(parameter)}")
     inside = ", ".join(shown)
     word = called(card, name) if name else card.bare_name
     is_statement = card.kind in ("statement", "technique")
@@ -154,7 +154,7 @@ def _placeholder(parameter: Parameter) -> str:
     return _PLACEHOLDERS.get(kind, parameter.name if parameter.positional else "…")
 
 
-def _default(parameter: Parameter) -> str:
+def default(parameter: Parameter) -> str:
     """A default as it is written: quantities and choices without quotes."""
     is_bare = isinstance(parameter.default, str) and bool(set(parameter.types) & {"quantity", "choice"})
     return str(parameter.default).removesuffix(f" {parameter.name}") if is_bare else plain(parameter.default)

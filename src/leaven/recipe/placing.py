@@ -61,8 +61,11 @@ def compose(base: Iterable[Plain], inner: Iterable[syntax.AnyStatement], diagnos
         if s.name is not None and (card := statement_card(s.name.path)) is not None and card.facts.get("once")
     }
     kept = [s for s in base if key_of(s) not in replaced]
-    edits = [s for s in own_statements if s.name is not None and s.name.path in ("change", "drop")]
-    plain = [s for s in own_statements if s not in edits]
+    edits: list[Plain] = []
+    plain: list[Plain] = []
+    for statement in own_statements:
+        is_edit = statement.name is not None and statement.name.path in ("change", "drop")
+        (edits if is_edit else plain).append(statement)
     return merge([*kept, *plain], edits, diagnostics)
 
 

@@ -18,7 +18,7 @@ from leaven.recipe import nouns, remedies
 from leaven.recipe.arithmetic import calculate, plural
 from leaven.recipe.assemble import DEFAULTS
 from leaven.recipe.binding import fit_together, match_arguments
-from leaven.recipe.measures import bare_share, in_units, whole, within_bounds
+from leaven.recipe.measures import bare_share, in_units, usual_value, whole, within_bounds
 from leaven.recipe.recipe import (
     Default,
     FilePath,
@@ -151,7 +151,7 @@ class Resolver:
             Spot(
                 value.span, f"expected one of {listed}" + (", or a text in quotes" if "text" in parameter.types else "")
             ),
-            fix=Fix(f"did you mean `{near[0]}`?", Edit(value.span, near[0])) if near else None,
+            fix=Fix(f"did you mean `{near[0]}`?", Edit(value.span, near[0])) if near else usual_value(parameter),
         )
 
     # -- numbers
@@ -406,6 +406,7 @@ class Resolver:
                 "wrong-value",
                 "a stage is repeated a whole number of times",
                 Spot(right.span, "expected 1 or more"),
+                fix=f"write `{int(times)}` or `{int(times) + 1}`" if isinstance(times, float) and times > 1 else None,
             )
         return self._not_endless(left, [stages] * min(times, MAX_STAGES + 1))
 

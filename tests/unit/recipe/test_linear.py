@@ -1,0 +1,84 @@
+"""Checking is linear: ten times the statements take at most twelve times as long, in processor time.
+
+What stands at the top of a recipe holds in every phase, so only one of the two is many here.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+
+import pytest
+
+import leaven
+from leaven.language.source import Source
+
+FEW, MANY = 1_000, 10_000
+MOST = 12.0
+ROUNDS, PATIENCE = 3, 4  # so many measurements of each; where they are disturbed, so many times more
+
+HEAD = "model resnet18()\ndata digits()\n"
+
+
+def lets(count: int) -> str:
+    return "".join(f"let a{at} = {at} * 2 + 1\n" for at in range(count))
+
+
+def used_lets(count: int) -> str:
+    uses = "".join(f"freeze first(a{at})\n" for at in range(count // 2))
+    return "".join(f"let a{at} = {at} / 1000 + 1\n".replace("/ 1000", "* 0") for at in range(count // 2)) + uses
+
+
+def args(count: int) -> str:
+    return "".join(f'arg a{at}: float = {at}  "an argument"\n' for at in range(count))
+
+
+def freezes(count: int) -> str:
+    return "freeze layer1.0.conv1 + stem\n" * count
+
+
+def phases(count: int) -> str:
+    """Each phase is three statements."""
+    inside = "    freeze all - head\n    optimizer sgd(lr=0.1, momentum=0.9)\n"
+    return "".join(f'phase "p{at}", epochs=1 {{\n{inside}}}\n' for at in range(count // 3))
+
+
+def one_long_phase(count: int) -> str:
+    return 'phase "only", epochs=1 {\n' + "    unfreeze layer4\n" * count + "}\n"
+
+
+def groups(count: int) -> str:
+    return "optimizer adamw(lr=1e-3) {\n" + "    group layer1, lr=1e-4\n" * count + "}\n"
+
+
+def everything(count: int) -> str:
+    """Five statements at a time: an arg, a let that uses it, and a phase with two statements that use that."""
+    return "".join(
+        f"arg lr{at}: float = 1e-3\n"
+        f"let twice{at} = lr{at} * 2\n"
+        f'phase "p{at}", epochs=1 {{\n    freeze all - head\n    optimizer sgd(lr=twice{at})\n}}\n'
+        for at in range(count // 5)
+    )
+
+
+@pytest.mark.parametrize("written", [lets, used_lets, args, freezes, phases, one_long_phase, groups, everything])
+def test_ten_times_the_statements_take_about_ten_times_as_long(written: Callable[[int], str]) -> None:
+    few, many = HEAD + written(FEW), HEAD + written(MANY)
+    seconds(few)  # what is done once is done
+    fastest_few = fastest_many = float("inf")
+    for _ in range(PATIENCE):
+        for _ in range(ROUNDS):
+            fastest_few, fastest_many = min(fastest_few, seconds(few)), min(fastest_many, seconds(many))
+        if fastest_many <= MOST * fastest_few:
+            return
+    pytest.fail(f"{fastest_many / fastest_few:.1f} times as long: {fastest_few:.3f} s, {fastest_many:.3f} s")
+
+
+def seconds(text: str) -> float:
+    """The processor time of a check that finds no error."""
+    source = Source("long.leaven", text)
+    gc.collect()
+    start = time.process_time()
+    checked = leaven.check(source)
+    taken = time.process_time() - start
+    assert checked.recipe is not None, checked.diagnostics[:3]
+    return taken
