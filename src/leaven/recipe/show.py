@@ -39,6 +39,8 @@ from leaven.recipe.recipe import (
 WIDTH = 100
 COMMENT_COLUMN = 72
 
+_CHOICE = ("choice",)
+
 Line = tuple[str, str]  # what the recipe says, and where it comes from
 
 
@@ -139,11 +141,11 @@ def _optimizer(optimizer: Optimizer) -> Iterator[Line]:
 def _technique(technique: AnyTechnique) -> str:
     match technique:
         case Freeze(layers=layers, norms=norms):
-            return f"freeze {selector(layers)}, norms={norms}"
+            return f"freeze {selector(layers)}, norms={_choice_or_value(norms, _CHOICE)}"
         case Unfreeze(layers=layers, at=at):
             return f"unfreeze {selector(layers)}" + (f", at={nouns.plain(at)}" if at else "")
         case Reinit(layers=layers, how=how):
-            return f"reinit {selector(layers)}, how={how}"
+            return f"reinit {selector(layers)}, how={_choice_or_value(how, _CHOICE)}"
         case Technique(invocation=invocation):
             return f"{invocation.card.name} {', '.join(_arguments(invocation))}".rstrip()
 

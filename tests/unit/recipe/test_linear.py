@@ -24,8 +24,7 @@ def lets(count: int) -> str:
 
 
 def used_lets(count: int) -> str:
-    uses = "".join(f"freeze first(a{at})\n" for at in range(count // 2))
-    return "".join(f"let a{at} = {at} / 1000 + 1\n".replace("/ 1000", "* 0") for at in range(count // 2)) + uses
+    return "".join(f"let a{at} = {at} * 0 + 1\nfreeze last(a{at})\n" for at in range(count // 2))
 
 
 def args(count: int) -> str:
@@ -33,7 +32,7 @@ def args(count: int) -> str:
 
 
 def freezes(count: int) -> str:
-    return "freeze layer1.0.conv1 + stem\n" * count
+    return "freeze layer1.0.conv1\n" * count
 
 
 def phases(count: int) -> str:
@@ -43,11 +42,7 @@ def phases(count: int) -> str:
 
 
 def one_long_phase(count: int) -> str:
-    return 'phase "only", epochs=1 {\n' + "    unfreeze layer4\n" * count + "}\n"
-
-
-def groups(count: int) -> str:
-    return "optimizer adamw(lr=1e-3) {\n" + "    group layer1, lr=1e-4\n" * count + "}\n"
+    return 'phase "only", epochs=1 {\n' + "    unfreeze head\n" * count + "}\n"
 
 
 def everything(count: int) -> str:
@@ -60,7 +55,7 @@ def everything(count: int) -> str:
     )
 
 
-@pytest.mark.parametrize("written", [lets, used_lets, args, freezes, phases, one_long_phase, groups, everything])
+@pytest.mark.parametrize("written", [lets, used_lets, args, freezes, phases, one_long_phase, everything])
 def test_ten_times_the_statements_take_about_ten_times_as_long(written: Callable[[int], str]) -> None:
     few, many = HEAD + written(FEW), HEAD + written(MANY)
     seconds(few)  # what is done once is done
