@@ -3,12 +3,14 @@
 `LEAVEN_BLESS=1` writes the reports anew (`make bless`); the difference is to be read as code.
 """
 
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tests.lang.sections import IS_BLESSING, Section, bless, due_exit_code, read_sections, try_out
 
+from leaven.catalog import library, versions
 from leaven.cli.main import leaven
 
 PAGES = sorted(page for page in (Path(__file__).parents[1] / "docs" / "errors").glob("*.md") if page.stem != "README")
@@ -16,7 +18,11 @@ EXAMPLES = [section for page in PAGES for section in read_sections(page) if sect
 SESSIONS = [section for page in PAGES for section in read_sections(page) if section.title == "Example"]
 
 # Files that can't be shown on a page.
-UNSHOWN = {"model.pth": b"\x80\x02\x00\x01", "labels.leaven": b"# labels\n" + b"#" * 1_199_991}
+UNSHOWN = {
+    "model.pth": b"\x80\x02\x00\x01",
+    "labels.leaven": b"# labels\n" + b"#" * 1_199_991,
+    "first.leaven": b"model resnet18()\ndata digits()\n",
+}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
@@ -43,6 +49,18 @@ def test_an_example_without_a_recipe_prints_what_is_shown(
     assert program == "leaven"
     monkeypatch.chdir(tmp_path)
     (tmp_path / words[-1]).write_bytes(UNSHOWN[words[-1]])
+    if example.page.stem == "missing-library":
+        _break_torch(tmp_path, monkeypatch)
     result = CliRunner().invoke(leaven, words)
     assert isinstance(result.exception, SystemExit)
     assert result.output == output
+
+
+def _break_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that tells of a torch which could not be imported."""
+    index = folder / "cache" / "index" / versions.key()
+    index.mkdir(parents=True)
+    reason = "ImportError: libcudart.so.13: cannot open shared object file"
+    (index / "libraries.json").write_text(json.dumps({"absent": {"torch": reason}}))
+    monkeypatch.setenv("LEAVEN_CACHE", str(folder / "cache"))
+    monkeypatch.setattr(library, "installed", lambda: library.Library(versions.key()))

@@ -7,6 +7,8 @@ which is the same in every run with that seed, and shows the smallest recipe tha
 import os
 import traceback
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from random import Random
 
@@ -41,10 +43,12 @@ ARGS = ({}, {}, {"lr": "1e-2"}, {"lr": "x"}, {"size": "32 epochs"}, {"no_such": 
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of all recipes. One stands in it, so that paths in options lead where those in recipes lead."""
     folder = tmp_path_factory.mktemp("fuzz")
     corpus.fill(folder)
-    return folder
+    with chdir(folder):
+        yield folder
 
 
 @pytest.fixture(scope="module")

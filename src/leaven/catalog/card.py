@@ -65,6 +65,7 @@ class Card:
     source: str  # leaven, timm, torchvision, torch, torchmetrics, transformers
     summary: str = ""
     target: str = ""
+    friendly: str = ""  # the name as Leaven spells it: `random_resized_crop` of `torchvision.RandomResizedCrop`
     parameters: tuple[Parameter, ...] = ()
     open_ended: bool = False  # takes keyword arguments beyond `parameters` that can't be known without running it
     facts: Mapping[str, Any] = field(default_factory=dict)  # what is particular to the kind

@@ -156,6 +156,7 @@ class _Shelf:
             source=entry["name"].partition(".")[0],
             summary=entry.get("summary", ""),
             target=entry["target"],
+            friendly=entry.get("friendly", ""),
             parameters=tuple(_parameter(fields) for fields in parameters),
             open_ended=entry.get("open_ended", False),
             facts=entry.get("facts", {}),

@@ -56,6 +56,7 @@ def read_card(text: str, kind: str, name: str) -> Card:
         source=fields.pop("source", "leaven"),
         summary=fields.pop("summary"),
         target=fields.pop("target", ""),
+        friendly=name,
         parameters=parameters,
         open_ended=fields.pop("open_ended", False),
         facts=fields,

@@ -9,18 +9,16 @@ from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.recipe import nouns
 
-ALL_KINDS = KINDS
-
 
 def search(words: Sequence[str], kind: str | None, limit: int) -> int:
-    """Print the cards whose name or summary has all the words, best first."""
-    if kind is not None and kind not in ALL_KINDS:
-        near = lookup.nearest(kind, ALL_KINDS, limit=1)
-        hint = f"did you mean `{near[0]}`?" if near else "the kinds are " + ", ".join(ALL_KINDS)
+    """Print the cards whose name has all the words, best first."""
+    if kind is not None and kind not in KINDS:
+        near = lookup.nearest(kind, KINDS, limit=1)
+        hint = f"did you mean `{near[0]}`?" if near else "the kinds are " + ", ".join(KINDS)
         click.echo(f"there is no kind `{kind}`: {hint}", err=True)
         return 2
     wanted = [word.lower() for word in words]
-    found = sorted(_ranked(wanted, [kind] if kind else list(ALL_KINDS)))
+    found = sorted(_ranked(wanted, [kind] if kind else list(KINDS)))
     for _, name, card_kind in found[:limit]:
         cards = lookup.find(card_kind, name)
         summary = cards[0].summary if cards else ""
@@ -28,7 +26,7 @@ def search(words: Sequence[str], kind: str | None, limit: int) -> int:
     if len(found) > limit:
         click.echo(f"… and {len(found) - limit:,} more; --limit or --kind shows others")
     if not found:
-        candidates = [name for one in ALL_KINDS for name in lookup.names(one)]
+        candidates = [name for one in KINDS for name in lookup.names(one)]
         near = lookup.nearest(" ".join(wanted), candidates)
         hint = " Did you mean " + nouns.either([f"`{name}`" for name in near]) + "?" if near else ""
         click.echo(f"nothing in the catalog has {' '.join(words)!r} in its name.{hint}", err=True)
@@ -47,7 +45,7 @@ def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple
 
 def show(name: str, kind: str | None) -> int:
     """Print the cards of a name."""
-    cards = [card for one in ([kind] if kind in ALL_KINDS else ALL_KINDS) for card in lookup.find(one, name)[:1]]
+    cards = [card for one in ([kind] if kind in KINDS else KINDS) for card in lookup.find(one, name)[:1]]
     for at, card in enumerate(cards):
         if at:
             click.echo("\n" + "─" * 60 + "\n")
@@ -55,7 +53,7 @@ def show(name: str, kind: str | None) -> int:
             click.echo(line)
     if cards:
         return 0
-    candidates = [known for one in ALL_KINDS for known in lookup.names(one)]
+    candidates = [known for one in KINDS for known in lookup.names(one)]
     near = lookup.nearest(name, candidates)
     hint = " Did you mean " + nouns.either([f"`{word}`" for word in near]) + "?" if near else ""
     click.echo(f"nothing in the catalog is called `{name}`.{hint}", err=True)
@@ -64,7 +62,7 @@ def show(name: str, kind: str | None) -> int:
 
 def complete(incomplete: str) -> list[str]:
     """Names for the shell's completion."""
-    names = (name for kind in ALL_KINDS for name in lookup.names(kind))
+    names = (name for kind in KINDS for name in lookup.names(kind))
     return sorted({name for name in names if name.startswith(incomplete)})[:200]
 
 

@@ -111,20 +111,23 @@ def open_source(word: str) -> "Source | Diagnostic":
     """The recipe that a word of the command line names; `-` is standard input."""
     from leaven.language.diagnostics import error
     from leaven.language.reading import decode, read_source
+    from leaven.language.source import SourceKind
 
     if word != "-":
         return read_source(Path(word), word)
     if sys.stdin is None or sys.stdin.closed:
         return error("missing-file", "there is no standard input to read a recipe from")
-    return decode(sys.stdin.buffer.read(), "<stdin>", Path())
+    return decode(sys.stdin.buffer.read(), "<stdin>", Path(), SourceKind.INPUT)
 
 
 def exit_code(diagnostics: Sequence["Diagnostic"]) -> int:
     """0 without errors; 2 where every error lies in the command line; else 1."""
+    from leaven.language.source import SourceKind
+
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.is_error]
     if not errors:
         return 0
-    in_options = [bool(d.spots) and d.spots[0].span.source.name.startswith("--") for d in errors]
+    in_options = [bool(d.spots) and d.spots[0].span.source.kind is SourceKind.OPTION for d in errors]
     return MISTAKE_IN_COMMAND if all(in_options) else MISTAKE_IN_RECIPE
 
 

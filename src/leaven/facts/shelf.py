@@ -41,7 +41,7 @@ class Shelf:
     ) -> dict[str, Any]:
         """Puts a card on the shelf; the first spelling is the friendly one."""
         number = len(self.cards)
-        card: dict[str, Any] = {"name": name, "target": target}
+        card: dict[str, Any] = {"name": name, "target": target, "friendly": spellings[0]}
         if summary:
             card["summary"] = summary
         if signature.parameters:

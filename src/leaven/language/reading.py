@@ -5,12 +5,12 @@ from pathlib import Path
 
 from leaven.language.diagnostics import Diagnostic, Fix, Spot, error
 from leaven.language.parser import MAX_CHARACTERS
-from leaven.language.source import Source
+from leaven.language.source import Source, SourceKind
 
 MAX_BYTES = 4 * MAX_CHARACTERS  # no character takes more in UTF-8
 
 
-def read_source(path: Path, shown: str | None = None) -> Source | Diagnostic:
+def read_source(path: Path, shown: str | None = None, kind: SourceKind = SourceKind.RECIPE) -> Source | Diagnostic:
     """The text of a recipe file, named as the user named it."""
     name = shown or str(path)
     try:
@@ -22,20 +22,20 @@ def read_source(path: Path, shown: str | None = None) -> Source | Diagnostic:
         return _no_recipe(name, path, "there is no such file")
     except (OSError, ValueError) as problem:
         return _no_recipe(name, path, getattr(problem, "strerror", None) or str(problem))
-    return decode(content, name, path.parent)
+    return decode(content, name, path.parent, kind)
 
 
-def decode(content: bytes, name: str, folder: Path) -> Source | Diagnostic:
+def decode(content: bytes, name: str, folder: Path, kind: SourceKind = SourceKind.RECIPE) -> Source | Diagnostic:
     """The text of a recipe's bytes."""
     if len(content) > MAX_BYTES:
         return error("too-large", f"`{name}` is larger than {MAX_CHARACTERS:,} characters, the limit of a recipe")
     if b"\0" in content:
         return error("not-text", f"`{name}` is a binary file, not a recipe", fix="a recipe is plain text in UTF-8")
     try:
-        return Source(name, content.decode("utf-8-sig"), folder)
+        return Source(name, content.decode("utf-8-sig"), folder, kind)
     except UnicodeDecodeError as problem:
         readable = content[: problem.start].decode("utf-8-sig")
-        source = Source(name, readable + "\ufffd", folder)
+        source = Source(name, readable + "\ufffd", folder, kind)
         return error(
             "not-text",
             f"`{name}` is not UTF-8",

@@ -6,21 +6,29 @@ characters; lines and columns are worked out only when a person is to read them.
 
 import re
 from bisect import bisect_right
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 
+class SourceKind(Enum):
+    """Who wrote a text: the recipe, one that it extends, standard input, an option, or nobody (a card's default)."""
+
+    RECIPE = "recipe"
+    BASE = "base"
+    INPUT = "input"
+    OPTION = "option"
+    DEFAULT = "default"
+
+
 class Source:
-    """A named text; paths in it are relative to `folder`. Two sources are the same only if they are the same object.
+    """A named text; paths in it are relative to `folder`. Two sources are the same only if they are the same object."""
 
-    `is_extended` tells that another recipe extends this one, which is then the one the user speaks of.
-    """
-
-    def __init__(self, name: str, text: str, folder: Path | None = None) -> None:
+    def __init__(self, name: str, text: str, folder: Path | None = None, kind: SourceKind = SourceKind.RECIPE) -> None:
         self.name = name
         self.text = text
         self.folder = folder or Path()
-        self.is_extended = False
+        self.kind = kind
         self._line_starts: list[int] | None = None
 
     @property

@@ -13,13 +13,14 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.parser import parse
 from leaven.language.reading import read_source
-from leaven.language.source import Source, Span
+from leaven.language.source import Source, SourceKind, Span
+from leaven.recipe.defaults import default_statement
 
 Plain = syntax.Statement | syntax.Broken
 Key = tuple[str, ...]
 
 MAX_EXTENDS = 50
-DEFAULTS = "default"  # the source of what a card says about a statement that nobody wrote
+BLOCK_OWNERS = ("data", "optimizer")  # whose blocks hold statements of their own; a phase's are the recipe's
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ def key_of(statement: Plain) -> Key:
     if statement.name is None:
         return ("",)
     name = statement.name.path
-    if name not in ("phase", "override", "log") or isinstance(statement, syntax.Broken) or not statement.arguments:
+    if isinstance(statement, syntax.Broken) or not statement.arguments or not _has_label(name):
         return (name,)
     match statement.arguments[0].value:
         case syntax.Text(value=label) | syntax.Name(path=label) | syntax.Call(name=syntax.Name(path=label)):
@@ -74,12 +75,18 @@ def key_of(statement: Plain) -> Key:
     return (name,)
 
 
+def _has_label(name: str) -> bool:
+    """Whether the first argument of a statement is part of what it is known by, as the name of a phase is."""
+    card = own.read("statement", name)
+    return card is not None and "key" in card.facts
+
+
 def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagnostic], owner: str = "") -> list[Plain]:
     """The base's statements with the later ones in their places, then `change` and `drop` carried out.
 
     `owner` is the statement in whose block they stand; at the top of a recipe and in phases there is none.
     """
-    plain = [statement for statement in later if not _edits(statement)]
+    plain = [statement for statement in later if not is_edit(statement)]
     replacements: dict[Key, list[Plain]] = {}
     for statement in plain:
         replacements.setdefault(key_of(statement), []).append(statement)
@@ -94,7 +101,7 @@ def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagn
             merged += replacements[key]
     merged += [statement for statement in plain if key_of(statement) not in placed]
     for statement in later:
-        if _edits(statement) and isinstance(statement, syntax.Statement):
+        if is_edit(statement) and isinstance(statement, syntax.Statement):
             merged = _edit(statement, merged, diagnostics, owner)
     return merged
 
@@ -127,7 +134,7 @@ def _base(
     statement: syntax.Extends, source: Source, chain: tuple[tuple[Path, Span | None], ...], result: Assembled
 ) -> Assembled | None:
     written = statement.target.value
-    base = read_source(source.folder / written, _shown(source, written))
+    base = read_source(source.folder / written, _shown(source, written), SourceKind.BASE)
     if isinstance(base, Diagnostic):
         result.diagnostics.append(
             replace(base, spots=(*base.spots, Spot(statement.target.span, "extended here")))
@@ -158,7 +165,6 @@ def _base(
             )
         )
         return None
-    base.is_extended = True
     return _gather(base, (*chain, (place, statement.span)))
 
 
@@ -220,7 +226,7 @@ def _words_after(statement: syntax.Broken) -> set[str]:
 # -- change and drop
 
 
-def _edits(statement: Plain) -> bool:
+def is_edit(statement: Plain) -> bool:
     return statement.name is not None and statement.name.path in ("change", "drop")
 
 
@@ -282,8 +288,7 @@ def _nothing_to_edit(
     default = statement_card(target.path, owner)
     if edit.name.path == "change" and label is None and default is not None and (owner or default.facts.get("missing")):
         # What was never written has its default value, and that can be changed too.
-        written = parse(Source(DEFAULTS, str(default.facts.get("missing", target.path)))).tree.statements[0]
-        assert isinstance(written, syntax.Statement)
+        written = default_statement(f"{owner}.{target.path}" if owner else target.path)
         return [*statements, _changed(_relocated(written, edit.span), edit, diagnostics, owner)]
     if any(isinstance(statement, syntax.Broken) and statement.name is None for statement in statements):
         return statements
@@ -314,7 +319,9 @@ def _name_fix(edit: syntax.Statement, target: syntax.Name, statements: Sequence[
     """The statement that was likely meant, or how to add what is not there."""
     present = {s.name.path for s in statements if s.name is not None}
     defaults = {
-        name for name in own.names("statement") if (card := own.read("statement", name)) and card.facts.get("missing")
+        name
+        for name in own.names("statement")
+        if "." not in name and (card := own.read("statement", name)) and card.facts.get("missing")
     }
     near = lookup.nearest(target.path, [*present, *defaults] if edit.name.path == "change" else present)
     if near:
@@ -325,7 +332,7 @@ def _name_fix(edit: syntax.Statement, target: syntax.Name, statements: Sequence[
         f"{argument.keyword.path}={argument.value.span.text}" for argument in edit.arguments if argument.keyword
     )
     added = f"{target.path} {arguments}" if len(arguments) < 60 else f"{target.path} …"
-    is_option = edit.span.source.name.startswith("--")
+    is_option = edit.span.source.kind is SourceKind.OPTION
     return f"to add it, write `--with '{added}'`" if is_option else f"to add it, write `{added}`"
 
 
@@ -359,7 +366,7 @@ def _changed(statement: Plain, edit: syntax.Statement, diagnostics: list[Diagnos
     block = statement.block
     if edit.block is not None:
         before = block.statements if block else ()
-        context = name if name in ("data", "optimizer") else ""
+        context = name if name in BLOCK_OWNERS else ""
         inside = merge(_plain(before), _plain(edit.block.statements), diagnostics, context)
         block = syntax.Block(tuple(inside), (block or edit.block).span)
     return replace(statement, arguments=tuple(arguments), block=block)

@@ -11,18 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from leaven.catalog import lookup, own
+from leaven.catalog import library, lookup, own
 from leaven.catalog.layers import Layers
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, has_errors, in_order
-from leaven.language.source import Source
+from leaven.language.source import Source, SourceKind
 from leaven.recipe import conflicts, fitting, names, options
 from leaven.recipe.assemble import Assembled, Plain, assemble
 from leaven.recipe.data import DataFacts, describe_data
 from leaven.recipe.defaults import default_statement
-from leaven.recipe.models import ModelFacts, describe_model
+from leaven.recipe.modelling import read_model
+from leaven.recipe.models import ModelFacts
 from leaven.recipe.options import Options
 from leaven.recipe.placing import Placed, by_name, compose, is_technique, may_stand_in_phase, place, prepares, steps_of
 from leaven.recipe.recipe import (
@@ -30,11 +31,9 @@ from leaven.recipe.recipe import (
     Data,
     Default,
     FilePath,
-    FitHead,
     Freeze,
     Group,
     Invocation,
-    KeepHead,
     Model,
     Optimizer,
     Override,
@@ -47,8 +46,10 @@ from leaven.recipe.recipe import (
     Unfreeze,
     Written,
 )
-from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver
+from leaven.recipe.resolve import Resolver
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
+
+NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +65,31 @@ def check(
     source: Source, given: Options | None = None, *, run_code: bool = False, requires_args: bool = False
 ) -> Checked:
     """The recipe that a source holds, checked as far as possible without running anything of the user's."""
+    given = given or Options()
     with _collector_at_rest():
-        given = given or Options()
-        assembled = assemble(source)
-        options.apply(given, assembled)
-        scope = names.open_scope(assembled, given, requires_args)
-        recipe = _Checker(source, assembled, scope, run_code).run()
+        checker = _open(source, given, run_code, requires_args)
+        recipe = checker.run()
         if recipe is not None and given == Options(given.args):  # other options may have put aside what uses a name
-            names.unused(scope, assembled, source)
-        diagnostics = in_order(scope.diagnostics)
-        return Checked(None if has_errors(diagnostics) else recipe, diagnostics, tuple(assembled.sources))
+            names.unused(checker.scope, checker.assembled, source)
+        diagnostics = in_order(checker.scope.diagnostics)
+        return Checked(None if has_errors(diagnostics) else recipe, diagnostics, tuple(checker.assembled.sources))
 
 
 def model_layers(
     source: Source, given: Options | None = None, *, run_code: bool = False
 ) -> tuple[str, Layers | None, tuple[Diagnostic, ...]]:
     """The name and layers of a recipe's model, and what is wrong with the recipe as far as it was read for that."""
-    given = given or Options()
+    checker = _open(source, given or Options(), run_code, requires_args=False)
+    checker.read_model_and_data(require_data=False)
+    scope = checker.scope
+    return scope.model_name, scope.layers, in_order(scope.diagnostics)
+
+
+def _open(source: Source, given: Options, run_code: bool, requires_args: bool) -> "_Checker":
+    """A checker for a recipe that is assembled, with its options, and whose names are known."""
     assembled = assemble(source)
     options.apply(given, assembled)
-    scope = names.open_scope(assembled, given, requires_args=False)
-    facts = _Checker(source, assembled, scope, run_code).model_facts()
-    return facts.name, facts.layers, in_order(scope.diagnostics)
+    return _Checker(source, assembled, names.open_scope(assembled, given, requires_args), run_code)
 
 
 @contextmanager
@@ -100,6 +104,15 @@ def _collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
+class _Foundation(NamedTuple):
+    placed: list[Placed]
+    top: Mapping[str, list[Placed]]
+    data_call: Any
+    data_facts: DataFacts
+    model: Model | Unknown | None
+    model_facts: ModelFacts
+
+
 class _Checker:
     def __init__(self, source: Source, assembled: Assembled, scope: Scope, run_code: bool) -> None:
         self.source = source
@@ -107,25 +120,24 @@ class _Checker:
         self.scope = scope
         self.run_code = run_code
         self.resolver = Resolver(scope)
-        self.bound: dict[int, Invocation | Unknown] = {}
+        # By identity, for equal statements may stand in two places; each is kept, so that its id stays its own.
+        self.bound: dict[int, tuple[syntax.Statement, Invocation | Unknown]] = {}
 
-    def model_facts(self) -> ModelFacts:
-        """What is known of the model, without a word about the rest of the recipe."""
-        top = by_name(place(self.assembled.statements, "recipe", self.scope))
-        self._require({**top, "data": []})
-        _, data_facts = self._data_source(top)
-        return self._model(top, data_facts)[1]
-
-    def run(self) -> Recipe | None:
-        if self._is_empty():
-            return None
+    def read_model_and_data(self, *, require_data: bool = True) -> "_Foundation":
+        """What all else depends on: which statements there are, the data, and the model with its layers."""
         placed = place(self.assembled.statements, "recipe", self.scope)
         top = by_name(placed)
-        self._require(top)
+        self._require(top if require_data else {**top, "data": []})
         data_call, data_facts = self._data_source(top)
         self.scope.classes, self.scope.channels = data_facts.classes, data_facts.channels
         model, model_facts = self._model(top, data_facts)
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
+        return _Foundation(placed, top, data_call, data_facts, model, model_facts)
+
+    def run(self) -> Recipe | None:
+        if self._is_empty() or self._lacks_libraries():
+            return None
+        placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
         train = self._only(top, "train")
         metrics = self._listed(top, "metrics")
         if not isinstance(metrics, Unknown):
@@ -143,6 +155,7 @@ class _Checker:
             )
         if has_errors(self.scope.diagnostics):
             return None
+        assert isinstance(model, Model)  # what is missing or wrong has been reported
         return Recipe(
             name=self._name(),
             modules=tuple(imported.module for imported in self.scope.modules.values()),
@@ -161,9 +174,22 @@ class _Checker:
 
     def _name(self) -> str:
         """The recipe's name; one from standard input has none of its own."""
-        return "recipe" if self.source.name.startswith("<") else Path(self.source.name).stem
+        return "recipe" if self.source.kind is SourceKind.INPUT else Path(self.source.name).stem
 
     # -- which statements there are
+
+    def _lacks_libraries(self) -> bool:
+        """Whether the libraries that every recipe stands on can't be used: then no name could be looked up."""
+        absent = library.absent()
+        for name in NEEDED:
+            if name in absent:
+                self.scope.report(
+                    "missing-library",
+                    f"{name} can't be used: {absent[name]}",
+                    fix=f'`python -c "import {name}"` shows the whole error; '
+                    f"`pip install --force-reinstall {name}` often mends it",
+                )
+        return any(name in absent for name in NEEDED)
 
     def _is_empty(self) -> bool:
         if self.assembled.statements or has_errors(self.scope.diagnostics):
@@ -198,19 +224,17 @@ class _Checker:
 
     def _statement(self, placed: Placed) -> Any:
         """The statement's arguments bound to its card, once, however many phases it holds for."""
-        key = id(placed.statement)
-        if key not in self.bound:
-            statement = placed.statement
-            if self._refuse_block(placed) and not statement.arguments:
-                self.bound[key] = UNKNOWN  # what stands in the block was meant to be the argument
-                return UNKNOWN
-            settings = self.resolver.bind(placed.card, statement.arguments, statement.name.span)
-            self.bound[key] = (
-                settings
-                if isinstance(settings, Unknown)
-                else Invocation(placed.card, settings, Written(statement.span))
-            )
-        return self.bound[key]
+        statement = placed.statement
+        if id(statement) not in self.bound:
+            self.bound[id(statement)] = (statement, self._bind(placed))
+        return self.bound[id(statement)][1]
+
+    def _bind(self, placed: Placed) -> Invocation | Unknown:
+        statement = placed.statement
+        if self._refuse_block(placed) and not statement.arguments:
+            return UNKNOWN  # what stands in the block was meant to be the argument
+        settings = self.resolver.bind(placed.card, statement.arguments, statement.name.span)
+        return settings if isinstance(settings, Unknown) else Invocation(placed.card, settings, Written(statement.span))
 
     def _refuse_block(self, placed: Placed) -> bool:
         """Whether a statement has a block that it does not take."""
@@ -311,68 +335,11 @@ class _Checker:
             tokenize = default_of("data.tokenize")
         return Data(call, split, train, eval, self._value(sampler), workers, on_bad_file, tokenize, facts.classes)
 
-    def _model(self, top: Mapping[str, list[Placed]], data: DataFacts) -> tuple[Any, ModelFacts]:
+    def _model(self, top: Mapping[str, list[Placed]], data: DataFacts) -> tuple[Model | Unknown | None, ModelFacts]:
         if not top.get("model"):
             return None, ModelFacts("the model")
-        statement = top["model"][-1].statement
         self._refuse_block(top["model"][-1])
-        settings = self._model_settings(statement)
-        if isinstance(settings, Unknown):
-            return settings, self._facts_of_broken_model(statement, data)
-        return self._described_model(top["model"][-1], settings, data)
-
-    def _facts_of_broken_model(self, statement: syntax.Statement, data: DataFacts) -> ModelFacts:
-        """What is known of a model although `pretrained`, `weights` or `head` is wrong: layers do not depend on it."""
-        leavens = {parameter.name for parameter in MODEL_PARAMETERS}
-        call = statement.arguments[0].value if statement.arguments else None
-        if not isinstance(call, syntax.Call):
-            return ModelFacts("the model")
-        kept = tuple(a for a in call.arguments if a.keyword is None or a.keyword.path not in leavens)
-        argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
-        plain = replace(statement, arguments=(argument,), block=None)
-        reported = len(self.scope.diagnostics)
-        settings = self._model_settings(plain)
-        facts = ModelFacts("the model")
-        if not isinstance(settings, Unknown):
-            card = own.read("statement", "model")
-            assert card is not None
-            facts = self._described_model(Placed(card, plain), settings, data)[1]
-        del self.scope.diagnostics[reported:]
-        return facts
-
-    def _described_model(
-        self, placed: Placed, settings: tuple[Setting, ...], data: DataFacts
-    ) -> tuple[Model, ModelFacts]:
-        statement = placed.statement
-        source = settings[0].value
-        chosen = (
-            source if isinstance(source, Invocation) else Invocation(placed.card, settings, Written(statement.span))
-        )
-        head = chosen.value("head")
-        model = Model(
-            source=replace(source, settings=without(source.settings)) if isinstance(source, Invocation) else source,
-            pretrained=bool(chosen.value("pretrained")),
-            weights=chosen.value("weights"),
-            head=KeepHead() if head == "keep" else FitHead(None if head == "fit" else head),
-            origin=Written(statement.span),
-        )
-        facts = describe_model(model, chosen, data, self.scope, self.run_code)
-        return model, facts
-
-    def _model_settings(self, statement: syntax.Statement) -> Any:
-        """The model, and for a pipeline also what a call would say in its brackets: `model a -> b, weights="…"`."""
-        card = own.read("statement", "model")
-        assert card is not None
-        parameters = card.parameters
-        if statement.arguments and not isinstance(statement.arguments[0].value, syntax.Call | syntax.Name):
-            parameters = (*parameters, *MODEL_PARAMETERS)
-        settings = self.resolver.bind(card, statement.arguments, statement.name.span, parameters)
-        if not isinstance(settings, Unknown) and isinstance(settings[0].value, tuple) and len(settings) == 1:
-            # A `let` that names a pipeline: the defaults of a call hold for it too.
-            settings = self.resolver.bind(
-                card, statement.arguments, statement.name.span, (*parameters, *MODEL_PARAMETERS)
-            )
-        return settings
+        return read_model(top["model"][-1], data, self.scope, self.run_code)
 
     # -- phases
 
@@ -507,12 +474,6 @@ def metric_label(metric: Invocation) -> str:
     return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
 
 
-def without(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
-    """The settings that are the model's own, not Leaven's."""
-    leavens = {parameter.name for parameter in MODEL_PARAMETERS}
-    return tuple(setting for setting in settings if setting.name not in leavens)
-
-
 @cache
 def default_of(name: str) -> Any:
     """What holds where a recipe has no statement of that name; no word of the recipe changes its meaning."""
@@ -522,23 +483,4 @@ def default_of(name: str) -> Any:
     card = replace(found, name=found.bare_name)  # as it is called where it stands: `split`, not `data.split`
     settings = Resolver(Scope()).bind(card, statement.arguments, statement.name.span)
     assert not isinstance(settings, Unknown), f"the default of `{name}` does not fit its card"
-    return as_default(Invocation(card, settings, Default("")), "")
-
-
-def as_default(invocation: Invocation, reason: str) -> Invocation:
-    """The same, with everything in it marked as nobody's explicit wish."""
-
-    def unwritten(value: Any) -> Any:
-        if isinstance(value, Invocation):
-            return as_default(value, reason)
-        return tuple(unwritten(item) for item in value) if isinstance(value, tuple) else value
-
-    settings = tuple(
-        replace(
-            setting,
-            value=unwritten(setting.value),
-            origin=setting.origin if isinstance(setting.origin, Default) else Default(reason),
-        )
-        for setting in invocation.settings
-    )
-    return replace(invocation, settings=settings, origin=Default(reason))
+    return Invocation(card, settings, Default(""))

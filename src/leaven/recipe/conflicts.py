@@ -41,7 +41,7 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
         _check_teachers(calls, data, scope)
         has_adapter |= any(call.card.facts.get("adapter") for call in calls)
         if model_facts.layers is not None:
-            _check_stillness(phase, model, model_facts, model_facts.layers, has_adapter, scope)
+            _check_stillness(phase, model, model_facts, model_facts.layers, has_adapter, len(phases) > 1, scope)
 
 
 def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
@@ -152,7 +152,13 @@ def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) 
 
 
 def _check_stillness(
-    phase: Phase, model: Model, facts: ModelFacts, layers: Layers, has_adapter: bool, scope: Scope
+    phase: Phase,
+    model: Model,
+    facts: ModelFacts,
+    layers: Layers,
+    has_adapter: bool,
+    is_one_of_several: bool,
+    scope: Scope,
 ) -> None:
     """What is frozen in a phase, against what it is to train."""
     everything = frozenset(parameter.name for parameter in layers.parameters)
@@ -181,9 +187,7 @@ def _check_stillness(
     if frozen >= everything and not thawed_later and not has_adapter:
         scope.report(
             "nothing-trainable",
-            f'phase "{phase.name}" has nothing to train'
-            if phase.name != "train"
-            else "the recipe has nothing to train",
+            f'phase "{phase.name}" has nothing to train' if is_one_of_several else "the recipe has nothing to train",
             Spot(freezes[-1][1], f"every layer of {facts.name} is frozen"),
             *(Spot(place, "frozen here") for _, place in freezes[:-1]),
             fix="leave something to train, as in `freeze all - head`",

@@ -5,8 +5,7 @@ from functools import cache
 from leaven.catalog import own
 from leaven.language import syntax
 from leaven.language.parser import parse
-from leaven.language.source import Source
-from leaven.recipe.assemble import DEFAULTS
+from leaven.language.source import Source, SourceKind
 
 
 @cache
@@ -15,6 +14,6 @@ def default_statement(name: str) -> syntax.Statement:
     card = own.read("statement", name)
     assert card is not None
     text = str(card.facts.get("missing", name.rpartition(".")[2]))
-    (statement,) = parse(Source(DEFAULTS, text)).tree.statements
+    (statement,) = parse(Source("default", text, kind=SourceKind.DEFAULT)).tree.statements
     assert isinstance(statement, syntax.Statement)
     return statement

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from leaven.catalog.lookup import nearest
 from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.source import SourceKind
 from leaven.recipe.recipe import FilePath
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
@@ -32,7 +33,7 @@ def missing_file(scope: Scope, path: FilePath, what: str) -> Unknown:
 
 def _relative_to(path: FilePath) -> str:
     assert path.span is not None
-    is_option = path.span.source.name.startswith("--")
+    is_option = path.span.source.kind is SourceKind.OPTION
     return "paths in an option start where you stand" if is_option else "paths in a recipe start at the recipe's folder"
 
 

@@ -91,18 +91,18 @@ def _deterministic(train: Steps, data: DataFacts) -> Steps:
     origin = Default("the training steps without chance")
     stages: list[Invocation] = []
     for stage in train.stages:
-        name = stage.card.bare_name
+        name = stage.card.friendly
         if not is_random(stage):
             stages.append(stage)
             continue
         side = stage.value("size")
-        if "RandomResizedCrop" in name or name == "random_resized_crop":
+        if name == "random_resized_crop":
             if (sides := _pair(side)) is not None:
                 shorter = round(min(sides) / 0.875)
                 stages += [step("resize", origin, size=shorter), step("center_crop", origin, size=side)]
             elif side is not None:  # known only when the recipe runs
                 stages.append(step("resize", origin, size=side if isinstance(side, tuple) else (side, side)))
-        elif "RandomCrop" in name and side is not None and data.size != _pair(side):
+        elif name == "random_crop" and side is not None and data.size != _pair(side):
             stages.append(step("center_crop", origin, size=side))
     return Steps(tuple(stages), origin)
 
@@ -114,7 +114,7 @@ def is_random(stage: Invocation) -> bool:
 
 def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:
     """The steps with colour channels, conversion to numbers and normalisation, unless they are written."""
-    names = [_friendly(stage) for stage in steps.stages]
+    names = [stage.card.friendly for stage in steps.stages]
     origin = Default("always")
     before: list[Invocation] = []
     after: list[Invocation] = []
@@ -220,12 +220,12 @@ def _through(steps: Steps, data: Data, facts: DataFacts) -> tuple[Picture, dict[
 
 
 def _after(stage: Invocation, picture: Picture) -> Picture:
-    name, size = _friendly(stage), stage.value("size")
+    name, size = stage.card.friendly, stage.value("size")
     if stage.card.kind == "user":
         return Picture(None)
     if name == "rgb":
         return replace(picture, channels=3)
-    if name in ("grayscale", "random_grayscale") and name == "grayscale":
+    if name == "grayscale":
         channels = stage.value("num_output_channels", 1)
         return replace(picture, channels=channels if isinstance(channels, int) else None)
     if name == "resize" and isinstance(size, int):
@@ -289,16 +289,6 @@ def _other_size(place: Span, size: int, better: int) -> str:
     """The step that makes pictures too large or too small, with the right size."""
     sized = re.sub(rf"\b{size}\b", str(better), place.text)
     return f"write `{sized}`" if sized != place.text else f"add `resize({better})` to the transforms"
-
-
-def _friendly(stage: Invocation) -> str:
-    """`RandomResizedCrop` and `random_resized_crop` are the same transform."""
-    name = stage.card.bare_name
-    if name == name.lower():
-        return name
-    if name.isupper():
-        return name.lower()
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
 def _pair(size: Any) -> tuple[int, int] | None:

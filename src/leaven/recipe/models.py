@@ -88,11 +88,9 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
         files.missing_file(scope, model.weights, "the weights file")
     if not model.pretrained or pretrained is None:
         return
-    is_library = isinstance(model.source, Invocation) and model.source.card.kind == "model"
-    has_weights = is_library and model.source.card.facts.get("has_weights", True)  # type: ignore[union-attr]
-    if not has_weights:
-        card = model.source.card if isinstance(model.source, Invocation) else None
-        name = "a model of components" if card is None else card.bare_name if is_library else card.name
+    card = model.source.card if isinstance(model.source, Invocation) else None
+    if card is None or card.kind != "model" or not card.facts.get("has_weights", True):
+        name = "a model of components" if card is None else card.bare_name if card.kind == "model" else card.name
         scope.report(
             "no-pretrained-weights",
             f"no weights were published for {name}",

@@ -196,4 +196,14 @@ def unseen_card(alias: str, name: str, summary: str = "") -> Card:
 def _card(
     alias: str, name: str, summary: str, parameters: tuple[Parameter, ...], open_ended: bool, facts: dict[str, Any]
 ) -> Card:
-    return Card("user", f"{alias}.{name}", "user", summary, f"{alias}.{name}", parameters, open_ended, facts)
+    return Card(
+        kind="user",
+        name=f"{alias}.{name}",
+        source="user",
+        summary=summary,
+        target=f"{alias}.{name}",
+        friendly=name,
+        parameters=parameters,
+        open_ended=open_ended,
+        facts=facts,
+    )

@@ -1,14 +1,15 @@
 """How values, types and cards are called in a report."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
+from leaven.language.layout import ESCAPES
 from leaven.language.source import Span
 from leaven.recipe.recipe import FilePath, FromData, Pending, Quantity, Score, UserDefinition
 
+_ESCAPED = str.maketrans({meant: written for written, meant in ESCAPES.items()})
 KIND_NOUNS = {
     "statement": "a statement",
     "technique": "a technique",
@@ -184,6 +185,11 @@ def arg_could_be(type: str, parameter: Parameter) -> bool:
     return type not in accepted or bool(accepted[type] & set(parameter.types))
 
 
+def quoted(text: str) -> str:
+    """A text as it would be written in a recipe."""
+    return f'"{text.translate(_ESCAPED)}"'
+
+
 def plain(value: Any) -> str:
     """A value as it would be written in a recipe."""
     match value:
@@ -198,9 +204,9 @@ def plain(value: Any) -> str:
         case Quantity(amount, unit):
             return f"{plain(amount)}%" if unit == "%" else f"{plain(amount)} {_unit(amount, unit)}"
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return quoted(value)
         case FilePath(text=text):
-            return json.dumps(text, ensure_ascii=False)
+            return quoted(text)
         case tuple() | list():
             return "[" + ", ".join(plain(item) for item in value) + "]"
         case Score(split, metric):

@@ -8,7 +8,7 @@ from pathlib import Path
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.parser import parse, parse_setting, parse_value
-from leaven.language.source import Source
+from leaven.language.source import Source, SourceKind
 from leaven.recipe.assemble import Assembled, add, replace_value
 from leaven.recipe.remedies import owner_of
 
@@ -37,7 +37,7 @@ def given(options: Options, declared: set[str]) -> dict[str, Source]:
 
 
 def option_source(name: str, text: str) -> Source:
-    return Source(f"--{name.replace('_', '-')}", text, Path())
+    return Source(f"--{name.replace('_', '-')}", text, Path(), SourceKind.OPTION)
 
 
 def apply(options: Options, assembled: Assembled) -> None:

@@ -13,7 +13,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import nouns
-from leaven.recipe.assemble import Plain, key_of, merge, statement_card
+from leaven.recipe.assemble import BLOCK_OWNERS, Plain, is_edit, key_of, merge, statement_card
 from leaven.recipe.remedies import owner_of, usage
 from leaven.recipe.scope import Scope, Unknown
 from leaven.recipe.unknown import unknown_definition
@@ -36,7 +36,7 @@ def by_name(placed: Iterable[Placed]) -> dict[str, list[Placed]]:
 
 
 def is_technique(card: Card) -> bool:
-    return card.kind in ("technique", "user") or card.name in ("freeze", "unfreeze", "reinit")
+    return card.kind in ("technique", "user") or bool(card.facts.get("technique"))
 
 
 def may_stand_in_phase(card: Card) -> bool:
@@ -45,11 +45,8 @@ def may_stand_in_phase(card: Card) -> bool:
 
 def prepares(statement: Plain) -> bool:
     """Whether a statement changes the model for good, so that one at the top is done once, before the first phase."""
-    if statement.name is None:
-        return False
-    name = statement.name.path
-    card = own.read("technique", name)
-    return name == "reinit" or (card is not None and card.facts.get("changes") == "model")
+    card = statement_card(statement.name.path) if statement.name is not None else None
+    return card is not None and card.facts.get("changes") == "model"
 
 
 def compose(base: Iterable[Plain], inner: Iterable[syntax.AnyStatement], diagnostics: list[Diagnostic]) -> list[Plain]:
@@ -64,8 +61,7 @@ def compose(base: Iterable[Plain], inner: Iterable[syntax.AnyStatement], diagnos
     edits: list[Plain] = []
     plain: list[Plain] = []
     for statement in own_statements:
-        is_edit = statement.name is not None and statement.name.path in ("change", "drop")
-        (edits if is_edit else plain).append(statement)
+        (edits if is_edit(statement) else plain).append(statement)
     return merge([*kept, *plain], edits, diagnostics)
 
 
@@ -114,7 +110,7 @@ def _repeated(statement: syntax.Statement, first: Span, scope: Scope) -> None:
 
 def _card_here(statement: syntax.Statement, context: str, scope: Scope) -> Card | None:
     path = statement.name.path
-    if context in ("data", "optimizer"):
+    if context in BLOCK_OWNERS:
         card = own.read("statement", f"{context}.{path}")
         if card is not None:
             return replace(card, name=path)
@@ -191,7 +187,7 @@ _CONTEXTS = {
 
 
 def _names_in(context: str) -> list[str]:
-    if context in ("data", "optimizer"):
+    if context in BLOCK_OWNERS:
         return [name.partition(".")[2] for name in own.names("statement") if name.startswith(f"{context}.")]
     return [
         name
@@ -211,9 +207,9 @@ def _where_it_belongs(statement: syntax.Statement, context: str) -> tuple[str, s
     if own.read("statement", path) or own.read("technique", path):
         if context == "phase":
             return "holds for the whole recipe", f"write `{path}` outside the phase"
-        if context in ("data", "optimizer"):
+        if context in BLOCK_OWNERS:
             return "belongs outside the block", f"write `{path}` outside the block"
-    for owner in ("data", "optimizer"):
+    for owner in BLOCK_OWNERS:
         if own.read("statement", f"{owner}.{path}") and owner != context:
             return f"belongs to `{owner}`", f"write it in the block of `{owner}`: `{owner} … {{ {path} … }}`"
     call = _as_call(statement)

@@ -4,13 +4,12 @@ Only the checker builds these values, so whoever holds a `Recipe` may rely on al
 states that make no sense can't be said.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from leaven.catalog.card import Card
-from leaven.language.source import Span
+from leaven.language.source import SourceKind, Span
 from leaven.language.syntax import Value as Syntax
 
 # -- where a choice comes from
@@ -24,9 +23,9 @@ class Written:
 
     def __str__(self) -> str:
         source = self.span.source
-        if source.name.startswith("--"):
+        if source.kind is SourceKind.OPTION:
             return f"option {source.name}"
-        return f"{source.name}, line {self.span.line}" if source.is_extended else f"line {self.span.line}"
+        return f"{source.name}, line {self.span.line}" if source.kind is SourceKind.BASE else f"line {self.span.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +327,3 @@ class Recipe:
     output: FilePath
     output_origin: Origin = field(compare=False)
     sweeps: tuple[Invocation, ...] = ()
-
-    def techniques(self) -> Iterator[AnyTechnique]:
-        for phase in self.phases:
-            yield from phase.techniques

@@ -1,6 +1,5 @@
 """What was likely meant by a value or an argument that does not fit: the words, and the edit where there is one."""
 
-import json
 from collections.abc import Sequence
 
 from leaven.catalog import lookup, own
@@ -28,9 +27,9 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
         case syntax.Number():
             return _for_number(value, parameter)
         case syntax.Name(path=path) if set(parameter.types) & {"text", "path"}:
-            return _replace(value.span, json.dumps(path, ensure_ascii=False), "write it in quotes: ")
+            return _replace(value.span, nouns.quoted(path), "write it in quotes: ")
         case syntax.Binary() if set(parameter.types) & {"text", "path"}:
-            quoted = json.dumps(value.span.text, ensure_ascii=False)
+            quoted = nouns.quoted(value.span.text)
             return _replace(value.span, quoted, "write it in quotes: ")
         case syntax.Listing(items=items) if items:
             return _for_list(value, items, parameter)

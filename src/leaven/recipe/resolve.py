@@ -13,10 +13,9 @@ from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
-from leaven.language.source import Span
+from leaven.language.source import SourceKind, Span
 from leaven.recipe import nouns, remedies
 from leaven.recipe.arithmetic import calculate, plural
-from leaven.recipe.assemble import DEFAULTS
 from leaven.recipe.binding import fit_together, match_arguments
 from leaven.recipe.measures import bare_share, in_units, usual_value, whole, within_bounds
 from leaven.recipe.recipe import (
@@ -356,7 +355,6 @@ class Resolver:
         """The card of that kind that a name means."""
         user = self.scope.user_card(name.path)
         if user is not None:
-            self.scope.used_modules.add(name.path.partition(".")[0])
             return user
         found = lookup.find(kind, name.path)
         if found:
@@ -470,7 +468,7 @@ def default_value(parameter: Parameter) -> Any:
 
 def origin_of(span: Span) -> Origin:
     """Written, unless the text is a card's own word about what nobody wrote."""
-    return Default("") if span.source.name == DEFAULTS else Written(span)
+    return Default("") if span.source.kind is SourceKind.DEFAULT else Written(span)
 
 
 def unfolded(value: syntax.Value, scope: Scope) -> syntax.Value | None:

@@ -3,7 +3,7 @@
 Decides what a name of the recipe stands for; what a catalog name stands for is left to the catalog.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leaven.catalog.card import Card
@@ -49,11 +49,20 @@ class Scope:
     failed_lets: set[str] = field(default_factory=set)
     numbers: dict[str, Any] = field(default_factory=dict)  # what each `let` comes to, worked out once
     used: set[str] = field(default_factory=set)
-    used_modules: set[str] = field(default_factory=set)
     measured: list[str] | None = None  # what scores there are, once the metrics are known
     layers: Layers | None = None  # of the model, where they are known
     model_name: str = "the model"
     requires_args: bool = True  # an `arg` without a default must be given
+
+    def trial(self) -> "Scope":
+        """A copy to try something with: what is reported there, or marked as used, is forgotten with it."""
+        return replace(
+            self,
+            diagnostics=[],
+            unfolding=list(self.unfolding),
+            failed_lets=set(self.failed_lets),
+            used=set(self.used),
+        )
 
     def report(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> Unknown:
         """Note a mistake; the answer is the value that stands for what could not be worked out."""

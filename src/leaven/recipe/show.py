@@ -193,7 +193,7 @@ def _statement(name: str, invocation: Invocation) -> Iterator[Line]:
     origin = _origin(invocation)
     for at, text in enumerate(_arguments(invocation)):
         joined = f"{line} {text}" if at == 0 else f"{line}, {text}"
-        if len(joined) > WIDTH:
+        if len(joined) > WIDTH and at > 0:
             yield f"{line},", origin
             line, origin = f"{indent}{text}", ""
         else:

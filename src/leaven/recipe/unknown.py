@@ -1,9 +1,10 @@
 """Names that mean nothing where they stand: what to say, and what was likely meant."""
 
-from leaven.catalog import lookup
+from leaven.catalog import library, lookup
 from leaven.catalog.card import Parameter
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.source import SourceKind
 from leaven.recipe import nouns
 from leaven.recipe.recipe import Written
 from leaven.recipe.scope import Scope, Unknown
@@ -33,7 +34,7 @@ _EXAMPLES = {"int": "64", "float": "1e-3", "bool": "true"}
 def unknown_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Unknown:
     wanted = nouns.wanted(parameter)
     option = value.span.source.name
-    if option.startswith("--") and value.span.text == value.span.source.text:
+    if value.span.source.kind is SourceKind.OPTION and value.span.text == value.span.source.text:
         example = _EXAMPLES.get(parameter.types[0])
         return scope.report(
             "wrong-type",
@@ -110,6 +111,8 @@ def unknown_card(scope: Scope, name: syntax.Name, kind: str) -> Unknown:
     notes = []
     if dot and prefix not in lookup.LIBRARIES:
         notes = [f"nothing was imported as `{name.path.partition('.')[0]}`"]
+    if kind in lookup.LIBRARY_KINDS:
+        notes += [f"{absent} could not be read: {reason}" for absent, reason in library.absent().items()]
     elsewhere = next((k for k in _STATEMENTS if k != kind and lookup.find(k, name.path)), None)
     fix: Fix | str
     if near:

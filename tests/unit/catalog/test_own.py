@@ -17,7 +17,19 @@ PLAIN = {"int", "float", "bool", "text", "path", "list", "none", "any"}
 LANGUAGE = {"choice", "quantity", "selector", "score", "function", "transforms", "name", "statement"}
 FENCE = re.compile(r"^```leaven\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-STATEMENT_FACTS = {"phase", "once", "required", "example", "block", "key", "missing", "whole", "tasks"}
+STATEMENT_FACTS = {
+    "phase",
+    "technique",
+    "changes",
+    "once",
+    "required",
+    "example",
+    "block",
+    "key",
+    "missing",
+    "whole",
+    "tasks",
+}
 LIBRARY_KINDS = {"loss", "metric", "transform", "data"}
 CHANGES = {"input", "loss", "gradient", "weights", "model"}
 

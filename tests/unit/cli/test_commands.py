@@ -105,7 +105,7 @@ class TestShow:
 
     def test_it_says_where_each_choice_comes_from(self, folder: Path) -> None:
         shown = run("show", "first.leaven", "--set", "train.batch=8").output
-        assert "phase \"train\", epochs=3 {" in shown
+        assert 'phase "train", epochs=3 {' in shown
         batch = next(line for line in shown.splitlines() if line.startswith("train batch=8"))
         assert batch.endswith("# line 5, the rest by default")
         rate = next(line for line in shown.splitlines() if "lr=" in line and "arg" not in line)

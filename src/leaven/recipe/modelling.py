@@ -1,0 +1,72 @@
+"""The `model` statement: a call or a pipeline, and what Leaven's own arguments say about weights and head."""
+
+from dataclasses import replace
+
+from leaven.catalog import own
+from leaven.language import syntax
+from leaven.recipe.data import DataFacts
+from leaven.recipe.models import ModelFacts, describe_model
+from leaven.recipe.placing import Placed
+from leaven.recipe.recipe import FitHead, Invocation, KeepHead, Model, Setting, Written
+from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver
+from leaven.recipe.scope import Scope, Unknown
+
+_LEAVENS = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
+
+
+def read_model(placed: Placed, data: DataFacts, scope: Scope, run_code: bool) -> tuple[Model | Unknown, ModelFacts]:
+    """The model that a statement names, and what is known about it."""
+    settings = _settings(placed.statement, scope)
+    if isinstance(settings, Unknown):
+        return settings, _facts_all_the_same(placed, data, scope, run_code)
+    model, chosen = _model(placed, settings)
+    return model, describe_model(model, chosen, data, scope, run_code)
+
+
+def _settings(statement: syntax.Statement, scope: Scope) -> tuple[Setting, ...] | Unknown:
+    """The model, and for a pipeline also what a call would say in its brackets: `model a -> b, weights="…"`."""
+    card = own.read("statement", "model")
+    assert card is not None
+    with_leavens = (*card.parameters, *MODEL_PARAMETERS)
+    resolver, place = Resolver(scope), statement.name.span
+    if statement.arguments and not isinstance(statement.arguments[0].value, syntax.Call | syntax.Name):
+        return resolver.bind(card, statement.arguments, place, with_leavens)
+    settings = resolver.bind(card, statement.arguments, place)
+    if not isinstance(settings, Unknown) and isinstance(settings[0].value, tuple):
+        # A `let` that names a pipeline: what holds for one that is written here holds for it too.
+        return resolver.bind(card, statement.arguments, place, with_leavens)
+    return settings
+
+
+def _model(placed: Placed, settings: tuple[Setting, ...]) -> tuple[Model, Invocation]:
+    """The model, and the call or statement in which its weights and head were chosen."""
+    span = placed.statement.span
+    source = settings[0].value
+    chosen = source if isinstance(source, Invocation) else Invocation(placed.card, settings, Written(span))
+    if isinstance(source, Invocation):
+        source = replace(source, settings=tuple(s for s in source.settings if s.name not in _LEAVENS))
+    head = chosen.value("head")
+    model = Model(
+        source=source,
+        pretrained=bool(chosen.value("pretrained")),
+        weights=chosen.value("weights"),
+        head=KeepHead() if head == "keep" else FitHead(None if head == "fit" else head),
+        origin=Written(span),
+    )
+    return model, chosen
+
+
+def _facts_all_the_same(placed: Placed, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
+    """What is known of a model although `pretrained`, `weights` or `head` is wrong: layers do not depend on it."""
+    statement = placed.statement
+    call = statement.arguments[0].value if statement.arguments else None
+    if not isinstance(call, syntax.Call):
+        return ModelFacts("the model")
+    kept = tuple(a for a in call.arguments if a.keyword is None or a.keyword.path not in _LEAVENS)
+    argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
+    trial = scope.trial()
+    settings = _settings(replace(statement, arguments=(argument,), block=None), trial)
+    if isinstance(settings, Unknown):
+        return ModelFacts("the model")
+    model, chosen = _model(placed, settings)
+    return describe_model(model, chosen, data, trial, run_code)
