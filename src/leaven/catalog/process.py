@@ -41,9 +41,10 @@ def run(module: str, *arguments: str, text: str = "", seconds: float) -> Finishe
 def _environment() -> dict[str, str]:
     """This process's environment, in which Leaven is found and nothing is fetched from the net."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
+    places = environment.get("PYTHONPATH", "").split(os.pathsep)
     if _SOURCES.name not in ("site-packages", "dist-packages"):
-        known = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = f"{_SOURCES}{os.pathsep}{known}" if known else str(_SOURCES)
+        places.insert(0, str(_SOURCES))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, places))  # an empty place is where the user stands
     return environment
 
 

@@ -92,7 +92,7 @@ def _read_broken_block(statement: syntax.Broken, scope: Scope) -> None:
     assert statement.name is not None
     assert statement.block is not None
     card = own.read("statement", statement.name.path)
-    if card is not None and card.facts.get("block"):
+    if card is not None and card.facts.get("block") in _CONTEXTS:  # a broken `change` does not say whose block it is
         place(statement.block.statements, str(card.facts["block"]), scope)
 
 
