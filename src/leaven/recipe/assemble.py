@@ -39,7 +39,7 @@ class Assembled:
 def assemble(source: Source) -> Assembled:
     """The statements of a recipe and of those it extends."""
     place = (source.folder / Path(source.name).name).resolve()
-    return _gather(source, ((place, None),))
+    return _gather(source, (place,), {place})
 
 
 def add(assembled: Assembled, statements: Sequence[syntax.AnyStatement]) -> None:
@@ -109,12 +109,13 @@ def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagn
 # -- reading files
 
 
-def _gather(source: Source, chain: tuple[tuple[Path, Span | None], ...]) -> Assembled:
+def _gather(source: Source, chain: tuple[Path, ...], taken: set[Path]) -> Assembled:
+    """The statements of a file and its bases. A base that several extend is taken once, where it is met first."""
     parsed = parse(source)
     result = Assembled(sources=[source], diagnostics=list(parsed.diagnostics))
     for statement in parsed.tree.statements:
         if isinstance(statement, syntax.Extends):
-            base = _base(statement, source, chain, result)
+            base = _base(statement, source, chain, taken, result)
             if base is None:
                 # It stands for the statements that could not be read, so that nobody calls them missing.
                 result.statements.append(syntax.Broken(None, None, statement.span))
@@ -131,7 +132,7 @@ def _gather(source: Source, chain: tuple[tuple[Path, Span | None], ...]) -> Asse
 
 
 def _base(
-    statement: syntax.Extends, source: Source, chain: tuple[tuple[Path, Span | None], ...], result: Assembled
+    statement: syntax.Extends, source: Source, chain: tuple[Path, ...], taken: set[Path], result: Assembled
 ) -> Assembled | None:
     written = statement.target.value
     base = read_source(source.folder / written, _shown(source, written), SourceKind.BASE)
@@ -143,8 +144,8 @@ def _base(
         )
         return None
     place = (source.folder / written).resolve()
-    if place in [earlier for earlier, _ in chain]:
-        names = [earlier.name for earlier, _ in chain] + [place.name]
+    if place in chain:
+        names = [earlier.name for earlier in (*chain, place)]
         result.diagnostics.append(
             error(
                 "circular-extends",
@@ -165,7 +166,10 @@ def _base(
             )
         )
         return None
-    return _gather(base, (*chain, (place, statement.span)))
+    if place in taken:
+        return Assembled()
+    taken.add(place)
+    return _gather(base, (*chain, place), taken)
 
 
 def _shown(source: Source, written: str) -> str:
