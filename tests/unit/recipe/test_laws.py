@@ -319,6 +319,21 @@ def test_an_option_is_the_default_that_it_replaces(kind: tuple[str, list[str]], 
     assert optional == checked(lines(f"arg x: {type} = {quoted(given)}", use))
 
 
+@given(bodies, bodies, st.booleans())
+@quick
+def test_what_is_shown_is_the_recipe(top: list[str], inside: list[str], has_phases: bool) -> None:
+    """With everything filled in, and formatted."""
+    outside = ("metrics", "train", "log", "checkpoint", "output")
+    within = [statement for statement in inside if not statement.startswith(outside)]
+    phases = ['phase "one", epochs=5 {', *within, "}", 'phase "two", epochs=10 { freeze all - head }']
+    text = lines(*top, *(phases if has_phases else ()))
+    recipe = checked(text)
+    shown = leaven.show(recipe)
+    assert checked(shown) == recipe
+    assert checked(leaven.format(Source("recipe.leaven", shown))) == recipe
+    assert checked(leaven.format(Source("recipe.leaven", text))) == recipe
+
+
 def same_but_for_order(one: Recipe, other: Recipe) -> bool:
     """Whether two recipes say the same; techniques of a phase may come in another order."""
 
