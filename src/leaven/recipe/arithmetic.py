@@ -5,6 +5,7 @@ from typing import Any
 
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.recipe.nouns import plain
 from leaven.recipe.recipe import FromData, Pending, Quantity
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
@@ -56,9 +57,8 @@ def _combined(operator: str, left: Any, right: Any, value: syntax.Binary, scope:
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return UNKNOWN
     left, right = _known(left), _known(right)
-    for side in (left, right):
-        if isinstance(side, Pending):
-            return side
+    if isinstance(left, Pending) or isinstance(right, Pending):
+        return Pending(f"{_operand(left)} {operator} {_operand(right)}")
     match operator, left, right:
         case "+" | "-", Quantity(amount, unit), Quantity(other, other_unit):
             if unit != other_unit:
@@ -113,11 +113,19 @@ def _plain(operator: str, left: float, right: float, value: syntax.Binary, scope
     return _bounded(result, value, scope)
 
 
+def _operand(number: Any) -> str:
+    """A part of a calculation that is done later, as it would be written there."""
+    text = plain(number)
+    return text if text.isidentifier() or not isinstance(number, Pending) else f"({text})"
+
+
 def _scaled(number: Any, factor: float, value: syntax.Value, scope: Scope) -> Any:
     number = _known(number)
     if isinstance(number, Quantity):
         amount = _bounded(number.amount * factor, value, scope)
         return amount if isinstance(amount, Unknown) else Quantity(amount, number.unit)
+    if isinstance(number, Pending):
+        return Pending(f"-{_operand(number)}")
     return _bounded(number * factor, value, scope) if isinstance(number, int | float) else number
 
 

@@ -80,7 +80,10 @@ class FromData:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A value that an `arg` without a default, or the data, gives when the recipe runs."""
+    """A value that an `arg` without a default, or the data, gives when the recipe runs.
+
+    `name` is its name, or a calculation with it as it would be written: `size * 2`.
+    """
 
     name: str
 

@@ -82,6 +82,18 @@ phase "only", epochs=size { freeze stem, norms=how }
     assert ids(text, tmp_path) == []
 
 
+def test_a_calculation_with_an_argument_without_a_default_is_kept() -> None:
+    recipe = (
+        "arg size: int\nlet sides = [size - 1, -(size * 2)]\nmodel resnet18()\ndata digits() {{ train resize({}) }}"
+    )
+    for size in ("[size, size + 1]", "[size * 2 - 1, 3]", "[size / (classes + 1), size]", "sides"):
+        checked = check(recipe.format(size))
+        assert checked.recipe is not None
+        shown = leaven.show(checked.recipe)
+        assert "[size, size]" not in shown
+    assert "Resize([size - 1, -(size * 2)]" in shown
+
+
 def test_an_argument_may_default_to_another_of_its_type() -> None:
     assert check("arg a: int = 3\narg b: float = a\ntrain batch=a, clip=b\n" + HEAD).diagnostics == ()
     assert ids('arg a: text = "x"\narg b: int = a\ntrain batch=b\n' + HEAD) == ["wrong-type"]

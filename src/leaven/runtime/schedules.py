@@ -1,0 +1,65 @@
+"""Learning-rate schedules: how the rate of every group changes, as a multiple of what the recipe gives it.
+
+Each function returns a torch scheduler that the program steps once per optimizer step, `plateau` once per epoch.
+`steps` is how many optimizer steps the phase has; `warmup` is how many of them the rate climbs from nothing.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+
+
+def cosine(optimizer: Optimizer, steps: int, *, warmup: int = 0, end: float = 0.0) -> LambdaLR:
+    """Down along half a cosine, from the full rate to `end` times it."""
+    return shaped(optimizer, steps, warmup, lambda share: end + (1 - end) * (1 + math.cos(math.pi * share)) / 2)
+
+
+def linear(optimizer: Optimizer, steps: int, *, warmup: int = 0, end: float = 0.0) -> LambdaLR:
+    """Down along a straight line, from the full rate to `end` times it."""
+    return shaped(optimizer, steps, warmup, lambda share: 1 - (1 - end) * share)
+
+
+def polynomial(optimizer: Optimizer, steps: int, *, warmup: int = 0, power: float = 2.0, end: float = 0.0) -> LambdaLR:
+    """Down along a power of what is left, from the full rate to `end` times it."""
+    return shaped(optimizer, steps, warmup, lambda share: end + (1 - end) * (1 - share) ** power)
+
+
+def constant(optimizer: Optimizer, steps: int, *, warmup: int = 0) -> LambdaLR:
+    """The full rate throughout."""
+    return shaped(optimizer, steps, warmup, lambda share: 1.0)
+
+
+def stepwise(optimizer: Optimizer, *, at: Sequence[int], factor: float, warmup: int = 0) -> LambdaLR:
+    """Times `factor` at each of the given steps."""
+
+    def rate(step: int) -> float:
+        return _climb(step, warmup) * factor ** sum(step >= each for each in at)
+
+    return LambdaLR(optimizer, rate)
+
+
+def exponential(optimizer: Optimizer, *, every: int, factor: float, warmup: int = 0) -> LambdaLR:
+    """Times `factor` after every so many steps, and in between as much as that comes to."""
+    return LambdaLR(optimizer, lambda step: _climb(step, warmup) * factor ** (step / every))
+
+
+def shaped(optimizer: Optimizer, steps: int, warmup: int, shape: Callable[[float], float]) -> LambdaLR:
+    """A climb, then a shape over the share of the way that is done."""
+
+    def rate(step: int) -> float:
+        if step < warmup:
+            return _climb(step, warmup)
+        return shape(min(1.0, (step - warmup) / max(1, steps - warmup)))
+
+    return LambdaLR(optimizer, rate)
+
+
+def plateau(optimizer: Optimizer, *, higher_is_better: bool, factor: float, patience: int) -> ReduceLROnPlateau:
+    """Times `factor` when a score has not improved for `patience` epochs."""
+    return ReduceLROnPlateau(optimizer, mode="max" if higher_is_better else "min", factor=factor, patience=patience)
+
+
+def _climb(step: int, warmup: int) -> float:
+    return (step + 1) / (warmup + 1) if step < warmup else 1.0

