@@ -33,6 +33,7 @@ $(STAMP): pyproject.toml
 	@echo "Setting up $(VENV). PyTorch is large: the first time takes a few minutes."
 	@$(PYTHON3) -m venv $(VENV)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[starters,dev]'
+	@$(PYTHON) -m compileall -q src/leaven  # where PYTHONDONTWRITEBYTECODE is set, every start would compile anew
 	@touch $(STAMP)
 
 say = echo; echo '$$ leaven $(1)'; $(LEAVEN) $(1)

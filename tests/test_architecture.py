@@ -16,8 +16,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "leaven"
 
 COMPILER = ("language", "catalog", "recipe", "plan", "program")
-ROOMS = (*COMPILER, "runtime", "techniques", "components", "tasks", "facts", "bundle", "runs", "jobs", "lab", "cli")
 WORKSHOP = ("runtime", "techniques", "components", "tasks", "bundle")
+GROUND = "formats"  # which both halves stand on
+ROOMS = (GROUND, *COMPILER, *WORKSHOP[:-1], "facts", "bundle", "runs", "jobs", "lab", "cli")
 HEAVY = {"torch", "torchvision", "timm", "torchmetrics", "lightning", "transformers"}
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers"}
 
@@ -95,7 +96,7 @@ def test_a_room_imports_only_rooms_above_it() -> None:
 
 def test_the_compiler_never_imports_torch_not_even_inside_a_function() -> None:
     heavy = [found for found in imports() if found.target.split(".")[0] in HEAVY]
-    wrong = [str(found) for found in heavy if found.room in (*COMPILER, "")]
+    wrong = [str(found) for found in heavy if found.room in (GROUND, *COMPILER, "")]
     assert not wrong, "\n".join(wrong)
 
 
@@ -104,12 +105,18 @@ def test_the_workshop_never_imports_the_compiler() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_both_halves_stand_on_needs_only_the_standard_library() -> None:
+    ground = [found for found in imports() if found.room == GROUND and found.target_room != GROUND]
+    wrong = [str(found) for found in ground if found.target.split(".")[0] not in sys.stdlib_module_names]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_loading_the_compiler_and_the_command_line_does_not_load_torch() -> None:
     """What the imports of imports load; a library could bring torch along."""
     names = [
         ".".join(("leaven", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
         for file in modules()
-        if file.relative_to(PACKAGE).parts[0] in (*COMPILER, "cli", "__init__.py")
+        if file.relative_to(PACKAGE).parts[0] in (GROUND, *COMPILER, "cli", "__init__.py")
     ]
     program = f"import {', '.join(names)}, sys; print(*sorted({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -30,7 +30,7 @@ DOCS = sorted(ROOT.glob("docs/**/*.md"))
 ERRORS = sorted(page for page in ROOT.glob("docs/errors/*.md") if page.stem != "README")
 CARDS = sorted(ROOT.glob("src/leaven/**/*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
-REPORTING = {"error", "report", "_report", "note", "warn"}
+REPORTING = {"error", "report", "_report", "note", "warn", "Finding"}
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]*`")
@@ -111,6 +111,14 @@ def test_the_python_in_the_readme_runs(scratch: Path) -> None:
         done = run([sys.executable, "-c", program], scratch)
         assert done.returncode == 0, done.stderr
         assert "model " in done.stdout
+
+
+def test_the_python_in_the_readme_is_right_for_a_recipe_with_mistakes_too(scratch: Path) -> None:
+    for block in blocks(README):
+        if block.words == ("python",):
+            done = run([sys.executable, "-c", block.text.replace("examples/quickstart", "digits")], scratch)
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.startswith("unknown-layer resnet18 has no layer named `layre4`\n")
 
 
 def run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":

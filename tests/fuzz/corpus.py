@@ -245,11 +245,7 @@ def fill(folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    for picture in (
-        "photos/ants",
-        "photos/bees",
-        "hymenoptera/train/ants",
-        "hymenoptera/train/bees",
-        "hymenoptera/val",
-    ):
-        (folder / picture).mkdir(parents=True)
+    for place in ("photos", "hymenoptera/train", "hymenoptera/val"):
+        for name in ("ants", "bees"):
+            (folder / place / name).mkdir(parents=True)
+            (folder / place / name / "1.jpg").touch()

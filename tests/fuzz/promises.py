@@ -15,6 +15,7 @@ from leaven.language.source import Source
 from leaven.recipe import show
 from leaven.recipe.checker import Checked
 from leaven.recipe.options import Options
+from leaven.recipe.plain_data import to_json
 
 NAME = "recipe.leaven"
 
@@ -74,7 +75,7 @@ def _try_show(checked: Checked) -> None:
     assert again.recipe == checked.recipe, (
         f"shown, it is another recipe: {difference(checked.recipe, again.recipe)}\n{shown}"
     )
-    json.dumps(show.to_json(checked.recipe))
+    json.dumps(to_json(checked.recipe))
 
 
 def difference(one: Any, other: Any, path: str = "recipe") -> str:

@@ -74,7 +74,8 @@ def test_mutated_recipes(folder: Path, builds: Builds) -> None:
         try:
             seen[attempt(text, options, folder, builds)] += 1
         except Exception as failure:
-            failures.setdefault(signature(failure), describe(number, text, options, failure, folder))
+            if signature(failure) not in failures:
+                failures[signature(failure)] = describe(number, text, options, failure, folder)
             if len(failures) == MOST_FAILURES:
                 break
     assert not failures, "\n\n".join(failures.values())

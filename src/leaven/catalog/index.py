@@ -31,14 +31,23 @@ class Index:
 
 def obtain(key: str, say: Say, survey: str = SURVEY) -> Index:
     """The index of a set of versions: as it is kept, or newly made."""
-    name = f"index/{key}"
+    name = _name(key)
     return _kept(name) or _recent_failure(name) or _make(name, say, survey)
+
+
+def is_kept(key: str) -> bool:
+    """Whether the index of a set of versions need not be made."""
+    return _kept(_name(key)) is not None
 
 
 def replace(damaged: Path, key: str, say: Say, survey: str = SURVEY) -> Index:
     """A new index in the place of a damaged one."""
     store.remove(damaged)
-    return _make(f"index/{key}", say, survey)
+    return _make(_name(key), say, survey)
+
+
+def _name(key: str) -> str:
+    return f"index/{key}"
 
 
 def _kept(name: str) -> Index | None:
@@ -61,8 +70,12 @@ def _make(name: str, say: Say, survey: str) -> Index:
     staged = store.staging_folder(name)
     if staged is None:
         return _failed("no folder can be written, not even a temporary one")
-    say("reading the installed libraries (once)…")
-    finished = process.run(survey, str(staged), seconds=_SURVEY_SECONDS)
+    try:
+        say(f"reading the installed libraries ({_how_often(staged)})…")
+        finished = process.run(survey, str(staged), seconds=_SURVEY_SECONDS)
+    except BaseException:  # the user does not want to wait
+        store.remove(staged)
+        raise
     if finished.reason:
         store.remove(staged)
         store.write_json(f"{name}.failed", {"reason": finished.reason, "time": time.time()})
@@ -73,6 +86,13 @@ def _make(name: str, say: Say, survey: str) -> Index:
     folder = store.publish(staged, name)
     store.keep_newest(folder.parent, _KEPT)
     return _open(folder) or _failed("the survey left no readable index")
+
+
+def _how_often(staged: Path) -> str:
+    if staged.is_relative_to(store.user_folder()):
+        return "once"
+    kept = "for this command alone" if store.is_passing(staged) else f"once, into {staged.parent.parent}"
+    return f"{kept}: the cache {store.user_folder()} can't be written; LEAVEN_CACHE names another"
 
 
 def _recent_failure(name: str) -> Index | None:

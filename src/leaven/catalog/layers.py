@@ -5,8 +5,9 @@ Decides what is kept and for how long; how a model is built and which of its lay
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -53,6 +54,25 @@ class Layers:
     fixed_input_size: tuple[int, int] | None = None
     error: str = ""
     is_unanswered: bool = False
+
+    def fitted(self, classes: int) -> "Layers":
+        """The same model with a head for another number of classes."""
+        parameters = tuple(
+            _resized(parameter, classes)
+            if parameter.shape[:1] == (self.classes,) and _is_below(parameter.module_path, self.head)
+            else parameter
+            for parameter in self.parameters
+        )
+        return replace(self, parameters=parameters, classes=classes)
+
+
+def _is_below(path: str, roots: Iterable[str]) -> bool:
+    return any(path == root or path.startswith(f"{root}.") for root in roots)
+
+
+def _resized(parameter: LayerParameter, first: int) -> LayerParameter:
+    shape = (first, *parameter.shape[1:])
+    return parameter._replace(shape=shape, count=prod(shape))
 
 
 def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:

@@ -40,6 +40,11 @@ def prepare(say: Say) -> None:
     installed().prepare(say)
 
 
+def is_at_hand() -> bool:
+    """Whether there is an answer at once, without the libraries being read first."""
+    return installed().is_at_hand()
+
+
 @cache
 def installed() -> "Library":
     """The libraries of this environment."""
@@ -65,6 +70,9 @@ class Library:
         if self._index is None:
             self._index = index.obtain(self._key, say, self._survey)
         return self._index
+
+    def is_at_hand(self) -> bool:
+        return self._index is not None or index.is_kept(self._key)
 
     def absent(self) -> Mapping[str, str]:
         return self.prepare().absent

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from leaven.catalog import library, own
 from leaven.catalog.card import Card
 
-LIBRARY_KINDS = frozenset({"model", "optimizer", "schedule", "loss", "transform", "data", "metric"})
+LIBRARY_KINDS = frozenset(library.KINDS)
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics", "transformers", "starters", "leaven")
 
 # What other tools call it. A suggestion is found here before spelling is compared.

@@ -1,13 +1,15 @@
 """The cache directory: where it is, and how files get into it.
 
 A file or folder appears whole or not at all. What can't be read counts as absent. Where the directory can't be
-written, a temporary one takes its place for as long as this process lives; reading still looks into both, so that an
-index that was put there beforehand serves a user who may only read it.
+written, a temporary one takes its place; reading still looks into both, so that an index that was put there beforehand
+serves a user who may only read it.
 """
 
 import json
 import os
+import stat
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,8 +39,30 @@ def _home() -> Path:
         return _temporary_folder()
 
 
-@cache
 def _temporary_folder() -> Path:
+    """What takes the place of the cache directory: the user's own temporary one, else one of this process alone."""
+    return _users_temporary_folder(may_make=True) or _passing_folder()
+
+
+def _users_temporary_folder(may_make: bool = False) -> Path | None:
+    """A directory that lasts longer than this process and that nobody else can have put anything into."""
+    import tempfile
+
+    if sys.platform == "win32":
+        return None  # what a directory's mode says there is not who may write into it
+    try:
+        folder = Path(tempfile.gettempdir(), f"leaven-{os.geteuid()}")
+        if may_make and not os.path.lexists(folder):
+            folder.mkdir(mode=0o700, exist_ok=True)  # another process of the user's may make it at the same time
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_ours_alone = found.st_uid == os.geteuid() and found.st_mode & 0o777 == 0o700
+    return folder if stat.S_ISDIR(found.st_mode) and is_ours_alone else None
+
+
+@cache
+def _passing_folder() -> Path:
     """A directory of this process alone, removed when it ends."""
     import atexit
     import shutil
@@ -49,12 +73,18 @@ def _temporary_folder() -> Path:
     return Path(folder)
 
 
-def places(name: str) -> tuple[Path, ...]:
+def is_passing(place: Path) -> bool:
+    """Whether a place is gone when this process ends."""
+    return bool(_passing_folder.cache_info().currsize) and place.is_relative_to(_passing_folder())
+
+
+def places(name: str) -> Iterator[Path]:
     """Where something of that name may be, the best place first."""
-    first = user_folder() / name
-    if not _temporary_folder.cache_info().currsize:
-        return (first,)
-    return (first, _temporary_folder() / name)
+    yield user_folder() / name
+    if folder := _users_temporary_folder():
+        yield folder / name
+    if _passing_folder.cache_info().currsize:
+        yield _passing_folder() / name
 
 
 def read(name: str) -> bytes | None:

@@ -1,5 +1,6 @@
 """`leaven catalog`: find names, and print what is known about one."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,41 +12,54 @@ from leaven.recipe import nouns
 
 
 def search(words: Sequence[str], kind: str | None, limit: int) -> int:
-    """Print the cards whose name has all the words, best first."""
-    if kind is not None and kind not in KINDS:
-        near = lookup.nearest(kind, KINDS, limit=1)
-        hint = f"did you mean `{near[0]}`?" if near else "the kinds are " + ", ".join(KINDS)
-        click.echo(f"there is no kind `{kind}`: {hint}", err=True)
-        return 2
-    wanted = [word.lower() for word in words]
-    found = sorted(_ranked(wanted, [kind] if kind else list(KINDS)))
-    for _, name, card_kind in found[:limit]:
-        cards = lookup.find(card_kind, name)
-        summary = cards[0].summary if cards else ""
-        click.echo(f"{name:<32} {card_kind:<10} {summary[:100]}".rstrip())
+    """Print the cards that have all the words, best first."""
+    wanted = " ".join(words).lower().split()
+    found = sorted(_ranked(wanted, [kind] if kind else KINDS), key=lambda match: match[0])
+    for _, name, card in found[:limit]:
+        click.echo(f"{name:<32} {card.kind:<10} {card.summary[:100]}".rstrip())
     if len(found) > limit:
         click.echo(f"… and {len(found) - limit:,} more; --limit or --kind shows others")
     if not found:
-        candidates = [name for one in KINDS for name in lookup.names(one)]
-        near = lookup.nearest(" ".join(wanted), candidates)
-        hint = " Did you mean " + nouns.either([f"`{name}`" for name in near]) + "?" if near else ""
-        click.echo(f"nothing in the catalog has {' '.join(words)!r} in its name.{hint}", err=True)
+        hint = _hint(" ".join(wanted), [kind] if kind else KINDS)
+        click.echo(f"nothing in the catalog has {' '.join(words)!r} in its name or description.{hint}", err=True)
     return 0 if found else 1
 
 
-def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple[int, int, str], str, str]]:
+def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple[int, int, str], str, Card]]:
     for kind in kinds:
         for name in dict.fromkeys(lookup.names(kind)):
-            bare = name.partition(".")[2] if kind == "statement" and "." in name else name
-            plain = name.lower()
-            if all(word in plain for word in wanted):
-                exact = 0 if wanted and plain == wanted[0] else 1 if wanted and plain.startswith(wanted[0]) else 2
-                yield (exact, len(bare), plain), name, kind
+            card = lookup.find(kind, name)[0]
+            rank = _rank(wanted, name.lower(), card)
+            if rank is not None:
+                bare = name.partition(".")[2] if kind == "statement" and "." in name else name
+                yield (rank, len(bare), name.lower()), name, card
+
+
+def _rank(wanted: Sequence[str], name: str, card: Card) -> int | None:
+    """How well a card answers to the words, 0 the best; None where it does not."""
+    if all(word in name for word in wanted):
+        return 0 if [name] == wanted else 1 if name.startswith(tuple(wanted[:1])) else 2
+    described = f"{name} {card.name} {card.summary}"
+    arguments = " ".join(parameter.name for parameter in card.parameters)
+    for rank, text in ((3, described), (4, f"{described} {arguments} {card.article}")):
+        if all(word in name or _is_in(word, text) for word in wanted):
+            return rank
+    return None
+
+
+def _is_in(word: str, text: str) -> bool:
+    """Whether a word, or one that begins with it, is in a text; short ones begin too many others."""
+    end = r"\b" if len(word) < 4 else ""
+    return re.search(rf"\b{re.escape(_spaced(word))}{end}", _spaced(text.lower())) is not None
+
+
+def _spaced(text: str) -> str:
+    return text.replace("_", " ")
 
 
 def show(name: str, kind: str | None) -> int:
     """Print the cards of a name."""
-    cards = [card for one in ([kind] if kind in KINDS else KINDS) for card in lookup.find(one, name)[:1]]
+    cards = _cards(name, [kind] if kind else KINDS)
     for at, card in enumerate(cards):
         if at:
             click.echo("\n" + "─" * 60 + "\n")
@@ -53,17 +67,23 @@ def show(name: str, kind: str | None) -> int:
             click.echo(line)
     if cards:
         return 0
-    candidates = [known for one in KINDS for known in lookup.names(one)]
-    near = lookup.nearest(name, candidates)
-    hint = " Did you mean " + nouns.either([f"`{word}`" for word in near]) + "?" if near else ""
-    click.echo(f"nothing in the catalog is called `{name}`.{hint}", err=True)
+    elsewhere = [nouns.KIND_NOUNS[card.kind] for card in _cards(name, KINDS)]
+    if kind and elsewhere:
+        click.echo(f"`{name}` is {' and '.join(elsewhere)}, not {nouns.KIND_NOUNS[kind]}.", err=True)
+    else:
+        hint = _hint(name, [kind] if kind else KINDS)
+        click.echo(f"nothing in the catalog is called `{name}`.{hint}", err=True)
     return 1
 
 
-def complete(incomplete: str) -> list[str]:
-    """Names for the shell's completion."""
-    names = (name for kind in KINDS for name in lookup.names(kind))
-    return sorted({name for name in names if name.startswith(incomplete)})[:200]
+def _cards(name: str, kinds: Sequence[str]) -> list[Card]:
+    """What a name means, once for each kind."""
+    return [card for kind in kinds for card in lookup.find(kind, name)[:1]]
+
+
+def _hint(word: str, kinds: Sequence[str]) -> str:
+    near = lookup.nearest(word, [name for kind in kinds for name in lookup.names(kind)])
+    return " Did you mean " + nouns.either([f"`{name}`" for name in near]) + "?" if near else ""
 
 
 def _card_lines(card: Card) -> Iterator[str]:

@@ -55,5 +55,6 @@ def _in_a_line(recipe: Recipe) -> str:
     epochs = [phase.epochs.value for phase in recipe.phases]
     known = [quantity.amount for quantity in epochs if isinstance(quantity, Quantity)]
     phases = f"{len(recipe.phases)} phases, " if len(recipe.phases) > 1 else ""
-    length = f"{phases}{sum(known)} epochs" if len(known) == len(epochs) else f"{phases}as many epochs as you say"
+    count = f"{sum(known)} epoch{'s' * (sum(known) != 1)}"
+    length = f"{phases}{count}" if len(known) == len(epochs) else f"{phases}as many epochs as you say"
     return f"{model} on {recipe.data.source.card.bare_name}{classes}, {length}"

@@ -1,6 +1,7 @@
 """`leaven format`: files rewritten in place, whole or not at all."""
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,24 +37,34 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
     if is_input and not (only_check or diff):
         click.echo(formatted, nl=False)
         return 0
-    before = source.text.encode() if is_input else file.read_bytes()
-    if before == formatted.encode():
+    before = source.text if is_input else file.read_bytes().decode()  # with a mark of byte order, which goes too
+    if before == formatted:
         return 0
     if diff:
-        click.echo(_difference(source.text, formatted, str(file)), nl=False)
+        click.echo(_difference(before, formatted, str(file)), nl=False)
     elif only_check:
         click.echo(f"{file} would change")
     else:
-        write_whole(file, formatted)
+        try:
+            write_whole(file, formatted)
+        except OSError as problem:
+            click.echo(f"can't write {file}: {problem.strerror}", err=True)
+            return 1
         click.echo(f"{file} formatted")
     return int(only_check or diff)
 
 
 def _difference(before: str, after: str, name: str) -> str:
+    """What `patch` makes the one text into the other with."""
     from difflib import unified_diff
 
-    lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), name, f"{name} (formatted)")
-    return "".join(lines)
+    lines = unified_diff(_lines(before), _lines(after), name, name, tofiledate="formatted")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines as `patch` counts them, each with its end: only a line feed ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def write_whole(file: Path, text: str) -> None:

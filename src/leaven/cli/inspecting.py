@@ -17,15 +17,19 @@ def run(word: str, options: Options, *, run_code: bool) -> None:
     if isinstance(source, Diagnostic):
         print_reports([source], err=True)
         sys.exit(1)
-    name, layers, diagnostics = model_layers(source, options, run_code=run_code)
+    name, layers, classes, diagnostics = model_layers(source, options, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
+    if classes is not None:
+        layers = layers.fitted(classes)
     for line in _lines(layers):
         click.echo(line)
     total = sum(parameter.count for parameter in layers.parameters)
     click.echo(f"\n{name}: {total:,} parameters. head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
+    if classes is not None and layers.head:
+        click.echo(f"the head is fitted to the data's {classes:,} classes")
     if layers.stages:
         click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
 

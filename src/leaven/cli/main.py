@@ -1,17 +1,42 @@
 """The door: `leaven` and its commands. Each command reads its words, calls one function, prints what it returns."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from leaven import __version__
+from leaven.catalog.card import KINDS
+from leaven.cli import completing
 from leaven.cli.recipes import RecipeCommand, report_and_exit
+
+INTERRUPTED = 130  # what a shell gives a program that Ctrl-C ended
+CANT_WRITE = 74  # what the system's own programs answer
+OUR_BUG = 70
+
+# What other tools call their commands, where spelling does not tell.
+_HABITS = {
+    "train": "run",
+    "lint": "check",
+    "validate": "check",
+    "fmt": "format",
+    "init": "new",
+    "summary": "inspect",
+    "search": "catalog search",
+    "list": "catalog search",
+    "help": "--help",
+}
+_CATALOG_HABITS = {"list": "search", "ls": "search", "find": "search", "info": "show", "help": "--help"}
 
 
 class _Commands(click.Group):
     """Lists commands in the order in which a newcomer meets them, and suggests the nearest for a misspelt one."""
+
+    def __init__(self, *args: Any, habits: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.habits = habits
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -25,12 +50,18 @@ class _Commands(click.Group):
             word = args[0] if args else ""
             if word.endswith(".leaven"):
                 raise click.UsageError(f"what is to be done with {word}? For example: leaven check {word}") from problem
-            near = nearest(word, self.commands, limit=1)
-            hint = f" Did you mean `{near[0]}`?" if near else " `leaven --help` lists them."
-            raise click.UsageError(f"there is no command `{word}`.{hint}") from problem
+            near = [self.habits[word]] if word in self.habits else nearest(word, self.commands, limit=1)
+            hint = (
+                f"Did you mean `{ctx.command_path} {near[0]}`?" if near else f"`{ctx.command_path} --help` lists them."
+            )
+            raise click.UsageError(f"there is no command `{word}`. {hint}") from problem
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands,
+    habits=_HABITS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="leaven")
 def leaven() -> None:
     """Leaven raises new models out of trained ones.
@@ -74,7 +105,9 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
     if as_json:
         import json
 
-        click.echo(json.dumps(showing.to_json(recipe), indent=2, ensure_ascii=False))
+        from leaven.recipe.plain_data import to_json
+
+        click.echo(json.dumps(to_json(recipe), indent=2, ensure_ascii=False))
     else:
         click.echo(showing.to_text(recipe), nl=False)
 
@@ -103,14 +136,14 @@ def format_files(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
 
 
 @leaven.command()
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=click.Path())
 @click.option("--model", help="The model to start from, as in a recipe: resnet18, torchvision.vgg16, …")
 @click.option("--epochs", type=click.IntRange(min=1), help="How many epochs to train.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write the recipe.")
+@click.option("-o", "--output", type=click.Path(), help="Where to write the recipe; - prints it.")
 @click.option("--scratch", is_flag=True, help="Train from scratch instead of starting from trained weights.")
 @click.option("--force", is_flag=True, help="Overwrite a recipe that is there already.")
 def new(
-    folder: Path | None, model: str | None, epochs: int | None, output: Path | None, scratch: bool, force: bool
+    folder: str | None, model: str | None, epochs: int | None, output: str | None, scratch: bool, force: bool
 ) -> None:
     """Write a first recipe for a folder of images.
 
@@ -122,14 +155,8 @@ def new(
     starting.run(folder, model=model, epochs=epochs, output=output, scratch=scratch, force=force)
 
 
-def _error_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from leaven.cli import explaining
-
-    return [name for name in explaining.names() if name.startswith(incomplete)]
-
-
 @leaven.command()
-@click.argument("id", required=False, shell_complete=_error_ids)
+@click.argument("id", required=False, shell_complete=completing.reports_and_cards)
 def explain(id: str | None) -> None:
     """Explain a report by its id (unknown-layer), or anything in the catalog by its name (mixup)."""
     from leaven.cli import explaining
@@ -137,31 +164,32 @@ def explain(id: str | None) -> None:
     sys.exit(explaining.run(id))
 
 
-@leaven.group(cls=_Commands)
+@leaven.group(cls=_Commands, habits=_CATALOG_HABITS)
 def catalog() -> None:
     """Look up models, data sets, transforms, optimizers, techniques, …"""
 
 
-def _card_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from leaven.cli import browsing
-
-    return browsing.complete(incomplete)
+_kind = click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind: model, optimizer, …")
 
 
 @catalog.command()
-@click.argument("words", nargs=-1)
-@click.option("--kind", help="Only this kind: model, transform, optimizer, …")
+@click.argument("words", nargs=-1, shell_complete=completing.cards)
+@_kind
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1), help="How many to print at most.")
 def search(words: tuple[str, ...], kind: str | None, limit: int) -> None:
-    """Find names in the catalog."""
+    """Find entries of the catalog.
+
+    All the words must be in an entry's name, its description, its arguments or its article; those that have them in
+    their names come first, then those that have them in their descriptions. Without words, all entries are listed.
+    """
     from leaven.cli import browsing
 
     sys.exit(browsing.search(words, kind, limit))
 
 
 @catalog.command("show")
-@click.argument("name", shell_complete=_card_names)
-@click.option("--kind", help="Only this kind, where one name means several things.")
+@click.argument("name", shell_complete=completing.cards)
+@_kind
 def show_card(name: str, kind: str | None) -> None:
     """Print what is known about a name: arguments, defaults, facts and article."""
     from leaven.cli import browsing
@@ -170,15 +198,40 @@ def show_card(name: str, kind: str | None) -> None:
 
 
 @leaven.command(cls=RecipeCommand)
-def run(recipes: list[Any], options: Any) -> None:
-    """Check a recipe and train it."""
-    recipe = report_and_exit(recipes[0], options, requires_args=True)
-    click.echo(
-        f"{recipe.name}: the recipe is right, but this version can't train yet: compiling a recipe into a program, "
-        "training and bundles are not built. `leaven check`, `show`, `format` and `inspect` work.",
-        err=True,
-    )
-    sys.exit(3)
+def plan(recipes: list[Any], options: Any) -> None:
+    """Print what a recipe does, step by step, and why."""
+    from leaven.cli import running
+
+    running.print_plan(recipes[0], options)
+
+
+@leaven.command(cls=RecipeCommand)
+@click.option("-o", "--program", type=click.Path(path_type=Path), help="Write it to a file, such as train.py.")
+@click.option("--standalone", is_flag=True, help="A program that does not need Leaven.")
+def generate(recipes: list[Any], options: Any, program: Path | None, standalone: bool) -> None:
+    """Print the PyTorch program that a recipe compiles to: the one that `run` runs."""
+    from leaven.cli import running
+
+    running.generate(recipes[0], options, program, is_standalone=standalone)
+
+
+@leaven.command(cls=RecipeCommand)
+@click.option("--quick", is_flag=True, help="Two batches through everything, to find mistakes in seconds.")
+def run(recipes: list[Any], options: Any, quick: bool) -> None:
+    """Check a recipe, compile it, and train."""
+    from leaven.cli import running
+
+    running.run(recipes[0], options, is_quick=quick)
+
+
+@leaven.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--epochs", metavar="+N", help="Train a finished run so many epochs further.")
+def resume(folder: Path, epochs: str | None) -> None:
+    """Go on with a run that was interrupted, or train a finished one further."""
+    from leaven.cli import running
+
+    running.resume(folder, epochs)
 
 
 @leaven.command()
@@ -198,14 +251,28 @@ def completion(shell: str) -> None:
 
 
 def main() -> None:
-    """The command `leaven`. A failure of Leaven's own is said in one line; LEAVEN_DEBUG=1 shows where."""
+    """The command `leaven`. Whatever ends it is said in a line; LEAVEN_DEBUG=1 shows where Leaven itself failed."""
     try:
-        leaven(prog_name="leaven")
+        sys.exit(leaven.main(prog_name="leaven", standalone_mode=False))
+    except click.ClickException as mistake:
+        mistake.show()
+        sys.exit(mistake.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
     except Exception as failure:
-        import os
+        sys.exit(_failed(failure))
 
-        if os.environ.get("LEAVEN_DEBUG"):
-            raise
-        what = f"{type(failure).__name__}: {failure}"
-        click.echo(f"Leaven itself failed ({what}). That is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
-        sys.exit(70)
+
+def _failed(failure: Exception) -> int:
+    """Say what went wrong; the answer is the exit code."""
+    import os
+
+    if isinstance(failure, OSError) and failure.filename is None:  # no file that was to be opened, so the output
+        click.echo(f"could not write the output: {failure.strerror}", err=True)
+        return CANT_WRITE
+    if os.environ.get("LEAVEN_DEBUG"):
+        raise failure
+    what = f"{type(failure).__name__}: {failure}"
+    click.echo(f"Leaven itself failed ({what}). That is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
+    return OUR_BUG

@@ -1,13 +1,18 @@
 """Commands that take a recipe: its own `arg`s become options, besides those that every recipe has."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from leaven.cli import completing
+
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from leaven.language import syntax
     from leaven.language.diagnostics import Diagnostic
     from leaven.language.source import Source
     from leaven.recipe.options import Options
@@ -19,30 +24,39 @@ MISTAKE_IN_COMMAND = 2
 _COMMON = (
     click.Option(["--set", "settings"], multiple=True, metavar="STATEMENT.ARGUMENT=VALUE", help="Change any argument."),
     click.Option(["--with", "additions"], multiple=True, metavar="STATEMENT", help="Add a statement."),
-    click.Option(["--model"], metavar="VALUE", help="Another model."),
-    click.Option(["--data"], metavar="VALUE|PATH", help="Other data; the transforms stay."),
-    click.Option(["--checkpoint"], metavar="FILE", help="The weights to start from."),
-    click.Option(["--output"], metavar="FOLDER", help="Where results go."),
+    click.Option(["--model"], metavar="VALUE", help="Another model.", shell_complete=completing.models),
+    click.Option(
+        ["--data"], metavar="VALUE|PATH", help="Other data; the transforms stay.", shell_complete=completing.files
+    ),
+    click.Option(["--checkpoint"], metavar="FILE", help="The weights to start from.", shell_complete=completing.files),
+    click.Option(["--output"], metavar="FOLDER", help="Where results go.", shell_complete=completing.folders),
 )
+_RAW_WORDS = "leaven.words"
 
 
 class RecipeCommand(click.Command):
     """A command on a recipe. Words it does not know are options of the recipe: `--lr 1e-4`."""
 
     def __init__(self, name: str | None, *, takes_several: bool = False, **kwargs: Any) -> None:
-        metavar = "RECIPE..." if takes_several else "RECIPE"
-        words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar=f"{metavar} [--ARG VALUE]...")
-        words.shell_complete = _complete_words  # type: ignore[method-assign]
+        metavar = f"{'RECIPE...' if takes_several else 'RECIPE'} [--ARG VALUE]..."
+        words = click.Argument(
+            ["words"], nargs=-1, type=click.UNPROCESSED, metavar=metavar, shell_complete=completing.words
+        )
         params = [words, *(kwargs.pop("params", None) or []), *_COMMON]
         settings = {"ignore_unknown_options": True, **kwargs.pop("context_settings", {})}
         super().__init__(name, params=params, context_settings=settings, **kwargs)
         self.takes_several = takes_several
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_RAW_WORDS] = tuple(args)  # help is printed before any of them is read
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         from leaven.recipe.options import Options
 
         given = ctx.params
         recipes, args = _sort_words(given.pop("words"))
+        self._refuse_misspelt(ctx, recipes, args)
         if not recipes:
             raise click.UsageError(
                 "which recipe? For example: leaven " + (ctx.info_name or "check") + " dogs.leaven", ctx
@@ -58,10 +72,69 @@ class RecipeCommand(click.Command):
         given["recipes"] = recipes
         return super().invoke(ctx)
 
+    def _refuse_misspelt(self, ctx: click.Context, recipes: Sequence[str], args: Iterable[str]) -> None:
+        """A word that is nearer to an option of the command than to an `arg` of the recipe was meant to be that one."""
+        dashed = [word for word in recipes if word.startswith("-") and word != "-" and not Path(word).exists()]
+        if not dashed and (not args or "-" in recipes):  # standard input is read once, by the checker, who tells too
+            return
+        known = [flag(name) for name in declared(recipes)]
+        options = [name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")]
+        for word in (*dashed, *(word for word in map(flag, args) if word not in known)):
+            near = _nearest_flag(word, (*known, *options))
+            if word in dashed or near in options:
+                hint = f"Did you mean `{near}`?" if near else f"`leaven {ctx.info_name} --help` lists them."
+                raise click.UsageError(f"there is no option `{word}`. {hint}", ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        return [*completing.recipe_options(ctx, incomplete), *super().shell_complete(ctx, incomplete)]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
-        with formatter.section("The recipe's own options"):
-            formatter.write_text("Every `arg` of the recipe is an option: `arg lr: float = 3e-4` makes --lr.")
+        recipes = [word for word in ctx.meta.get(_RAW_WORDS, ()) if is_recipe(word) and Path(word).is_file()]
+        args = declared(recipes)
+        with formatter.section(f"Options of {', '.join(recipes)}" if recipes else "The recipe's own options"):
+            if args:
+                formatter.write_dl([_help_row(name, arg) for name, arg in args.items()])
+            elif recipes:
+                formatter.write_text("It has no `arg`.")
+            else:
+                formatter.write_text(
+                    "Every `arg` of the recipe is an option: `arg lr: float = 3e-4` makes --lr. "
+                    f"`leaven {ctx.info_name} RECIPE --help` lists them."
+                )
+
+
+def _nearest_flag(word: str, flags: Iterable[str]) -> str | None:
+    from leaven.catalog.lookup import nearest
+
+    near = nearest(word.lstrip("-"), [flag[2:] for flag in flags], limit=1)
+    return f"--{near[0]}" if near else None
+
+
+def _help_row(name: str, arg: "syntax.Arg") -> tuple[str, str]:
+    """`--lr FLOAT` and what is said about it."""
+    choices = [item.span.text.strip('"') for item in arg.choices.items] if arg.choices else []
+    takes = f"[{'|'.join(choices)}]" if choices else arg.type.path.upper()
+    default = f"[default: {arg.default.span.text}]" if arg.default else "[required]"
+    return f"{flag(name)} {takes}", f"{arg.help.value}  {default}" if arg.help else default
+
+
+def flag(name: str) -> str:
+    """The option that an `arg` makes."""
+    return f"--{name.replace('_', '-')}"
+
+
+def declared(recipes: Iterable[str]) -> "dict[str, syntax.Arg]":
+    """The `arg`s of some recipes, with those of the recipes that they extend."""
+    from leaven.language.source import Source
+    from leaven.recipe.assemble import assemble
+
+    found: dict[str, syntax.Arg] = {}
+    for recipe in recipes:
+        source = open_source(recipe) if recipe != "-" else None
+        if isinstance(source, Source):
+            found |= assemble(source).args
+    return found
 
 
 def _sort_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -76,35 +149,14 @@ def _sort_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             continue
         name, equals, value = word[2:].partition("=")
         if not equals:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") and not _is_recipe(rest[0]) else "true"
+            value = rest.pop(0) if rest and not rest[0].startswith("--") and not is_recipe(rest[0]) else "true"
         args[name.replace("-", "_")] = value
     return recipes, args
 
 
-def _is_recipe(word: str) -> bool:
+def is_recipe(word: str) -> bool:
+    """Whether a word that may be anything is the name of a recipe."""
     return word.endswith(".leaven")
-
-
-def _complete_words(ctx: click.Context, incomplete: str) -> list[Any]:
-    """Recipe files, and the options that the recipe named so far has."""
-    from click.shell_completion import CompletionItem
-
-    if not incomplete.startswith("--"):
-        return [CompletionItem(incomplete, type="file")]
-    from leaven.language import syntax
-    from leaven.language.parser import parse
-    from leaven.language.source import Source
-
-    found = []
-    for word in ctx.params.get("words") or ():
-        source = open_source(word)
-        if not isinstance(source, Source):
-            continue
-        for statement in parse(source).tree.statements:
-            if isinstance(statement, syntax.Arg):
-                help_text = statement.help.value if statement.help else None
-                found.append(CompletionItem(f"--{statement.name.path.replace('_', '-')}", help=help_text))
-    return [item for item in found if item.value.startswith(incomplete)]
 
 
 def open_source(word: str) -> "Source | Diagnostic":
@@ -117,7 +169,11 @@ def open_source(word: str) -> "Source | Diagnostic":
         return read_source(Path(word), word)
     if sys.stdin is None or sys.stdin.closed:
         return error("missing-file", "there is no standard input to read a recipe from")
-    return decode(sys.stdin.buffer.read(), "<stdin>", Path(), SourceKind.INPUT)
+    try:
+        content = sys.stdin.buffer.read()
+    except OSError as problem:
+        return error("missing-file", f"can't read a recipe from standard input: {problem.strerror}")
+    return decode(content, "<stdin>", Path(), SourceKind.INPUT)
 
 
 def exit_code(diagnostics: Sequence["Diagnostic"]) -> int:

@@ -1,21 +1,30 @@
 """`leaven new`: look at a folder of images and write a first recipe for it."""
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from leaven.cli.formatting import write_whole
-from leaven.recipe.files import IMAGE_ENDINGS, SPLITS, class_folders
+from leaven.formats.image_folder import (
+    Finding,
+    counted,
+    files_below,
+    how_to_convert,
+    is_picture,
+    read_image_folder,
+)
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {
-    "efficientnet_lite0": "small and quick; its weights come with pip, no download",
+    "efficientnet_lite0": "small and quick; its weights are installed, nothing is downloaded",
     "resnet18": "the usual first choice; weights from the hub",
     "resnet50": "larger, slower, often better",
     "convnext_tiny": "modern, strong on photographs",
 }
+STANDARD_OUTPUT = "-"
+FEW_IMAGES = 20  # too few for a phase of its own for the head
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,43 +32,73 @@ class Look:
     """What a folder of images holds."""
 
     folder: Path
-    classes: tuple[str, ...]
+    images: dict[str, int]  # of each class, to train on
     splits: tuple[str, ...]
-    images: int
-    smallest_class: tuple[str, int]
+    others: tuple[str, ...]  # files in the classes that are no images
+    findings: tuple[Finding, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(self.images.values())
 
 
 def run(
-    folder: Path | None,
+    folder: str | None,
     *,
     model: str | None,
     epochs: int | None,
-    output: Path | None,
+    output: str | None,
     scratch: bool,
     force: bool,
 ) -> None:
     """Write the recipe, asking for what was not said where somebody is there to ask."""
+    is_printed = output == STANDARD_OUTPUT
+    target = None if output is None else _target(output, force)  # refused before anything is asked
     can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    if folder is None:
-        folder = _ask_folder() if can_ask else None
-    if folder is None:
+    if folder is not None:
+        look = look_at(folder)
+    elif can_ask:
+        look = click.prompt("Which folder holds the images?", value_proc=look_at, err=is_printed)
+    else:
         raise click.UsageError("which folder of images? For example: leaven new photos")
-    look = look_at(folder)
-    click.echo(_seen(look))
+    target = target or _target(f"{_recipe_name(look.folder)}.leaven", force)
+    click.echo(_seen(look), err=is_printed)
     if model is None:
-        model = _ask_model() if can_ask else "efficientnet_lite0"
+        model = _ask_model(scratch, err=is_printed) if can_ask else _suggested(scratch)[0]
     if epochs is None:
-        epochs = click.prompt("How many epochs?", default=10, type=click.IntRange(min=1)) if can_ask else 10
-    target = output or Path(f"{_recipe_name(folder)}.leaven")
+        epochs = _ask_epochs(err=is_printed) if can_ask else 10
+    text = write_recipe(look, target, model, epochs, scratch)
+    if not _is_right(text, target):
+        sys.exit(1)
+    if is_printed:
+        click.echo(text, nl=False)
+        return
+    _write(target, text)
+    click.echo(f"\n{text}\nwritten to {target}. Next: leaven check {target}")
+
+
+def _target(output: str, force: bool) -> Path:
+    """Where the recipe goes; a place where it can't go is a wrong command line."""
+    if output == STANDARD_OUTPUT:
+        return Path("recipe.leaven")
+    target = Path(os.path.expanduser(output))
+    if not output or target.is_dir():
+        fault = f"{target} is a folder" if output else "the file's name is empty"
+        raise click.UsageError(f"{fault}; name a file to write the recipe into: -o dogs.leaven")
     if target.exists() and not force:
         raise click.UsageError(f"{target} is there already; --force overwrites it, -o writes elsewhere")
     if not target.parent.is_dir():
         raise click.UsageError(f"there is no folder {target.parent} to write the recipe into")
-    text = write_recipe(look, target, model, epochs, scratch)
-    if not _is_right(text, target):
-        sys.exit(1)
-    write_whole(target, text)
-    click.echo(f"\n{text}\nwritten to {target}. Next: leaven check {target}")
+    return target
+
+
+def _write(target: Path, text: str) -> None:
+    from leaven.cli.formatting import write_whole
+
+    try:
+        write_whole(target, text)
+    except OSError as problem:
+        raise click.UsageError(f"{target} can't be written: {problem.strerror}") from None
 
 
 def _is_right(text: str, target: Path) -> bool:
@@ -75,74 +114,93 @@ def _is_right(text: str, target: Path) -> bool:
     return checked.recipe is not None
 
 
-def look_at(folder: Path) -> Look:
-    """The classes, splits and number of images of a folder; one that holds none is a wrong command line."""
+# -- looking
+
+
+def look_at(word: str) -> Look:
+    """The classes, splits and images of a folder; one that can't be trained on is a wrong command line."""
+    if not word.strip():
+        raise click.UsageError("the folder's name is empty. For example: leaven new photos")
+    folder = Path(os.path.expanduser(word))
     if not folder.is_dir():
-        raise click.UsageError(f"there is no folder {folder}")
-    classes, splits = class_folders(folder)
-    root = folder
-    if splits:
-        root = next(folder / name for name in SPLITS["train"] if (folder / name).is_dir())
-    counts = {name: _count(root / name) for name in classes}
-    counts = {name: count for name, count in counts.items() if count}
-    if len(counts) < 2:
-        found = f"only the class {next(iter(counts))}" if counts else "no sub-folders with images"
-        raise click.UsageError(
-            f"{folder} has {found}. A classifier needs a sub-folder of images per class: {folder}/ants, {folder}/bees"
-        )
-    smallest = min(counts.items(), key=lambda item: item[1])
-    return Look(folder, tuple(counts), tuple(splits), sum(counts.values()), smallest)
-
-
-def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: bool) -> str:
-    """The text of a first recipe, with the words a newcomer changes first."""
-    call = model if "(" in model else f"{model}()" if scratch else f"{model}(pretrained=true)"
-    path = _relative(look.folder, target.parent)
-    if scratch or look.images < 20:
-        body = f"train epochs={epochs}, batch=32\n"
-    else:
-        head = max(1, epochs // 5)
-        rest = max(1, epochs - head)
-        body = (
-            f"# First only the new head, then everything with a gentle learning rate.\n"
-            f'phase "head", epochs={head} {{ freeze all - head }}\n'
-            f'phase "all",  epochs={rest} {{ optimizer adamw(lr=1e-4) }}\n'
-        )
-    return (
-        f"# {len(look.classes)} classes, {look.images:,} images: {_named(look.classes)}.\n"
-        f"model {call}\n"
-        f'data  folder("{path}")\n\n'
-        f"{body}"
+        fault = "is a file, not a folder of images" if folder.exists() else "does not exist"
+        raise click.UsageError(f"{folder} {fault}")
+    if not _can_be_written(folder):
+        raise click.UsageError(f"a recipe is UTF-8, which the name of {folder} is not; rename the folder")
+    read = read_image_folder(folder, folder.as_posix())
+    wrong = next((finding for finding in read.findings if finding.is_error), None)
+    if wrong is not None:
+        raise click.UsageError("\n".join((wrong.fact, *wrong.notes, wrong.help)))
+    train = next(iter(read.parts.values()))
+    files = {name: list(files_below(train.folder / name)) for name in read.classes}
+    return Look(
+        folder=folder,
+        images={name: sum(map(is_picture, found)) for name, found in files.items()},
+        splits=read.splits,
+        others=tuple(file for found in files.values() for file in found if not is_picture(file)),
+        findings=read.findings,
     )
+
+
+def _can_be_written(folder: Path) -> bool:
+    try:
+        str(folder.resolve()).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _seen(look: Look) -> str:
     splits = f", already divided into {', '.join(look.splits)}" if look.splits else ""
-    name, count = look.smallest_class
-    few = (
-        f"\n{name} has only {count} image{'s' if count > 1 else ''}: that is very little to learn from"
-        if count < 5
-        else ""
+    lines = [f"{look.folder}: {len(look.images)} classes, {look.total:,} training images{splits}"]
+    name, count = min(look.images.items(), key=lambda item: item[1])
+    if count < 5:
+        lines.append(f"{name} has only {count} image{'s' * (count > 1)}: that is very little to learn from")
+    for finding in look.findings:
+        lines += [finding.fact, *(f"  {note}" for note in finding.notes), f"  {finding.help}"]
+    if look.others:
+        lines.append(f"left out, as they are no images that can be read: {counted(look.others)}")
+        convert = how_to_convert(look.others)
+        lines += [f"  {convert}"] if convert else []
+    return "\n".join(lines)
+
+
+# -- writing
+
+
+def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: bool) -> str:
+    """The text of a first recipe, with the words a newcomer changes first."""
+    from leaven.recipe.nouns import quoted
+
+    call = model if "(" in model else f"{model}()" if scratch else f"{model}(pretrained=true)"
+    if scratch or look.total < FEW_IMAGES or epochs == 1:
+        body = f"train epochs={epochs}, batch=32\n"
+    else:
+        head = max(1, epochs // 5)
+        body = (
+            f"# First only the new head, then everything with a gentle learning rate.\n"
+            f'phase "head", epochs={head} {{ freeze all - head }}\n'
+            f'phase "all",  epochs={epochs - head} {{ optimizer adamw(lr=1e-4) }}\n'
+        )
+    return (
+        f"# {len(look.images)} classes, {look.total:,} images: {_named(list(look.images))}.\n"
+        f"model {call}\n"
+        f"data  folder({quoted(_relative(look.folder, target.parent))})\n\n"
+        f"{body}"
     )
-    return f"{look.folder}: {len(look.classes)} classes, {look.images:,} training images{splits}{few}"
 
 
-def _count(folder: Path) -> int:
-    return sum(
-        1 for file in folder.rglob("*") if file.suffix.lower() in IMAGE_ENDINGS and not file.name.startswith(".")
-    )
-
-
-def _named(classes: tuple[str, ...]) -> str:
-    listed = ", ".join(classes[:5])
+def _named(classes: list[str]) -> str:
+    listed = ", ".join(" ".join(name.encode(errors="replace").decode().split()) for name in classes[:5])
     return f"{listed}, …" if len(classes) > 5 else listed
 
 
 def _relative(folder: Path, start: Path) -> str:
-    """The folder as the recipe must write it: relative to the recipe, with forward slashes."""
-    import os
-
-    return Path(os.path.relpath(folder.resolve(), start.resolve())).as_posix().replace("\\", "\\\\").replace('"', '\\"')
+    """The folder as the recipe must write it: relative to the recipe where it can be, with forward slashes."""
+    try:
+        return Path(os.path.relpath(folder.resolve(), start.resolve())).as_posix()
+    except ValueError:  # on another drive
+        return folder.resolve().as_posix()
 
 
 def _recipe_name(folder: Path) -> str:
@@ -150,11 +208,23 @@ def _recipe_name(folder: Path) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)
 
 
-def _ask_folder() -> Path:
-    return click.prompt("Which folder holds the images?", type=click.Path(exists=True, file_okay=False, path_type=Path))
+# -- asking
 
 
-def _ask_model() -> str:
-    for name, what in SUGGESTED.items():
-        click.echo(f"  {name:<20} {what}")
-    return click.prompt("Which model to start from?", default="efficientnet_lite0")
+def _suggested(scratch: bool) -> list[str]:
+    """The models that can be started from here and now."""
+    from leaven.catalog import lookup
+    from leaven.recipe.models import are_weights_installed
+
+    return [name for name in SUGGESTED if scratch or all(map(are_weights_installed, lookup.find("model", name)[:1]))]
+
+
+def _ask_model(scratch: bool, *, err: bool) -> str:
+    names = _suggested(scratch)
+    for name in names:
+        click.echo(f"  {name:<20} {SUGGESTED[name]}", err=err)
+    return str(click.prompt("Which model to start from?", default=names[0], err=err))
+
+
+def _ask_epochs(*, err: bool) -> int:
+    return int(click.prompt("How many epochs?", default=10, type=click.IntRange(min=1), err=err))

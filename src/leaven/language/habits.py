@@ -26,6 +26,7 @@ _SIGNS = {
     "&": ("+", "layers are joined with `+`"),
 }
 _CALLED = ("model", "data", "optimizer", "schedule", "loss", "metrics")  # what stands behind these is called
+_NAMED = ("train", "checkpoint", "split")  # whose arguments all have names
 _HABITS = {
     "^": "a power of ten is written `1e-3`",
     "!": "layers are taken away with `-`, as in `all - head`; a comment starts with `#`",
@@ -36,8 +37,8 @@ _HABITS = {
 
 
 def odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
-    """A character that no token begins with."""
-    if token.type != "BAD":
+    """A character that no token begins with, or a dot by itself."""
+    if token.type not in ("BAD", "DOT"):
         return None
     character = token.value
     if character in _QUOTES:
@@ -186,6 +187,25 @@ def spoken_sign(left: Piece, token: Piece) -> Diagnostic | None:
         f"layers are {what}, not with `{token}`",
         Spot(token.span, f"expected `{sign}`"),
         fix=Fix(f"write `{left} {sign} {right[1]}`", Edit(token.span, sign)),
+    )
+
+
+def missing_equals(statement: list[Piece], token: Piece) -> Diagnostic | None:
+    """`train epochs 3`."""
+    name, first = statement[-1], statement[0]
+    is_named = len(statement) > 2 and statement[-2].type == "COMMA"
+    if token.type != "NUMBER" or name.type != "NAME" or not (is_named or (name is not first and str(first) in _NAMED)):
+        return None
+    number = re.match(r"[^\s,;)\]}]*", f"{token}{text_behind(token)}")
+    written = f"{name}={number[0] if number else token}"
+    return error(
+        "unexpected-token",
+        "an argument is given with `=`",
+        Spot(token.span, f"expected `=` after `{name}`"),
+        fix=Fix(
+            f"write `{written if is_named else f'{first} {written}'}`",
+            Edit(name.span.to(token.span), f"{name}={token}"),
+        ),
     )
 
 

@@ -4,6 +4,7 @@
 What the names mean is left to the checker.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -41,7 +42,7 @@ def parse_value(source: Source) -> tuple[syntax.Value | None, tuple[Diagnostic, 
     return value, diagnostics
 
 
-def parse_setting(source: Source) -> tuple[syntax.Argument | None, tuple[Diagnostic, ...]]:
+def parse_setting(source: Source) -> tuple[syntax.Setting | None, tuple[Diagnostic, ...]]:
     """The one `path=value` that a source holds, such as `--set optimizer.lr=1e-4`."""
     setting, _, diagnostics = _read(source, "only_setting")
     return setting, diagnostics
@@ -56,7 +57,9 @@ def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic
         return None, arranged.comments, in_order(arranged.diagnostics)
     reader = _Reader(grammar.reading(start), source)
     result = reader.read(iter(arranged.tokens))
-    return result, arranged.comments, in_order([*arranged.diagnostics, *reader.diagnostics])
+    follows = bool(arranged.diagnostics) and start != "start"  # one value alone has no second mistake of its own
+    diagnostics = [*arranged.diagnostics, *(() if follows else reader.diagnostics)]
+    return result, arranged.comments, in_order(diagnostics)
 
 
 class _Reader:
@@ -116,8 +119,15 @@ class _Builder:
     def only_value(self, value: syntax.Value, _end: Piece) -> syntax.Value:
         return value
 
-    def only_setting(self, name: Piece, _equals: Piece, value: syntax.Value, _end: Piece) -> syntax.Argument:
-        return syntax.Argument(_name(name), value, name.span.to(value.span))
+    def only_setting(
+        self, path: tuple[syntax.Name | syntax.Text, ...], _equals: Piece, value: syntax.Value, _end: Piece
+    ) -> syntax.Setting:
+        return syntax.Setting(path, value, path[0].span.to(value.span))
+
+    def path(self, name: Piece, *quoted: Piece | None) -> tuple[syntax.Name | syntax.Text, ...]:
+        _dot, label, _dot, rest = quoted
+        words = _words(name)
+        return (*words, self.text(label), *_words(rest)) if label and rest else words
 
     def body(self, *parts: Any) -> list[syntax.AnyStatement]:
         return [part for part in parts if not isinstance(part, Piece)]
@@ -246,6 +256,15 @@ def _grown(parts: tuple[Any, ...]) -> list[Any]:
     grown, _comma, element = parts
     grown.append(element)
     return cast(list[Any], grown)
+
+
+def _words(path: Piece) -> tuple[syntax.Name, ...]:
+    """The words of a dotted path, each with its own place."""
+    found = re.finditer(r"[^.]+", path.value)
+    start = path.span.start
+    return tuple(
+        syntax.Name(word[0], path.span.source.span(start + word.start(), start + word.end())) for word in found
+    )
 
 
 def _name(word: Piece) -> syntax.Name:

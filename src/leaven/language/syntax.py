@@ -166,6 +166,15 @@ AnyStatement = Statement | Extends | Import | Arg | Let | Broken
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """`optimizer.lr=1e-4`, `phase."fine-tune".epochs=3`: what stands behind `--set`."""
+
+    path: tuple[Name | Text, ...]
+    value: Value
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """A whole recipe file. Comments stand beside the tree, in text order."""
 

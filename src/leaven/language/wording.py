@@ -14,6 +14,7 @@ from leaven.language.habits import (
     first_sign,
     from_import,
     missing_brackets,
+    missing_equals,
     odd_character,
     round_list,
     spoken_sign,
@@ -33,6 +34,7 @@ _NOUNS = {
     "COMMA": "`,`",
     "EQUALS": "`=`",
     "COLON": "`:`",
+    "DOT": "`.`",
     "ARROW": "`->`",
     "LPAR": "`(`",
     "CALL": "`(`",
@@ -76,7 +78,7 @@ def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
             return report
     found = _noun(token)
     wanted = _wanted(accepted)
-    if token.type == "END" and len(statement) == 1 and accepted == {"EQUALS"}:
+    if token.type == "END" and len(statement) == 1 and "EQUALS" in accepted and "COMMA" not in accepted:
         return error(
             "missing-value",
             f"`{statement[0]}` is given no value",
@@ -224,8 +226,10 @@ def _missing_comma(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     before = statement[-1]
     if before.type == "UNIT" and token.type == "NUMBER":
         return None
-    report = from_import(statement, token) or spoken_sign(before, token) or missing_brackets(statement, token)
-    if report:
+    for habit in (from_import, missing_equals, missing_brackets):
+        if report := habit(statement, token):
+            return report
+    if report := spoken_sign(before, token):
         return report
     return error(
         "missing-comma",

@@ -1,15 +1,17 @@
 """Numbers and quantities: what `lr * 10`, `2 epochs` and `-0.5` come to."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.recipe.nouns import plain
 from leaven.recipe.recipe import FromData, Pending, Quantity
-from leaven.recipe.scope import UNKNOWN, Scope, Unknown
+from leaven.recipe.scope import BOUND_BY_DATA, UNKNOWN, Scope, Unknown
 
 MAX_WHOLE = 10**18
+MAX_PIECES = 10_000  # of a calculation, with its `let`s written out
 _PLURALS = {"epoch": "epochs", "step": "steps", "minute": "minutes", "hour": "hours", "item": "items", "percent": "%"}
 
 
@@ -35,7 +37,7 @@ def calculate(value: syntax.Value, scope: Scope) -> Any:
 
 
 def _named(path: str, scope: Scope) -> Any:
-    if path in ("classes", "channels"):
+    if path in BOUND_BY_DATA:
         return scope.from_data(path)
     if path in scope.args:
         number = scope.args[path].value
@@ -144,3 +146,46 @@ def _known(value: Any) -> Any:
 
 def _too_big(value: syntax.Value, scope: Scope) -> Unknown:
     return scope.report("wrong-value", "this number is too large to calculate with", value.span)
+
+
+# -- calculations that are kept
+
+
+def unfolded(value: syntax.Value, scope: Scope) -> syntax.Value | None:
+    """A calculation that changes with an `arg` or the data, its `let`s written out; None for one that is fixed."""
+    room = [MAX_PIECES]
+    unfolding = _unfold(value, scope, (), room)
+    if room[0] < 0:  # `let`s that use `let`s twice grow fast
+        scope.report(
+            "wrong-value", f"this calculation has more than {MAX_PIECES:,} pieces", Spot(value.span, "too long")
+        )
+        return None
+    return unfolding if _is_symbolic(unfolding) else None
+
+
+def _unfold(value: syntax.Value, scope: Scope, inside: tuple[str, ...], room: list[int]) -> syntax.Value:
+    """A value with its `let`s written out, as far as there is room for its pieces."""
+    room[0] -= 1
+    if room[0] < 0:
+        return value
+    match value:
+        case syntax.Name(path=path) if path in scope.lets and path not in inside:
+            return _unfold(scope.lets[path].value, scope, (*inside, path), room)
+        case syntax.Name(path=path) if path not in scope.args and path not in BOUND_BY_DATA:
+            return syntax.Literal(None, value.span)
+        case syntax.Negative(value=inner):
+            return replace(value, value=_unfold(inner, scope, inside, room))
+        case syntax.Binary(left=left, right=right):
+            return replace(value, left=_unfold(left, scope, inside, room), right=_unfold(right, scope, inside, room))
+    return value
+
+
+def _is_symbolic(value: syntax.Value) -> bool:
+    match value:
+        case syntax.Name():
+            return True
+        case syntax.Negative(value=inner):
+            return _is_symbolic(inner)
+        case syntax.Binary(left=left, right=right):
+            return _is_symbolic(left) or _is_symbolic(right)
+    return False

@@ -3,7 +3,7 @@
 Decides names, order and number only; what a value means is left to `resolve.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
@@ -12,6 +12,40 @@ from leaven.language.source import Span
 from leaven.recipe import nouns, remedies
 from leaven.recipe.recipe import Setting, Written
 from leaven.recipe.scope import Scope
+
+# What a user's function is given first when it is called. A class is made of what the recipe says, and called later;
+# only an optimizer and a schedule can't be made without.
+_HANDED_OVER = {
+    "transform": ("the picture",),
+    "loss": ("the outputs", "the labels"),
+    "metric": ("the outputs", "the labels"),
+    "optimizer": ("the parameters to train",),
+    "schedule": ("the optimizer",),
+}
+_MADE_WITH = ("optimizer", "schedule")
+
+
+def left_to_say(card: Card, kind: str, name: syntax.Name, scope: Scope) -> tuple[Parameter, ...] | None:
+    """The parameters that a recipe can give to what is used as `kind`; the program itself hands over the others.
+
+    None, and a report, where a function does not take what it will be called with.
+    """
+    if card.kind != "user" or not (card.facts["form"] == "function" or kind in _MADE_WITH):
+        return card.parameters
+    handed_over = _HANDED_OVER.get(kind, ())
+    count = len(handed_over)
+    positional = [parameter for parameter in card.parameters if parameter.positional]
+    if len(positional) < count and not card.open_ended and not any(p.variadic for p in positional):
+        given = nouns.both(handed_over)
+        scope.report(
+            "wrong-value",
+            f"`{name.path}` can't be {nouns.KIND_NOUNS[kind]}: it does not take {given}",
+            Spot(name.span, f"it is called with {given}"),
+            fix=f"let it take {given} first",
+        )
+        return None
+    taken = [parameter.name for parameter in positional if not parameter.variadic][:count]
+    return tuple(parameter for parameter in card.parameters if parameter.name not in taken)
 
 
 def match_arguments(
@@ -43,6 +77,9 @@ def match_arguments(
                 failed = is_misplaced = _too_many(scope, card, arguments, index, available, name_span)
             elif at == 1 and _is_second_side(arguments, positional):
                 failed = is_misplaced = _two_sides(scope, arguments)
+            elif meant := remedies.skipped_to(argument.value, positional[at], available):
+                given.setdefault(meant, []).append(argument.value)
+                places.setdefault(meant, argument.span)
             else:
                 parameter = positional[at]
                 given.setdefault(parameter.name, []).append(argument.value)
@@ -72,10 +109,26 @@ def match_arguments(
             "missing-argument",
             f"`{nouns.called(card, name_span)}` needs {listed}",
             Spot(name_span, f"{listed} {'is' if len(missing) == 1 else 'are'} missing"),
-            fix=f"the form is `{nouns.form(card, available, name_span)}`",
+            fix=_complete(card, arguments, available, given, name_span),
         )
         failed = True
     return given, not failed
+
+
+def _complete(
+    card: Card,
+    arguments: Sequence[syntax.Argument],
+    available: Sequence[Parameter],
+    given: Mapping[str, Sequence[syntax.Value]],
+    name_span: Span,
+) -> str:
+    """How to write what misses an argument; a number that stands in the place of the first keeps its own."""
+    for parameter in available[1:]:
+        value = given.get(parameter.name, [None])[0]
+        if arguments and value is arguments[0].value and arguments[0].keyword is None and not parameter.positional:
+            first = nouns.placeholder(available[0])
+            return f"write `{nouns.called(card, name_span)} {first}, {parameter.name}={arguments[0].span.text}`"
+    return f"the form is `{nouns.form(card, available, name_span)}`"
 
 
 def _misplaced(scope: Scope, index: int, keyword: Span, arguments: Sequence[syntax.Argument]) -> bool:

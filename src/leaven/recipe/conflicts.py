@@ -1,15 +1,15 @@
 """What contradicts itself in a phase: techniques that exclude each other, nothing left to train, a wrong teacher."""
 
 import os.path
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
-from leaven.catalog.layers import Layers
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
 from leaven.recipe import files
 from leaven.recipe.data import DataFacts
-from leaven.recipe.models import ModelFacts
+from leaven.recipe.models import ModelFacts, check_installed
 from leaven.recipe.nouns import plain
 from leaven.recipe.recipe import (
     FilePath,
@@ -21,18 +21,23 @@ from leaven.recipe.recipe import (
     Phase,
     Quantity,
     Reinit,
+    Selector,
     Technique,
     Unfreeze,
     Word,
     Written,
 )
 from leaven.recipe.scope import Scope
-from leaven.recipe.selectors import matching
+from leaven.recipe.selectors import is_settled, matching
+
+Select = Callable[[Selector], frozenset[str]]  # the parameters that a selector means, found out once
 
 
 def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts, data: DataFacts, scope: Scope) -> None:
     """Every phase on its own, with what earlier phases left in the model."""
     has_adapter = False
+    layers = model_facts.layers
+    select = cache(lambda selector: matching(selector, layers)) if layers is not None else None
     for phase in phases:
         calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
         _check_pairs(calls, scope)
@@ -40,8 +45,13 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
         _check_warmup(phase, scope)
         _check_teachers(calls, data, scope)
         has_adapter |= any(call.card.facts.get("adapter") for call in calls)
-        if model_facts.layers is not None:
-            _check_stillness(phase, model, model_facts, model_facts.layers, has_adapter, len(phases) > 1, scope)
+        if select is not None and all(is_settled(selector) for selector in _selectors(phase)):
+            _check_stillness(phase, model, model_facts, select, has_adapter, len(phases) > 1, scope)
+
+
+def _selectors(phase: Phase) -> list[Selector]:
+    techniques = [t.layers for t in phase.techniques if isinstance(t, Freeze | Unfreeze | Reinit)]
+    return [*techniques, *(group.layers for group in phase.optimizer.groups)]
 
 
 def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
@@ -141,7 +151,10 @@ def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) 
             if isinstance(weights, FilePath) and not os.path.exists(weights.place):
                 files.missing_file(scope, weights, "the weights file")
             outputs = teacher.card.facts.get("classes")
-            if not teacher.value("pretrained") or not outputs or not data.classes or outputs == data.classes:
+            if not teacher.value("pretrained"):
+                continue
+            if not outputs or not data.classes or outputs == data.classes:
+                check_installed(teacher.card, _span(teacher.origin), scope)
                 continue
             scope.report(
                 "class-count",
@@ -155,23 +168,23 @@ def _check_stillness(
     phase: Phase,
     model: Model,
     facts: ModelFacts,
-    layers: Layers,
+    select: Select,
     has_adapter: bool,
     is_one_of_several: bool,
     scope: Scope,
 ) -> None:
     """What is frozen in a phase, against what it is to train."""
-    everything = frozenset(parameter.name for parameter in layers.parameters)
+    everything = select(Word("all"))
     frozen: frozenset[str] = frozenset()
     thawed_later: frozenset[str] = frozenset()
     freezes: list[tuple[frozenset[str], Span]] = []
     for technique in phase.techniques:
         match technique:
             case Freeze(layers=selector, origin=origin):
-                freezes.append((matching(selector, layers), _span(origin)))
+                freezes.append((select(selector), _span(origin)))
                 frozen |= freezes[-1][0]
             case Unfreeze(layers=selector, at=None, origin=origin):
-                thawed = matching(selector, layers)
+                thawed = select(selector)
                 if not thawed & frozen and freezes:
                     scope.warn(
                         "nothing-frozen",
@@ -181,7 +194,7 @@ def _check_stillness(
                     )
                 frozen -= thawed
             case Unfreeze(layers=selector):
-                thawed_later |= matching(selector, layers)
+                thawed_later |= select(selector)
     if not freezes or phase.epochs.value == Quantity(0, "epochs"):
         return
     if frozen >= everything and not thawed_later and not has_adapter:
@@ -193,7 +206,7 @@ def _check_stillness(
             fix="leave something to train, as in `freeze all - head`",
         )
         return
-    head = matching(Word("head"), layers)
+    head = select(Word("head"))
     is_new = isinstance(model.head, FitHead)
     if is_new and head and frozen >= head and not thawed_later & head:
         scope.warn(
@@ -202,18 +215,18 @@ def _check_stillness(
             Spot(next(place for names, place in freezes if names & head), "freezes the head too"),
             fix="leave the head out, as in `freeze all - head`",
         )
-    _check_new_layers(phase, frozen - thawed_later, freezes, layers, scope)
+    _check_new_layers(phase, frozen - thawed_later, freezes, select, scope)
 
 
 def _check_new_layers(
     phase: Phase,
     frozen: frozenset[str],
     freezes: Sequence[tuple[frozenset[str], Span]],
-    layers: Layers,
+    select: Select,
     scope: Scope,
 ) -> None:
     for technique in phase.techniques:
-        if isinstance(technique, Reinit) and (anew := matching(technique.layers, layers)) <= frozen:
+        if isinstance(technique, Reinit) and (anew := select(technique.layers)) <= frozen:
             scope.report(
                 "contradiction",
                 "these layers start anew and are frozen: they would stay random",
@@ -222,7 +235,7 @@ def _check_new_layers(
                 fix="freeze other layers, or leave these as they were trained",
             )
     for group in phase.optimizer.groups:
-        if (grouped := matching(group.layers, layers)) <= frozen:
+        if (grouped := select(group.layers)) <= frozen:
             scope.warn(
                 "frozen-group",
                 "every layer of this group is frozen",

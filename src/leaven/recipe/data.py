@@ -1,10 +1,14 @@
 """What is known about the data before it is read: task, classes, channels, sizes, official splits."""
 
 import os.path
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from leaven.catalog.lookup import nearest
+from leaven.formats.image_folder import read_image_folder
+from leaven.formats.tables import part_tables, separator_of
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.recipe import files
 from leaven.recipe.recipe import FilePath, Invocation, Written
@@ -64,18 +68,13 @@ def _folder(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     if not os.path.isdir(path.place):
         scope.report("missing-file", f"`{path.text}` is a file, not a folder", *spots, fix=_not_a_folder(path))
         return described
-    classes, splits = files.class_folders(path.place)
-    if len(classes) < 2:
-        found = f"only `{classes[0]}`" if classes else "no sub-folders"
-        where = f"{path.text}/train" if splits else path.text
-        scope.report(
-            "no-classes",
-            f"`{where}` has {found}, and a classifier needs two classes or more",
-            *spots,
-            fix=f"put the images of each class into a sub-folder of its own: `{where}/ants`, `{where}/bees`",
-        )
+    read = read_image_folder(path.place, path.text)
+    for finding in read.findings:
+        say = scope.report if finding.is_error else scope.warn
+        say(finding.id, finding.fact, *spots, notes=finding.notes, fix=finding.help)
+    if not read.classes:
         return described
-    return replace(described, classes=len(classes), splits=tuple(splits))
+    return replace(described, classes=len(read.classes), splits=read.splits)
 
 
 def _not_a_folder(path: FilePath) -> str:
@@ -90,19 +89,18 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     path = data.value("file")
     if not isinstance(path, FilePath):
         return described
-    table = path.place
-    if os.path.isdir(table):
-        splits = tuple(split for split in ("train", "val", "test") if os.path.isfile(table / f"{split}.csv"))
-        table = table / "train.csv"
-        described = replace(described, splits=splits)
-        if not splits or splits[0] != "train":
-            files.missing_file(scope, replace(path, text=f"{path.text}/train.csv", place=table), "the table")
+    place = [path.span] if path.span else []
+    if os.path.isdir(path.place):
+        parts = part_tables(path.place)
+        table = _train_table(path, parts, scope)
+        if table is None:
             return described
-    separator = data.value("separator") or ("\t" if table.suffix == ".tsv" else ",")
+        path, described = table, replace(described, splits=tuple(parts))
+    label, separator = str(data.value("label")), separator_of(path.place, data.value("separator"))
     try:
-        columns, classes = files.csv_classes(table, str(data.value("label")), separator)
+        columns, classes = files.csv_classes(path.place, label, separator)
     except (OSError, ValueError) as problem:
-        scope.report("missing-file", f"`{path.text}` can't be read: {problem}", *([path.span] if path.span else []))
+        scope.report("missing-file", f"`{path.text}` can't be read: {problem}", *place)
         return described
     for name in ("image", "text", "label"):
         setting = data.setting(name)
@@ -119,3 +117,23 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
             fix=Fix(f"did you mean `{near[0]}`?", edit) if near else None,
         )
     return replace(described, classes=classes)
+
+
+def _train_table(folder: FilePath, parts: Mapping[str, Sequence[Path]], scope: Scope) -> FilePath | None:
+    """The table to train on in a folder of tables, one for each part."""
+    if "train" not in parts:
+        missing = replace(folder, text=f"{folder.text}/train.csv", place=folder.place / "train.csv")
+        files.missing_file(scope, missing, "the table")
+        return None
+    doubled = next((there for there in parts.values() if len(there) > 1), None)
+    if doubled is not None:
+        both = " and ".join(f"`{file.name}`" for file in doubled)
+        scope.report(
+            "contradiction",
+            f"`{folder.text}` has both {both}, which mean the same part",
+            *([Spot(folder.span, "the tables are looked for here")] if folder.span else []),
+            fix="keep one of them",
+        )
+        return None
+    table = parts["train"][0]
+    return replace(folder, text=f"{folder.text}/{table.name}", place=table)

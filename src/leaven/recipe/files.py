@@ -1,16 +1,15 @@
-"""Files that a recipe needs: whether they are there, and what a folder of images holds."""
+"""Files that a recipe needs: whether they are there, and what a table holds."""
 
+import os.path
 from collections.abc import Sequence
 from pathlib import Path
 
 from leaven.catalog.lookup import nearest
+from leaven.formats.tables import ENCODING
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import SourceKind
 from leaven.recipe.recipe import FilePath
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
-
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 
 
 def missing_file(scope: Scope, path: FilePath, what: str) -> Unknown:
@@ -22,6 +21,9 @@ def missing_file(scope: Scope, path: FilePath, what: str) -> Unknown:
     if near and path.span is not None:
         better = str(Path(path.text).with_name(near[0]))
         fix = Fix(f"did you mean `{better}`?", Edit(path.span, f'"{better}"'))
+    elif path.span is not None and path.text.startswith("~"):
+        whole = Path(os.path.expanduser(path.text)).as_posix()
+        fix = Fix(f"`~` means nothing here; write the whole path: `{whole}`", Edit(path.span, f'"{whole}"'))
     elif path.span is not None and ("\n" in path.text or "\t" in path.text):
         straight = path.span.text.replace("\\", "/")
         fix = Fix(f"a backslash begins an escape; in a path, write `/`: `{straight}`", Edit(path.span, straight))
@@ -44,24 +46,6 @@ def _neighbours(place: Path) -> list[str]:
         return []
 
 
-def class_folders(folder: Path) -> tuple[list[str], list[str]]:
-    """The class names of an image folder and the splits it comes with: `train/ants`, or just `ants`."""
-    top = _folders(folder)
-    splits = [split for split, names in SPLITS.items() if any(name in top for name in names)]
-    if "train" not in splits:
-        return top, []
-    train = next(folder / name for name in SPLITS["train"] if name in top)
-    return _folders(train), splits
-
-
-def _folders(folder: Path) -> list[str]:
-    """The names of the folders in a folder; none where it can't be read."""
-    try:
-        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
-        return []
-
-
 def csv_classes(file: Path, column: str, separator: str) -> tuple[Sequence[str], int | None]:
     """The columns of a table and its number of labels; None where that column is missing or the table very long.
 
@@ -70,11 +54,11 @@ def csv_classes(file: Path, column: str, separator: str) -> tuple[Sequence[str],
     import csv
 
     try:
-        with file.open(newline="", encoding="utf-8", errors="replace") as lines:
+        with file.open(newline="", encoding=ENCODING, errors="replace") as lines:
             rows = csv.DictReader(lines, delimiter=separator)
             columns = rows.fieldnames or []
             if column not in columns or file.stat().st_size > 50_000_000:
                 return columns, None
-            return columns, len({row[column] for row in rows})
+            return columns, len({(row[column] or "").strip() for row in rows})
     except (csv.Error, TypeError) as problem:  # a TypeError is about the separator
         raise ValueError(str(problem)) from problem

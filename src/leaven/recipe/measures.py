@@ -47,7 +47,7 @@ def in_units(scope: Scope, value: syntax.Value, quantity: Quantity, parameter: P
 def _example(parameter: Parameter) -> str:
     """A quantity that the parameter takes."""
     if isinstance(parameter.default, str) and parameter.default[0] != "0":
-        return parameter.default.removesuffix(f" {parameter.name}")
+        return nouns.default(parameter)
     return nouns.plain(Quantity(10 if parameter.units[0] == "%" else 5, parameter.units[0]))
 
 

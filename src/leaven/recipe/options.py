@@ -1,15 +1,17 @@
 """What the command line adds to a recipe, as sources of their own: checked like the file, reported in the option."""
 
 import os.path
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.parser import parse, parse_setting, parse_value
 from leaven.language.source import Source, SourceKind
 from leaven.recipe.assemble import Assembled, add, replace_value
+from leaven.recipe.keys import Plain, has_label
+from leaven.recipe.reaching import way_to
 from leaven.recipe.remedies import owner_of
 
 
@@ -55,27 +57,28 @@ def apply(options: Options, assembled: Assembled) -> None:
                 replace_value(assembled, statement)
             elif statement is not None:
                 add(assembled, [statement])
+    changes = []
     for text in options.settings:
-        change, mistakes = _setting(text)
+        change, mistakes = _setting(text, assembled.statements)
         assembled.diagnostics += mistakes
         if change is not None:
-            add(assembled, [change])
+            changes.append(change)
+    add(assembled, changes)
 
 
 def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
     source = option_source(flag, text)
     whole = source.span(0, len(text))
-    if flag in ("output", "checkpoint"):
-        argument = syntax.Argument(
-            syntax.Name("weights", whole) if flag == "checkpoint" else None, syntax.Text(text, whole), whole
-        )
-        if flag == "output":
-            return syntax.Statement(syntax.Name("output", whole), (argument,), None, whole), ()
+    path = syntax.Argument(None, syntax.Text(text, whole), whole)
+    if flag == "output":
+        return syntax.Statement(syntax.Name("output", whole), (path,), None, whole), ()
+    if flag == "checkpoint":  # in the place of the published weights, where the recipe has asked for those
         target = syntax.Argument(None, syntax.Name("model", whole), whole)
-        return syntax.Statement(syntax.Name("change", whole), (target, argument), None, whole), ()
+        weights = replace(path, keyword=syntax.Name("weights", whole))
+        published = syntax.Argument(syntax.Name("pretrained", whole), syntax.Literal(False, whole), whole)
+        return syntax.Statement(syntax.Name("change", whole), (target, weights, published), None, whole), ()
     if flag == "data" and _is_path(text):
         folder = "csv" if text.endswith((".csv", ".tsv")) else "folder"
-        path = syntax.Argument(None, syntax.Text(text, whole), whole)
         value: syntax.Value | None = syntax.Call(syntax.Name(folder, whole), (path,), whole)
         diagnostics: tuple[Diagnostic, ...] = ()
     else:
@@ -91,39 +94,42 @@ def _is_path(text: str) -> bool:
     return (bool(text) and os.path.exists(text)) or (any(mark in text for mark in "/\\") and "(" not in text)
 
 
-def _setting(text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
-    """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path leads into blocks."""
+def _setting(text: str, statements: Sequence[Plain]) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+    """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path leads into phases and blocks."""
     source = option_source("set", text)
     setting, diagnostics = parse_setting(source)
-    if setting is None or setting.keyword is None:
+    if setting is None:
         return None, diagnostics
-    span = setting.keyword.span
-    *owners, last = _pieces(setting.keyword)
-    name = last.path
+    *owners, last = setting.path
+    assert isinstance(last, syntax.Name)
     if not owners:
-        likely = owner_of(name) or "train"
+        way = way_to(owner_of(last.path) or "train", last.path, setting.value.span.text, statements)
         return None, (
             error(
                 "unknown-name",
-                f"`{name}` does not say which statement it belongs to",
-                Spot(span, "expected `statement.argument=value`"),
-                fix=Fix(f"write `--set {likely}.{text.strip()}`", Edit(span, f"{likely}.{name}")),
+                f"`{last.path}` does not say which statement it belongs to",
+                Spot(last.span, "expected `statement.argument=value`"),
+                fix=f"write `{way}`",
             ),
         )
     argument = syntax.Argument(last, setting.value, last.span.to(setting.span))
     statement: syntax.Statement | None = None
-    for owner in reversed(owners):
-        target = syntax.Argument(None, owner, owner.span)
+    for target in reversed(_targets(owners)):
         inside = (argument,) if statement is None else ()
-        block = None if statement is None else syntax.Block((statement,), span)
-        statement = syntax.Statement(syntax.Name("change", span), (target, *inside), block, setting.span)
+        block = None if statement is None else syntax.Block((statement,), setting.span)
+        name = syntax.Name("change", target[0].span)
+        statement = syntax.Statement(name, (*target, *inside), block, setting.span)
     return statement, diagnostics
 
 
-def _pieces(path: syntax.Name) -> list[syntax.Name]:
-    """The names of a dotted path, each with its own place."""
-    pieces, start = [], path.span.start
-    for word in path.path.split("."):
-        pieces.append(syntax.Name(word, path.span.source.span(start, start + len(word))))
-        start += len(word) + 1
-    return pieces
+def _targets(owners: Sequence[syntax.Name | syntax.Text]) -> list[tuple[syntax.Argument, ...]]:
+    """The statements that a path leads through, each with the label behind it: `phase.head.optimizer`."""
+    targets: list[tuple[syntax.Argument, ...]] = []
+    for owner in owners:
+        argument = syntax.Argument(None, owner, owner.span)
+        before = targets[-1] if targets else ()
+        if isinstance(owner, syntax.Text) or (len(before) == 1 and has_label(before[0].span.text)):
+            targets[-1] = (*before, argument)
+        else:
+            targets.append((argument,))
+    return targets

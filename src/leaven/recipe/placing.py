@@ -4,7 +4,7 @@ Decides which card a statement's name means in its place, and how a phase's stat
 What the arguments mean is left to the checker.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from leaven.catalog import lookup, own
@@ -13,10 +13,11 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import nouns
-from leaven.recipe.assemble import BLOCK_OWNERS, Plain, is_edit, key_of, merge, statement_card
+from leaven.recipe.keys import BLOCK_OWNERS, EDITS, Plain, has_label, is_edit, key_of, statement_card
+from leaven.recipe.merging import merge
 from leaven.recipe.remedies import owner_of, usage
 from leaven.recipe.scope import Scope, Unknown
-from leaven.recipe.unknown import unknown_definition
+from leaven.recipe.unknown import is_certain, unknown_definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,24 @@ def compose(base: Iterable[Plain], inner: Iterable[syntax.AnyStatement], diagnos
         for s in own_statements
         if s.name is not None and (card := statement_card(s.name.path)) is not None and card.facts.get("once")
     }
-    kept = [s for s in base if key_of(s) not in replaced]
+    kept = [s for s in base if key_of(s) not in replaced] if replaced else base
     edits: list[Plain] = []
     plain: list[Plain] = []
     for statement in own_statements:
         (edits if is_edit(statement) else plain).append(statement)
-    return merge([*kept, *plain], edits, diagnostics)
+    return merge([*kept, *plain], edits, diagnostics, "phase")
 
 
-def place(statements: Iterable[syntax.AnyStatement], context: str, scope: Scope) -> list[Placed]:
-    """The statements that may stand here, each with its card; the others are reported."""
+def place(
+    statements: Iterable[syntax.AnyStatement], context: str, scope: Scope, known: Mapping[int, Placed] | None = None
+) -> list[Placed]:
+    """The statements that may stand here, each with its card; the others are reported.
+
+    A misspelt one has the card that it must mean, so that what else is wrong with it is found too. `known` holds, by
+    identity, those that were placed already.
+    """
     placed: list[Placed] = []
+    guessed: set[int] = set()
     first: dict[tuple[str, ...], Span] = {}
     for statement in statements:
         if isinstance(statement, syntax.Broken):
@@ -76,15 +84,27 @@ def place(statements: Iterable[syntax.AnyStatement], context: str, scope: Scope)
             continue
         if not isinstance(statement, syntax.Statement):
             continue  # a name can't be introduced in a block, which names.py reports
-        card = _card_here(statement, context, scope)
+        one = known.get(id(statement)) if known else None
+        card = one.card if one is not None else _card_here(statement, context, scope)
+        if card is None and not isinstance(scope.user_card(statement.name.path), Unknown):
+            card = _unknown_statement(statement, context, scope)
+            guessed.add(id(statement))
         if card is None:
             continue
-        key = key_of(statement)
-        if (card.facts.get("once") or len(key) > 1) and key in first and statement.span.source is first[key].source:
-            _repeated(statement, first[key], scope)
-        first.setdefault(key, statement.name.span)
-        placed.append(Placed(card, statement))
-    return placed
+        if card.facts.get("once") or has_label(card.name):
+            key = key_of(statement)
+            is_told_apart = len(key) > 1 or not has_label(card.name)
+            if is_told_apart and key in first and statement.span.source is first[key].source:
+                _repeated(statement, first[key], scope)
+            first.setdefault(key, statement.name.span)
+        placed.append(one or Placed(card, statement))
+    return _without_doubtful(placed, guessed) if guessed else placed
+
+
+def _without_doubtful(placed: list[Placed], guessed: set[int]) -> list[Placed]:
+    """Without guesses at what may stand once and is there already: so something else was meant."""
+    certain = {one.card.name for one in placed if id(one.statement) not in guessed and one.card.facts.get("once")}
+    return [one for one in placed if id(one.statement) not in guessed or one.card.name not in certain]
 
 
 def _read_broken_block(statement: syntax.Broken, scope: Scope) -> None:
@@ -109,26 +129,20 @@ def _repeated(statement: syntax.Statement, first: Span, scope: Scope) -> None:
 
 
 def _card_here(statement: syntax.Statement, context: str, scope: Scope) -> Card | None:
+    """The card of a statement's name in its place; None where it has none there."""
     path = statement.name.path
     if context in BLOCK_OWNERS:
         card = own.read("statement", f"{context}.{path}")
-        if card is not None:
-            return replace(card, name=path)
-    else:
-        card = own.read("statement", path) if "." not in path else None
-        card = card or own.read("technique", path)
-        if card is not None and (context == "recipe" or may_stand_in_phase(card)):
-            return card
-        user = scope.user_card(path)
-        if isinstance(user, Unknown):
-            return None
-        if user is not None:
-            return user
-    _unknown_statement(statement, context, scope)
-    return None
+        return replace(card, name=path) if card is not None else None
+    card = statement_card(path) if "." not in path else own.read("technique", path)
+    if card is not None and (context == "recipe" or may_stand_in_phase(card)):
+        return card
+    user = scope.user_card(path)
+    return None if isinstance(user, Unknown) else user
 
 
-def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) -> None:
+def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) -> Card | None:
+    """Report a statement that has no meaning in its place; the answer is the card that it must mean, if any."""
     name, path = statement.name, statement.name.path
     here = _names_in(context)
     respelt = [word for word in here if word != path and word.replace("_", "") == path.replace("_", "").lower()]
@@ -140,12 +154,12 @@ def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) 
             Spot(name.span, label),
             fix=elsewhere,
         )
-        return
+        return None
     alias, dot, rest = path.partition(".")
     if dot and alias in scope.modules:
         unknown_definition(scope, name, alias, rest)
-        return
-    near = respelt or lookup.nearest(path, here)
+        return None
+    near = respelt or [word for word in lookup.nearest(path, here) if word not in EDITS or is_certain(path, word)]
     fix: Fix | str = (
         Fix(nouns.did_you_mean(near), Edit(name.span, near[0])) if near else _as_argument(statement, context)
     )
@@ -156,6 +170,9 @@ def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) 
         notes=[f"nothing was imported as `{alias}`"] if dot else [],
         fix=fix,
     )
+    if len(near) != 1 or near[0] in EDITS or not (respelt or is_certain(path, near[0])):
+        return None
+    return _card_here(replace(statement, name=replace(name, path=near[0])), context, scope)
 
 
 def _as_argument(statement: syntax.Statement, context: str) -> str:
@@ -178,6 +195,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> str:
 
 
 _PYTHON = ("if", "else", "for", "while", "def", "class", "return", "print", "with", "try", "raise")
+_TRANSFORMS = ("augment", "augmentation", "augmentations", "transform", "transforms")
 _CONTEXTS = {
     "recipe": "at the top of a recipe",
     "phase": "in a phase",
@@ -213,6 +231,9 @@ def _where_it_belongs(statement: syntax.Statement, context: str) -> tuple[str, s
         if own.read("statement", f"{owner}.{path}") and owner != context:
             return f"belongs to `{owner}`", f"write it in the block of `{owner}`: `{owner} … {{ {path} … }}`"
     call = _as_call(statement)
+    if path in _TRANSFORMS and context != "data":
+        inside = " -> ".join(argument.span.text for argument in statement.arguments) or "…"
+        return "belongs to `data`", f"write the steps in the block of `data`: `data … {{ train {inside} }}`"
     if "." not in path and lookup.find("transform", path):
         written = f"`train {call}` or `eval {call}`" if context == "data" else f"`data … {{ train {call} }}`"
         return "a transform", f"write {written}"
@@ -220,6 +241,17 @@ def _where_it_belongs(statement: syntax.Statement, context: str) -> tuple[str, s
         if context in ("recipe", "phase") and lookup.find(kind, path):
             return nouns.KIND_NOUNS[kind], f"write `{kind} {call}`"
     return "", ""
+
+
+def arguments_in_block(placed: Placed) -> list[syntax.Argument]:
+    """What is written in a block as if it were a statement, and is an argument: `phase "head" { epochs 2 }`."""
+    block, given = placed.statement.block, {a.keyword.path for a in placed.statement.arguments if a.keyword}
+    return [
+        syntax.Argument(one.name, one.arguments[0].value, one.span)
+        for one in (block.statements if block is not None else ())
+        if isinstance(one, syntax.Statement) and len(one.arguments) == 1 and one.arguments[0].keyword is None
+        if placed.card.parameter(one.name.path) and one.name.path not in given
+    ]
 
 
 def steps_of(statement: syntax.Statement) -> str:

@@ -119,6 +119,13 @@ class Invocation:
         found = self.setting(name)
         return default if found is None else found.value
 
+    def __getitem__(self, name: str) -> Setting:
+        """An argument that the card has."""
+        found = self.setting(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
     def setting(self, name: str) -> Setting | None:
         return next((setting for setting in self.settings if setting.name == name), None)
 
@@ -143,7 +150,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    numbers: tuple[int, ...]
+    numbers: tuple[int | Pending, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,7 @@ class Share:
     """The first or last layers in forward order: a count of layers, or a percentage of parameters."""
 
     end: str
-    amount: Quantity
+    amount: Quantity | Pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +204,7 @@ class Model:
     weights: FilePath | None
     head: FitHead | KeepHead
     origin: Origin = field(compare=False)
+    chosen_weights: Setting | None = field(default=None, compare=False)  # `pretrained` or `weights`, as it was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +228,8 @@ class Data:
     on_bad_file: Invocation
     tokenize: Invocation | None
     classes: int | None
+    channels: int | None = None
+    size: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

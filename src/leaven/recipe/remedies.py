@@ -10,9 +10,10 @@ from leaven.language.source import Span
 from leaven.recipe import nouns
 from leaven.recipe.arithmetic import plural
 
-_EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine"}
+_EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
 # How several values of one kind become one.
 _JOINTS = {"selector": ("+", "layers"), "transforms": ("->", "steps")}
+_NOT_NUMBERS = frozenset(KINDS) | {"score"}
 _LONGEST = 80  # characters of a proposal; a longer one is no help
 
 
@@ -108,6 +109,13 @@ def for_surplus(
     return f"the form is `{nouns.form(card, available, name)}`"
 
 
+def skipped_to(value: syntax.Value, parameter: Parameter, available: Sequence[Parameter]) -> str:
+    """The parameter that a number is for, where a card must stand before it: `prune 40%` leaves out the way."""
+    if not isinstance(value, syntax.Number) or not parameter.required or not set(parameter.types) <= _NOT_NUMBERS:
+        return ""
+    return _counted(value, [p for p in available if not p.positional])
+
+
 def _flag(value: syntax.Value, free: Sequence[Parameter]) -> str:
     """The switch that `resnet18(pretrained)` or `resnet18(true)` means."""
     flags = [parameter.name for parameter in free if parameter.types == ("bool",)]
@@ -184,7 +192,12 @@ def owner_of(name: str) -> str:
     """The statement that takes an argument of that name, itself or in its call; empty where none does."""
     if name in ("pretrained", "weights", "head"):
         return "model"
-    for kind, example in (("optimizer", "adamw"), ("optimizer", "sgd"), ("schedule", "cosine")):
+    for kind, example in (
+        ("optimizer", "adamw"),
+        ("optimizer", "sgd"),
+        ("schedule", "cosine"),
+        ("loss", "cross_entropy"),
+    ):
         found = lookup.find(kind, example)
         if found and found[0].parameter(name):
             return kind

@@ -4,10 +4,10 @@
 mistake is reported once, at the smallest piece; what depends on it becomes UNKNOWN and is not mentioned again.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
@@ -15,9 +15,10 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import SourceKind, Span
 from leaven.recipe import nouns, remedies
-from leaven.recipe.arithmetic import calculate, plural
-from leaven.recipe.binding import fit_together, match_arguments
+from leaven.recipe.arithmetic import calculate, plural, unfolded
+from leaven.recipe.binding import fit_together, left_to_say, match_arguments
 from leaven.recipe.measures import bare_share, in_units, usual_value, whole, within_bounds
+from leaven.recipe.pipelines import read_pipeline
 from leaven.recipe.recipe import (
     Default,
     FilePath,
@@ -26,22 +27,20 @@ from leaven.recipe.recipe import (
     Origin,
     Pending,
     Quantity,
-    Score,
     Setting,
     UserDefinition,
     Written,
 )
-from leaven.recipe.scope import UNKNOWN, Scope, Unknown
+from leaven.recipe.scope import BOUND_BY_DATA, UNKNOWN, Scope, Unknown
+from leaven.recipe.scores import read_score
 from leaven.recipe.selectors import read_selector
 from leaven.recipe.unknown import unknown_card, unknown_definition, unknown_name, wrong_own_name
 
 _CARD_KINDS = frozenset(KINDS)
-MAX_STAGES = 10_000
-MAX_PIECES = 10_000  # of a calculation, with its `let`s written out
 
 
 class Resolver:
-    """Resolves values in one scope. Selectors are read against the layers of `scope.model`, where those are known."""
+    """Resolves values in one scope. Selectors are read against `scope.layers`, where those are known."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -101,7 +100,7 @@ class Resolver:
             case syntax.Call():
                 return self._call(value, parameter)
             case syntax.Pipeline() | syntax.Binary(operator="*") if set(types) & {"transforms", "model"}:
-                return self.pipeline(value, "transform" if "transforms" in types else "component")
+                return read_pipeline(value, "transform" if "transforms" in types else "component", self)
             case syntax.Number() | syntax.Binary() | syntax.Negative():
                 return self._number(value, parameter)
             case syntax.Text(value=text):
@@ -205,18 +204,18 @@ class Resolver:
             return path
         if path in scope.broken_names:
             return UNKNOWN
-        if path in ("classes", "channels") and types & {"int", "any"}:
+        if path in BOUND_BY_DATA and types & {"int", "any"}:
             return scope.from_data(path)
         if path in scope.lets and nouns.could_be(scope.lets[path].value, parameter):
             return self._let(value, parameter)
         if path in scope.args and nouns.arg_could_be(scope.args[path].type, parameter):
             return self._arg(value, parameter)
         if "score" in types:
-            return self._score(value)
+            return read_score(value, scope)
         if "name" in types or "statement" in types:
             return path
         if "transforms" in types:
-            return self.pipeline(value, "transform")
+            return read_pipeline(value, "transform", self)
         if types & _CARD_KINDS:
             return self.invoke(syntax.Call(value, (), value.span), parameter)
         user = scope.user_card(path)
@@ -233,9 +232,9 @@ class Resolver:
 
     def _let(self, value: syntax.Name, parameter: Parameter) -> Any:
         """The value that a `let` names, as if it stood here."""
-        return self._unfold(value, lambda inner: self.resolve(inner, parameter))
+        return self.unfold(value, lambda inner: self.resolve(inner, parameter))
 
-    def _unfold(self, value: syntax.Name, read: Callable[[syntax.Value], Any]) -> Any:
+    def unfold(self, value: syntax.Name, read: Callable[[syntax.Value], Any]) -> Any:
         """What `read` makes of a `let`'s value; a mistake in it is told once, with the first place that uses it."""
         scope, name = self.scope, value.path
         if name in scope.failed_lets:
@@ -274,42 +273,12 @@ class Resolver:
             return FilePath(arg.value, value.span.source.folder / arg.value, value.span)
         return arg.value
 
-    def _score(self, value: syntax.Name) -> Any:
-        split, _, metric = value.path.partition(".")
-        if split in ("train", "val", "test") and metric:
-            measured = self.scope.measured
-            return Score(split, metric) if measured is None or metric in measured else self._unmeasured(value, measured)
-        joined = re.fullmatch(r"(train|val|test)_(\w+)", value.path)
-        near = lookup.nearest(split, ("train", "val", "test"), limit=1)
-        better = f"{near[0]}.{metric}" if near and metric else f"val.{metric or split}"
-        better = f"{joined[1]}.{joined[2]}" if joined else better
-        return self.scope.report(
-            "unknown-score",
-            f"`{value.path}` is not a score",
-            Spot(value.span, "expected a split and a metric"),
-            notes=["a score is `val.accuracy` or `val.loss`; the splits are train, val and test"],
-            fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)),
-        )
-
-    def _unmeasured(self, value: syntax.Name, measured: Sequence[str]) -> Unknown:
-        split, _, metric = value.path.partition(".")
-        near = lookup.nearest(metric, measured, limit=1)
-        better = f"{split}.{near[0]}" if near else ""
-        added = f"measure it: `metrics {metric}()`" if lookup.find("metric", metric) else None
-        listed = ", ".join(f"`{split}.{name}`" for name in measured)
-        return self.scope.report(
-            "unknown-score",
-            f"nothing measures `{metric}`",
-            Spot(value.span, f"the scores are {listed}"),
-            fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)) if near else added,
-        )
-
     # -- cards put to use
 
     def _call(self, value: syntax.Call, parameter: Parameter) -> Any:
         types = set(parameter.types)
         if "transforms" in types:
-            return self.pipeline(value, "transform")
+            return read_pipeline(value, "transform", self)
         if types & _CARD_KINDS:
             return self.invoke(value, parameter)
         user = self.scope.user_card(value.name.path)
@@ -328,9 +297,8 @@ class Resolver:
             return UNKNOWN
         if kind == "model":
             return self._model_call(card, call, is_teacher=parameter.name == "teacher")
-        # The program itself hands over the first argument: to an optimizer what to train, to a schedule the optimizer.
-        is_fed = card.kind == "user" and kind in ("optimizer", "schedule") and not card.open_ended
-        settings = self.bind(card, call.arguments, call.name.span, card.parameters[1:] if is_fed else None)
+        parameters = left_to_say(card, kind, call.name, self.scope)
+        settings = UNKNOWN if parameters is None else self.bind(card, call.arguments, call.name.span, parameters)
         return UNKNOWN if isinstance(settings, Unknown) else Invocation(card, settings, origin_of(call.span))
 
     def _model_call(self, card: Card, call: syntax.Call, is_teacher: bool) -> Any:
@@ -364,78 +332,6 @@ class Resolver:
             return unknown_definition(self.scope, name, alias, rest)
         return unknown_card(self.scope, name, kind)
 
-    # -- pipelines
-
-    def pipeline(self, value: syntax.Value, kind: str) -> Any:
-        """A pipeline as a flat tuple of invocations, `let`s unfolded and repetitions written out."""
-        return self._stages(value, kind)
-
-    def _stages(self, value: syntax.Value, kind: str) -> tuple[Invocation, ...] | Unknown:
-        match value:
-            case syntax.Pipeline(stages=stages):
-                parts = [self._stages(stage, kind) for stage in stages]
-                if any(isinstance(part, Unknown) for part in parts):
-                    return UNKNOWN
-                return self._not_endless(value, [part for part in parts if not isinstance(part, Unknown)])
-            case syntax.Binary(operator="*", left=left, right=right):
-                return self._repeated(left, right, kind)
-            case syntax.Name(path=path) if path in self.scope.broken_names:
-                return UNKNOWN
-            case syntax.Name(path=path) if path in self.scope.lets:
-                return cast(
-                    "tuple[Invocation, ...] | Unknown", self._unfold(value, lambda inner: self._stages(inner, kind))
-                )
-            case syntax.Name():
-                return self._stage(syntax.Call(value, (), value.span), kind)
-            case syntax.Call():
-                return self._stage(value, kind)
-        wanted = nouns.KIND_NOUNS[kind]
-        return self.scope.report(
-            "wrong-type", f"{nouns.of(value)} can't be a stage of a pipeline", Spot(value.span, f"expected {wanted}")
-        )
-
-    def _repeated(self, left: syntax.Value, right: syntax.Value, kind: str) -> tuple[Invocation, ...] | Unknown:
-        times = calculate(right, self.scope)
-        stages = self._stages(left, kind)
-        if isinstance(times, Unknown) or isinstance(stages, Unknown):
-            return UNKNOWN
-        if not isinstance(times, int) or times < 1:
-            return self.scope.report(
-                "wrong-value",
-                "a stage is repeated a whole number of times",
-                Spot(right.span, "expected 1 or more"),
-                fix=f"write `{int(times)}` or `{int(times) + 1}`" if isinstance(times, float) and times > 1 else None,
-            )
-        return self._not_endless(left, [stages] * min(times, MAX_STAGES + 1))
-
-    def _not_endless(
-        self, value: syntax.Value, parts: Sequence[tuple[Invocation, ...]]
-    ) -> tuple[Invocation, ...] | Unknown:
-        """The parts as one tuple; repetitions of repetitions grow fast, so their number is looked at first."""
-        if sum(len(part) for part in parts) > MAX_STAGES:
-            return self.scope.report(
-                "wrong-value", f"this pipeline has more than {MAX_STAGES:,} stages", Spot(value.span, "too long")
-            )
-        return tuple(stage for part in parts for stage in part)
-
-    def _stage(self, call: syntax.Call, kind: str) -> tuple[Invocation, ...] | Unknown:
-        if kind == "transform" and call.name.path.lower() in ("compose", "sequential"):
-            return self._composed(call)
-        invocation = self.invoke(call, Parameter("stage", type=kind))
-        return UNKNOWN if isinstance(invocation, Unknown) else (invocation,)
-
-    def _composed(self, call: syntax.Call) -> Unknown:
-        """`compose([a, b])`: a pipeline is written with arrows."""
-        values = [argument.value for argument in call.arguments]
-        steps = values[0].items if len(values) == 1 and isinstance(values[0], syntax.Listing) else values
-        joined = " -> ".join(" ".join(step.span.text.split()) for step in steps[:6])
-        return self.scope.report(
-            "unknown-name",
-            f"a pipeline needs no `{call.name.path}`",
-            Spot(call.name.span, "steps follow each other by arrows"),
-            fix=f"write `{joined}`" if 0 < len(joined) < 100 and len(steps) <= 6 else "join the steps with `->`",
-        )
-
 
 MODEL_PARAMETERS = (
     Parameter(
@@ -460,8 +356,6 @@ def default_value(parameter: Parameter) -> Any:
         amount, unit = default.rstrip("%").split(" ")[0], "%" if default.endswith("%") else default.split(" ")[1]
         return Quantity(float(amount) if "." in amount else int(amount), plural(unit))
     if "path" in parameter.types and isinstance(default, str):
-        from pathlib import Path
-
         return FilePath(default, Path(default))
     return default
 
@@ -469,46 +363,6 @@ def default_value(parameter: Parameter) -> Any:
 def origin_of(span: Span) -> Origin:
     """Written, unless the text is a card's own word about what nobody wrote."""
     return Default("") if span.source.kind is SourceKind.DEFAULT else Written(span)
-
-
-def unfolded(value: syntax.Value, scope: Scope) -> syntax.Value | None:
-    """A calculation that changes with an `arg` or the data, its `let`s written out; None for one that is fixed."""
-    room = [MAX_PIECES]
-    unfolding = _unfold(value, scope, (), room)
-    if room[0] < 0:  # `let`s that use `let`s twice grow fast
-        scope.report(
-            "wrong-value", f"this calculation has more than {MAX_PIECES:,} pieces", Spot(value.span, "too long")
-        )
-        return None
-    return unfolding if _is_symbolic(unfolding) else None
-
-
-def _unfold(value: syntax.Value, scope: Scope, inside: tuple[str, ...], room: list[int]) -> syntax.Value:
-    """A value with its `let`s written out, as far as there is room for its pieces."""
-    room[0] -= 1
-    if room[0] < 0:
-        return value
-    match value:
-        case syntax.Name(path=path) if path in scope.lets and path not in inside:
-            return _unfold(scope.lets[path].value, scope, (*inside, path), room)
-        case syntax.Name(path=path) if path not in scope.args and path not in ("classes", "channels"):
-            return syntax.Literal(None, value.span)
-        case syntax.Negative(value=inner):
-            return replace(value, value=_unfold(inner, scope, inside, room))
-        case syntax.Binary(left=left, right=right):
-            return replace(value, left=_unfold(left, scope, inside, room), right=_unfold(right, scope, inside, room))
-    return value
-
-
-def _is_symbolic(value: syntax.Value) -> bool:
-    match value:
-        case syntax.Name():
-            return True
-        case syntax.Negative(value=inner):
-            return _is_symbolic(inner)
-        case syntax.Binary(left=left, right=right):
-            return _is_symbolic(left) or _is_symbolic(right)
-    return False
 
 
 def _why(card: Card) -> str:

@@ -1,7 +1,7 @@
 """Selectors: from what is written to a set of a model's parameters.
 
 `read_selector` turns the words into a `Selector` and, where the model's layers are known, reports every piece that
-matches none. `matching` answers which parameters a selector means.
+matches none. `matching` answers which parameters a selector means, `is_settled` whether that is known already.
 """
 
 import re
@@ -11,11 +11,11 @@ from fnmatch import translate
 from functools import cache
 
 from leaven.catalog.layers import Layers
-from leaven.catalog.lookup import nearest
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.recipe import nouns
 from leaven.recipe.arithmetic import calculate
-from leaven.recipe.recipe import Joined, Layer, OfType, Quantity, Selector, Share, Stages, Without, Word
+from leaven.recipe.recipe import Joined, Layer, OfType, Pending, Quantity, Selector, Share, Stages, Without, Word
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
@@ -41,12 +41,25 @@ def matching(selector: Selector, layers: Layers) -> frozenset[str]:
         case Layer(pattern, is_glob):
             return _glob_match(pattern, layers) if is_glob else _below((pattern,), layers)
         case Stages(numbers):
-            chosen = [path for number in numbers for path in layers.stages[number - 1 : number]]
+            known = [number for number in numbers if isinstance(number, int)]
+            chosen = [path for number in known for path in layers.stages[number - 1 : number]]
             return frozenset().union(*(_below(tuple(paths), layers) for paths in chosen))
         case Share(end, amount):
-            return _share(end, amount, layers)
+            return _share(end, amount, layers) if isinstance(amount, Quantity) else frozenset()
         case OfType(type):
             return frozenset(p.name for p in layers.parameters if p.module_type == type)
+
+
+def is_settled(selector: Selector) -> bool:
+    """Whether it is known which layers are meant; `first(n)` waits for an `arg` without a default."""
+    match selector:
+        case Joined(left, right) | Without(left, right):
+            return is_settled(left) and is_settled(right)
+        case Stages(numbers):
+            return all(isinstance(number, int) for number in numbers)
+        case Share(amount=amount):
+            return isinstance(amount, Quantity)
+    return True
 
 
 def _word(word: str, layers: Layers) -> frozenset[str]:
@@ -101,7 +114,7 @@ def _share(end: str, amount: Quantity, layers: Layers) -> frozenset[str]:
 def read_selector(value: syntax.Value, scope: Scope, layers: Layers | None, model: str) -> Selector | Unknown:
     """The selector that a value writes down, each piece of it checked against the model's layers."""
     selector = _Reading(scope, layers, model).read(value)
-    if isinstance(selector, Unknown) or layers is None:
+    if isinstance(selector, Unknown) or layers is None or not is_settled(selector):
         return selector
     if isinstance(selector, Joined | Without) and not matching(selector, layers):
         return scope.report(
@@ -189,14 +202,16 @@ class _Reading:
         if name == "type" and len(call.arguments) == 1 and isinstance(call.arguments[0].value, syntax.Text):
             wanted = call.arguments[0].value
             return self._leaf(OfType(wanted.value), wanted, wanted.value)
-        if name == "stages" and amounts and all(isinstance(amount, int) for amount in amounts):
-            return self._stages(call, [amount for amount in amounts if isinstance(amount, int)])
+        if name == "stages" and amounts and all(isinstance(amount, int | Pending) for amount in amounts):
+            return self._stages(call, amounts)
         if name in ("first", "last") and len(amounts) == 1:
             amount = Quantity(amounts[0], "layers") if isinstance(amounts[0], int) else amounts[0]
+            if isinstance(amount, Pending):
+                return Share(name, amount)
             if isinstance(amount, Quantity) and amount.unit in ("%", "layers") and 0 < amount.amount <= _most(amount):
                 return self._leaf(Share(name, amount), call, call.span.text)
         if name not in CALLS:
-            near = nearest(name, CALLS)
+            near = self.scope.nearest(name, CALLS)
             return self.scope.report(
                 "unknown-name",
                 f"no way of choosing layers is called `{name}`",
@@ -212,9 +227,11 @@ class _Reading:
             fix=_mended(call, amounts),
         )
 
-    def _stages(self, call: syntax.Call, numbers: list[int]) -> Selector | Unknown:
+    def _stages(self, call: syntax.Call, numbers: Sequence[int | Pending]) -> Selector | Unknown:
         available = len(self.layers.stages) if self.layers else None
         for number, argument in zip(numbers, call.arguments, strict=True):
+            if isinstance(number, Pending):
+                continue
             if number < 1 or (available is not None and number > available):
                 has = f"{available} stages" if available else "no stages"
                 return self.scope.report(
@@ -238,7 +255,7 @@ class _Reading:
                 near: list[str] = []
             case OfType(type):
                 headline = f"{self.model} has no layer of type `{type}`"
-                near = nearest(type, {module.type for module in layers.modules})
+                near = self.scope.nearest(type, {module.type for module in layers.modules})
             case Layer(pattern, True):
                 headline = f"no layer of {self.model} matches `{pattern}`"
                 near = []
@@ -246,7 +263,7 @@ class _Reading:
                     parts = _endings(layers)
             case _:
                 headline = f"{self.model} has no layer named `{written}`"
-                near = nearest(written, [*WORDS, *(module.path for module in layers.modules if module.path)])
+                near = self.scope.nearest(written, [*WORDS, *(module.path for module in layers.modules if module.path)])
                 if not near and written in ("classifier", "fc", "linear", "output", "top"):
                     near = ["head"]
         label = "no layer matches"
@@ -256,8 +273,7 @@ class _Reading:
         fix: Fix | None = None
         if near:
             replacement = f'"{near[0]}"' if isinstance(value, syntax.Text) else near[0]
-            others = " or ".join(f"`{name}`" for name in near)
-            fix = Fix(f"did you mean {others}? (`leaven inspect` lists them)", Edit(value.span, replacement))
+            fix = Fix(f"{nouns.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, replacement))
         else:
             fix = Fix(parts)
         return self.scope.report("unknown-layer", headline, Spot(value.span, label), fix=fix)

@@ -65,6 +65,18 @@ def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) 
         )
 
 
+def channels_through(
+    stages: tuple[Invocation, ...], channels: int | None, size: tuple[int, int] | None
+) -> tuple[tuple[Invocation, int | None], ...]:
+    """Each stage with the number of channels that reach it, as far as they are known."""
+    shape = Shape("image", channels, size[0] if size else None)
+    found = []
+    for stage in stages:
+        found.append((stage, shape.channels))
+        shape = _after(stage, shape) if stage.card.kind != "user" else Shape("any", None)
+    return tuple(found)
+
+
 def _after(stage: Invocation, shape: Shape) -> Shape:
     facts = stage.card.facts
     gives = facts.get("gives", "same")

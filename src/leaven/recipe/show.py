@@ -1,4 +1,4 @@
-"""A recipe as canonical text or as JSON, every default filled in and where each choice comes from.
+"""A recipe as canonical text, every default filled in and where each choice comes from.
 
 The text is a recipe again: checking it gives an equal one. Origins stand in comments.
 """
@@ -22,18 +22,17 @@ from leaven.recipe.recipe import (
     Optimizer,
     Origin,
     Phase,
+    Quantity,
     Recipe,
     Reinit,
     Selector,
     Setting,
     Share,
     Stages,
-    Steps,
     Technique,
     Unfreeze,
     Without,
     Word,
-    Written,
 )
 
 WIDTH = 100
@@ -68,7 +67,8 @@ def _lines(recipe: Recipe) -> Iterator[Line]:
     yield "", ""
     yield from _data(recipe.data)
     yield "", ""
-    yield f"metrics {', '.join(call(metric) for metric in recipe.metrics)}", _origin(recipe.metrics[0])
+    origins = dict.fromkeys(_origin(metric) for metric in recipe.metrics)
+    yield f"metrics {', '.join(call(metric) for metric in recipe.metrics)}", "; ".join(origins)
     yield from _statement("train", recipe.train)
     yield from _statement("checkpoint", recipe.checkpoint)
     for log in recipe.logs:
@@ -95,7 +95,9 @@ def _model(model: Model) -> Iterator[Line]:
     if isinstance(model.source, tuple):
         yield from _stages("model", model.source, str(model.origin), extra)
     else:
-        yield from _called("model", model.source, extra)
+        given = [model.chosen_weights] if model.weights is not None and model.chosen_weights is not None else []
+        credit = _credit(model.source.origin, [*_shown(model.source), *given])
+        yield from _called("model", model.source, extra, credit=credit)
 
 
 def _data(data: Data) -> Iterator[Line]:
@@ -116,12 +118,12 @@ def _phase(phase: Phase) -> Iterator[Line]:
     keep = ", keep=optimizer" if phase.keeps_optimizer else ""
     epochs = phase.epochs
     length = nouns.expression(epochs.syntax) if epochs.syntax is not None else nouns.plain(epochs.value.amount)
-    yield f"phase {nouns.plain(phase.name)}, epochs={length}{keep} {{", str(phase.origin)
+    yield f"phase {nouns.plain(phase.name)}, epochs={length}{keep} {{", _credit(phase.origin, [epochs])
     yield from _called("    loss", phase.loss)
     yield from _optimizer(phase.optimizer)
     yield from _called("    schedule", phase.schedule)
     for technique in phase.techniques:
-        yield f"    {_technique(technique)}", _technique_origin(technique)
+        yield f"    {technique_text(technique)}", technique_origin(technique)
     if phase.early_stop is not None:
         yield from _statement("    early_stop", phase.early_stop)
     for override in phase.overrides:
@@ -133,12 +135,12 @@ def _optimizer(optimizer: Optimizer) -> Iterator[Line]:
     yield from _called("    optimizer", optimizer.invocation, ending=" {" if optimizer.groups else "")
     for group in optimizer.groups:
         settings = "".join(f", {setting.name}={_setting(setting, ())}" for setting in group.settings)
-        yield f"        group {selector(group.layers)}{settings}", str(group.origin)
+        yield f"        group {selector(group.layers)}{settings}", _credit(group.origin, group.settings)
     if optimizer.groups:
         yield "    }", ""
 
 
-def _technique(technique: AnyTechnique) -> str:
+def technique_text(technique: AnyTechnique) -> str:
     match technique:
         case Freeze(layers=layers, norms=norms):
             return f"freeze {selector(layers)}, norms={_choice_or_value(norms, _CHOICE)}"
@@ -150,18 +152,20 @@ def _technique(technique: AnyTechnique) -> str:
             return f"{invocation.card.name} {', '.join(_arguments(invocation))}".rstrip()
 
 
-def _technique_origin(technique: AnyTechnique) -> str:
+def technique_origin(technique: AnyTechnique) -> str:
     return _origin(technique.invocation) if isinstance(technique, Technique) else str(technique.origin)
 
 
 # -- statements over one line or several
 
 
-def _called(name: str, invocation: Invocation, extra: Sequence[str] = (), ending: str = "") -> Iterator[Line]:
+def _called(
+    name: str, invocation: Invocation, extra: Sequence[str] = (), ending: str = "", credit: str = ""
+) -> Iterator[Line]:
     """A statement whose value is one call; one that is too long has an argument a line, each with its own origin."""
     whole = f"{name} {call(invocation, extra)}{ending}"
     if len(whole) <= WIDTH:
-        yield whole, _origin(invocation)
+        yield whole, credit or _origin(invocation)
         return
     indent = " " * (len(name) - len(name.lstrip()))
     yield f"{name} {invocation.card.name}(", str(invocation.origin)
@@ -285,9 +289,11 @@ def selector(item: Selector, is_right: bool = False) -> str:
         case Layer(pattern, _):
             return nouns.plain(pattern)
         case Stages(numbers):
-            return f"stages({', '.join(map(str, numbers))})"
+            return f"stages({', '.join(map(nouns.plain, numbers))})"
+        case Share(end, Quantity(amount=count, unit="layers")):
+            return f"{end}({nouns.plain(count)})"
         case Share(end, amount):
-            return f"{end}({nouns.plain(amount) if amount.unit == '%' else nouns.plain(amount.amount)})"
+            return f"{end}({nouns.plain(amount)})"
         case OfType(type):
             return f"type({nouns.plain(type)})"
         case Joined(left, right) | Without(left, right):
@@ -300,99 +306,30 @@ def selector(item: Selector, is_right: bool = False) -> str:
 
 
 def _origin(invocation: Invocation) -> str:
-    """Where a call comes from; where only some of it was written, it says so."""
-    written = [setting for setting in invocation.settings if isinstance(setting.origin, Written)]
-    if isinstance(invocation.origin, Default):
-        return ", ".join([str(invocation.origin), *(f"{each.name} from {each.origin}" for each in written)])
-    origins = {isinstance(setting.origin, Written) for setting in invocation.settings if setting.value is not None}
-    return f"{invocation.origin}, the rest by default" if origins == {True, False} else str(invocation.origin)
+    """Where a call and its arguments come from, each where it differs."""
+    return _credit(invocation.origin, _shown(invocation), is_named=invocation.card.kind != "statement")
 
 
-# -- JSON
+def _credit(origin: Origin, settings: Sequence[Setting], is_named: bool = True) -> str:
+    """Where a statement comes from, then what of it comes from elsewhere.
 
-
-def to_json(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as plain data; every call has its card, its arguments and where each comes from."""
-    return {
-        "name": recipe.name,
-        "imports": [{"as": module.alias, "target": module.target} for module in recipe.modules],
-        "args": [
-            {
-                "name": arg.name,
-                "type": arg.type,
-                "choices": list(arg.choices),
-                "value": _json(arg.value),
-                "help": arg.help,
-            }
-            for arg in recipe.args
-        ],
-        "model": {
-            "source": _json(recipe.model.source),
-            "pretrained": recipe.model.pretrained,
-            "weights": _json(recipe.model.weights),
-            "head": "keep" if isinstance(recipe.model.head, KeepHead) else recipe.model.head.path or "fit",
-            "from": _from(recipe.model.origin),
-        },
-        "data": {
-            "source": _json(recipe.data.source),
-            "classes": recipe.data.classes,
-            "split": _json(recipe.data.split),
-            "train": _json(recipe.data.train),
-            "eval": _json(recipe.data.eval),
-            "sampler": _json(recipe.data.sampler),
-            "workers": _json(recipe.data.workers),
-            "on_bad_file": _json(recipe.data.on_bad_file),
-            "tokenize": _json(recipe.data.tokenize),
-        },
-        "metrics": _json(recipe.metrics),
-        "train": _json(recipe.train),
-        "checkpoint": _json(recipe.checkpoint),
-        "logs": _json(recipe.logs),
-        "output": _json(recipe.output),
-        "sweeps": _json(recipe.sweeps),
-        "phases": [_phase_json(phase) for phase in recipe.phases],
-    }
-
-
-def _phase_json(phase: Phase) -> dict[str, Any]:
-    return {
-        "name": phase.name,
-        "epochs": _json(phase.epochs.value),
-        "keep": "optimizer" if phase.keeps_optimizer else None,
-        "loss": _json(phase.loss),
-        "optimizer": _json(phase.optimizer.invocation),
-        "groups": [
-            {"layers": selector(group.layers), "settings": {s.name: _json(s.value) for s in group.settings}}
-            for group in phase.optimizer.groups
-        ],
-        "schedule": _json(phase.schedule),
-        "techniques": [
-            {"text": _technique(technique), "from": _technique_origin(technique)} for technique in phase.techniques
-        ],
-        "early_stop": _json(phase.early_stop),
-        "overrides": [{"hook": o.hook, "function": nouns.plain(o.function)} for o in phase.overrides],
-        "from": _from(phase.origin),
-    }
-
-
-def _json(item: Any) -> Any:
-    match item:
-        case None | bool() | int() | float() | str():
-            return item
-        case Invocation():
-            arguments = {
-                setting.name: {"value": _json(setting.value), "from": _from(setting.origin)}
-                for setting in item.settings
-            }
-            return {"card": item.card.name, "kind": item.card.kind, "arguments": arguments, "from": _from(item.origin)}
-        case Steps():
-            return {"steps": _json(item.stages), "from": _from(item.origin)}
-        case tuple() | list():
-            return [_json(part) for part in item]
-        case Word() | Layer() | Stages() | Share() | OfType() | Joined() | Without():
-            return selector(item)
-    return nouns.plain(item)
-
-
-def _from(origin: Origin) -> str:
-    return str(origin)
+    What names nothing of its own, as `train` does, comes from where its arguments do.
+    """
+    here = str(origin)
+    elsewhere: dict[str, list[str]] = {}
+    for setting in settings:
+        is_plain = isinstance(origin, Default) and setting.origin == Default("")
+        if str(setting.origin) != here and not is_plain:
+            elsewhere.setdefault(str(setting.origin), []).append(setting.name)
+    is_here = is_named or not settings or sum(map(len, elsewhere.values())) < len(settings)
+    by_default = {str(setting.origin) for setting in settings if isinstance(setting.origin, Default)}
+    defaults = [place for place in elsewhere if place in by_default]
+    written = [place for place in elsewhere if place not in by_default]
+    if not is_here and not written and len(defaults) == 1:
+        return defaults[0]
+    parts = [here] if is_here else []
+    parts += [f"{nouns.both(elsewhere[place])} from {place}" for place in written]
+    rest = "its arguments" if parts == [here] and sum(map(len, elsewhere.values())) == len(settings) else "the rest"
+    if defaults:
+        parts.append(f"{rest} by {nouns.both(defaults)}")
+    return ", ".join(parts)

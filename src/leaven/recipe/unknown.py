@@ -1,5 +1,7 @@
 """Names that mean nothing where they stand: what to say, and what was likely meant."""
 
+from itertools import chain
+
 from leaven.catalog import library, lookup
 from leaven.catalog.card import Parameter
 from leaven.language import syntax
@@ -8,6 +10,13 @@ from leaven.language.source import SourceKind
 from leaven.recipe import nouns
 from leaven.recipe.recipe import Written
 from leaven.recipe.scope import Scope, Unknown
+
+
+def is_certain(written: str, meant: str) -> bool:
+    """Whether a misspelt word can hardly mean anything else: a letter or two are wrong."""
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, written.lower(), meant).ratio() >= 0.8
 
 
 def wrong_own_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Unknown:
@@ -31,19 +40,27 @@ def wrong_own_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Un
 _EXAMPLES = {"int": "64", "float": "1e-3", "bool": "true"}
 
 
+def _literals(parameter: Parameter) -> list[str]:
+    """The words for a value that the parameter takes."""
+    types = set(parameter.types)
+    return ["true", "false"] * bool(types & {"bool", "any"}) + ["none"] * bool(types & {"none", "any"})
+
+
 def unknown_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Unknown:
     wanted = nouns.wanted(parameter)
-    option = value.span.source.name
-    if value.span.source.kind is SourceKind.OPTION and value.span.text == value.span.source.text:
+    option = value.span.source
+    near = scope.nearest(value.path, chain(scope.own_names(), _literals(parameter), parameter.choices))
+    fix: Fix | str | None = None
+    if option.kind is SourceKind.OPTION and not near and "." not in value.path:
+        taker = option.name if value.span.text == option.text else parameter.name
         example = _EXAMPLES.get(parameter.types[0])
+        written = f"{option.name} {option.text[: value.span.start]}{example}"
         return scope.report(
             "wrong-type",
-            f"`{option}` takes {wanted}, not `{value.path}`",
+            f"`{taker}` takes {wanted}, not `{value.path}`",
             Spot(value.span, f"expected {wanted}"),
-            fix=f"write `{option} {example}`, for example" if example else None,
+            fix=f"write `{written}`, for example" if example else None,
         )
-    near = lookup.nearest(value.path, [*scope.own_names(), "true", "false", "none", *parameter.choices])
-    fix: Fix | str | None = None
     if near:
         fix = Fix(nouns.did_you_mean(near), Edit(value.span, near[0]))
     elif set(parameter.types) & {"text", "path"}:
@@ -64,7 +81,7 @@ def unknown_name(scope: Scope, value: syntax.Name, parameter: Parameter) -> Unkn
 def unknown_definition(scope: Scope, value: syntax.Name, alias: str, name: str) -> Unknown:
     module = scope.modules[alias]
     cards = module.definitions.cards if module.definitions else {}
-    near = lookup.nearest(name, cards)
+    near = scope.nearest(name, cards)
     return scope.report(
         "unknown-name",
         f"`{module.module.target}` defines no `{name}`",
@@ -101,7 +118,7 @@ def unknown_card(scope: Scope, name: syntax.Name, kind: str) -> Unknown:
             *candidates,
             *(n for n, let in scope.lets.items() if not isinstance(let.value, syntax.Number)),
         ]
-    near = lookup.nearest(rest, candidates)
+    near = scope.nearest(rest, candidates)
     if prefix in lookup.LIBRARIES:
         near = _in_library(kind, prefix, rest) or [
             f"{prefix}.{word}" for word in near if lookup.find(kind, f"{prefix}.{word}")

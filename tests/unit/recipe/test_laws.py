@@ -1,5 +1,6 @@
 """Laws that hold for every recipe, tried on recipes that hypothesis makes up."""
 
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -216,8 +217,8 @@ bodies = st.lists(st.sampled_from(STATEMENTS), unique=True, max_size=6).map(once
 
 
 def checked(text: str, options: Options | None = None, **others: str) -> Recipe:
-    """The recipe of a text; the other texts are the files beside it."""
-    with TemporaryDirectory() as folder:
+    """The recipe of a text, seen from its folder; the other texts are the files beside it."""
+    with TemporaryDirectory() as folder, chdir(folder):
         for name, content in others.items():
             Path(folder, f"{name}.leaven").write_text(content)
         result = leaven.check(Source("recipe.leaven", text, Path(folder)), options)

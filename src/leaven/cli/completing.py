@@ -1,0 +1,95 @@
+"""What the shell offers at <TAB>: names of the catalog, options of a recipe, files.
+
+Decides what is offered where; how a shell asks and is answered is click's business. Somebody waits for every answer,
+so nothing is ever made for one: names of libraries are offered only where their index is there already.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from leaven.language import syntax
+
+_MOST = 200  # offers; nobody reads more
+
+
+def reports_and_cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """What `leaven explain` can explain: reports first, then everything in the catalog."""
+    from leaven.catalog.card import KINDS
+    from leaven.cli import explaining
+
+    return _starting([*explaining.names(), *_names(*KINDS)], incomplete)
+
+
+def cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The names of cards: of one kind, where `--kind` was said before."""
+    from leaven.catalog.card import KINDS
+
+    kind = ctx.params.get("kind")
+    return _starting(_names(kind) if kind else _names(*KINDS), incomplete)
+
+
+def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The names of models."""
+    return _starting(_names("model"), incomplete)
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Whatever files there are; the shell finds them."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Whatever folders there are; the shell finds them."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """A recipe or other file; behind an option of the recipe that lists its values, those."""
+    from click.shell_completion import CompletionItem
+
+    from leaven.cli.recipes import declared, is_recipe
+
+    said = ctx.params.get("words") or ()
+    before = said[-1] if said else ""
+    if before.startswith("--"):
+        arg = declared(filter(is_recipe, said)).get(before[2:].replace("-", "_"))
+        if arg and (values := _values(arg)):
+            return [CompletionItem(value) for value in values if value.startswith(incomplete)]
+    return files(ctx, param, incomplete)
+
+
+def _values(arg: "syntax.Arg") -> tuple[str, ...]:
+    if arg.type.path == "bool":
+        return ("true", "false")
+    return tuple(item.span.text.strip('"') for item in arg.choices.items) if arg.choices else ()
+
+
+def recipe_options(ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+    """The options that the recipes named so far have by their `arg`s."""
+    from click.shell_completion import CompletionItem
+
+    from leaven.cli.recipes import declared, flag, is_recipe
+
+    args = declared(filter(is_recipe, ctx.params.get("words") or ()))
+    found = [CompletionItem(flag(name), help=arg.help.value if arg.help else None) for name, arg in args.items()]
+    return [item for item in found if item.value.startswith(incomplete)]
+
+
+def _names(*kinds: str) -> list[str]:
+    from leaven.catalog import library, lookup, own
+
+    source = lookup.names if library.is_at_hand() else own.names
+    return sorted({name for kind in kinds for name in source(kind)})
+
+
+def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)][:_MOST]

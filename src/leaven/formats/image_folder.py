@@ -1,0 +1,273 @@
+"""What a folder of images is: its parts, its classes and their pictures, and what may be wrong with it.
+
+The checker reads a folder by these rules before anything starts, and the runtime when it loads it, so that the two
+can't disagree. A file is a picture by its name alone; opening it is left to the runtime, and how a finding is shown to
+whoever asked.
+"""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")
+PART_NAMES = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
+DROPPINGS = ("__MACOSX", "__pycache__", "@eaDir")  # what programs leave behind
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a folder, whoever looks; `id` names its page in the docs."""
+
+    id: str
+    fact: str
+    help: str
+    notes: tuple[str, ...] = ()
+    is_error: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A folder of class folders: those that hold pictures, and those that hold none."""
+
+    folder: Path
+    name: str
+    classes: tuple[str, ...]
+    empty: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFolder:
+    """The parts that a folder is divided into, `train` among them; one that is undivided is the part ''."""
+
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes that are trained on, in alphabetical order."""
+        return next((part.classes for part in self.parts.values()), ())
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(part for part in self.parts if part)
+
+
+def read_image_folder(folder: Path, name: str) -> ImageFolder:
+    """What a folder holds; `name` is what findings call it."""
+    tops = sub_folders(folder)
+    places = {part: [top for top in tops if top.lower() in names] for part, names in PART_NAMES.items()}
+    are_all_parts = bool(tops) and sum(map(len, places.values())) == len(tops)
+    # A `train` of pictures beside a `bus` is a class.
+    places = {part: [t for t in there if are_all_parts or sub_folders(folder / t)] for part, there in places.items()}
+    if not places["train"]:
+        if are_all_parts:
+            return ImageFolder(findings=(_no_train(name, tops),))
+        return _judged({"": _read_part(folder, name)})
+    doubled = [there for there in places.values() if len(there) > 1]
+    if doubled:
+        return ImageFolder(findings=tuple(_doubled(name, there) for there in doubled))
+    return _judged({part: _read_part(folder / t, _below(name, t)) for part, there in places.items() for t in there})
+
+
+def sub_folders(folder: Path) -> list[str]:
+    """The names of the folders in a folder, without those that nobody made by hand; none where it can't be read."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if not _is_hidden(entry.name) and _is_folder(entry))
+    return []
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    """Every file in a folder, however deep, without hidden ones; what can't be read holds nothing."""
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(str(folder), frozenset())]
+    while waiting:
+        place, above = waiting.pop()
+        with suppress(OSError), os.scandir(place) as entries:
+            status = os.stat(place)
+            here = (status.st_dev, status.st_ino)
+            if here in above:  # a link that leads back
+                continue
+            for entry in entries:
+                if _is_hidden(entry.name):
+                    continue
+                if _is_folder(entry):
+                    waiting.append((entry.path, above | {here}))
+                else:
+                    yield entry.path
+
+
+def is_picture(file: str) -> bool:
+    return file.lower().endswith(IMAGE_ENDINGS)
+
+
+def pictures(folder: Path) -> Iterator[str]:
+    """The picture files of a class, in no order."""
+    return (file for file in files_below(folder) if is_picture(file))
+
+
+def counted(files: Sequence[str]) -> str:
+    """Files by their endings, in words: '3 .heic and 1 .txt files'."""
+    endings = Counter(sorted(os.path.splitext(file)[1].lower() or "other" for file in files)).most_common(MOST_NAMED)
+    listed = " and ".join(f"{count:,} {ending}" for ending, count in endings)
+    return f"{listed} file{'s' * (len(files) != 1)}"
+
+
+def how_to_convert(files: Sequence[str]) -> str | None:
+    """How images of a kind that is not read become images that are; None where there are none."""
+    file = next((file for file in sorted(files) if file.lower().endswith(CONVERTIBLE)), None)
+    if file is None:
+        return None
+    place, ending = os.path.dirname(file), os.path.splitext(file)[1]
+    command = f"magick mogrify -format jpg {shlex.quote(place)}/*{ending}"
+    return f"convert them to .jpg, for example with ImageMagick: `{command}`"
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name in DROPPINGS
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and os.path.isdir(entry.path))
+
+
+def _below(name: str, inside: str) -> str:
+    if name == ".":
+        return inside
+    return f"{name}{inside}" if name.endswith("/") else f"{name}/{inside}"
+
+
+def _read_part(folder: Path, name: str) -> Part:
+    found = {top: any(True for _ in pictures(folder / top)) for top in sub_folders(folder)}
+    return Part(folder, name, tuple(t for t in found if found[t]), tuple(t for t in found if not found[t]))
+
+
+# -- what may be wrong
+
+
+def _judged(parts: Mapping[str, Part]) -> ImageFolder:
+    train, *others = parts.values()
+    if len(train.classes) < 2:
+        return ImageFolder(findings=(_too_few_classes(train),))
+    findings: list[Finding] = []
+    for part in parts.values():
+        # That a class without pictures in train has some elsewhere is the graver fact.
+        empty = [name for name in part.empty if part is not train or not any(name in o.classes for o in others)]
+        findings += [_empty_classes(part, empty)] if empty else []
+    for part in others:
+        if not part.classes and not part.empty:
+            findings.append(_unlabelled(part))
+        extra = [name for name in part.classes if name not in train.classes]
+        lacking = [name for name in train.classes if name not in (*part.classes, *part.empty)]
+        if extra:
+            findings.append(_foreign_classes(part, train, extra, lacking))
+        elif lacking and part.classes:
+            findings.append(_lacking_classes(part, train, lacking))
+    kept = {key: part for key, part in parts.items() if part.classes}
+    return ImageFolder(kept, tuple(findings))
+
+
+def _too_few_classes(part: Part) -> Finding:
+    found = "no sub-folders with images" if part.empty else "no sub-folders"
+    if part.classes:
+        found = f"images of `{part.classes[0]}` only" if part.empty else f"only `{part.classes[0]}`"
+    ants, bees = _below(part.name, "ants"), _below(part.name, "bees")
+    help = f"put the images of each class into a sub-folder of its own: `{ants}`, `{bees}`"
+    if part.classes and len(sub_folders(part.folder / part.classes[0])) > 1:
+        help = f"did you mean `{_below(part.name, part.classes[0])}`?"
+    return Finding(
+        "no-classes",
+        f"`{part.name}` has {found}, and a classifier needs two classes or more",
+        how_to_convert(_shown_files(part, part.empty)) or help,
+        notes=_contents(part, part.empty),
+    )
+
+
+def _empty_classes(part: Part, names: Sequence[str]) -> Finding:
+    fact = f"`{_below(part.name, names[0])}` holds no images, and is left out"
+    if len(names) > 1:
+        fact = f"{len(names)} sub-folders of `{part.name}` hold no images, and are left out: {_listed(names)}"
+    it = "it" if len(names) == 1 else "them"
+    help = f"put images into {it} ({', '.join(IMAGE_ENDINGS)}), or take {it} out of `{part.name}`"
+    return Finding(
+        "empty-class",
+        fact,
+        how_to_convert(_shown_files(part, names)) or help,
+        notes=_contents(part, names),
+        is_error=False,
+    )
+
+
+def _contents(part: Part, names: Sequence[str]) -> tuple[str, ...]:
+    """What the first of some folders without images hold instead."""
+    told = []
+    for name in names[:MOST_NAMED]:
+        files = list(files_below(part.folder / name))
+        told.append(f"`{_below(part.name, name)}` {f'holds {counted(files)}' if files else 'is empty'}")
+    return tuple(told)
+
+
+def _shown_files(part: Part, names: Sequence[str]) -> list[str]:
+    """The files of some class folders, by the name that findings use."""
+    start = len(str(part.folder))
+    files = [file for name in names[:MOST_NAMED] for file in files_below(part.folder / name)]
+    return [_below(part.name, file[start:].replace(os.sep, "/").strip("/")) for file in files]
+
+
+def _foreign_classes(part: Part, train: Part, names: Sequence[str], lacking: Sequence[str]) -> Finding:
+    notes = _contents(train, [name for name in names if name in train.empty])
+    if lacking:  # of one class that is spelt in two ways, both are seen
+        notes += (f"`{part.name}` lacks {_classes(lacking)}, which `{train.name}` has",)
+    return Finding(
+        "unequal-classes",
+        f"`{part.name}` has {_classes(names)}, which `{train.name}` has not",
+        "spell the names alike in both, or give each class images to train on",
+        notes=notes,
+    )
+
+
+def _lacking_classes(part: Part, train: Part, names: Sequence[str]) -> Finding:
+    return Finding(
+        "unequal-classes",
+        f"`{part.name}` lacks {_classes(names)}, which `{train.name}` has",
+        f"add images of {'it' if len(names) == 1 else 'each'} to `{part.name}`: without them it is never measured",
+        is_error=False,
+    )
+
+
+def _unlabelled(part: Part) -> Finding:
+    return Finding(
+        "no-classes",
+        f"`{part.name}` has no sub-folders for the classes, and is left out",
+        f"put the images of each class into a sub-folder of its own, as in `train`: `{_below(part.name, 'ants')}`",
+        is_error=False,
+    )
+
+
+def _no_train(name: str, tops: Sequence[str]) -> Finding:
+    return Finding(
+        "missing-file",
+        f"`{name}` has {_listed(tops)} but no `train`",
+        f"call the folder with the images to train on `{_below(name, 'train')}`",
+    )
+
+
+def _doubled(name: str, tops: Sequence[str]) -> Finding:
+    return Finding(
+        "contradiction",
+        f"`{name}` has both {' and '.join(f'`{top}`' for top in tops)}, which mean the same part",
+        "keep one of them",
+    )
+
+
+def _classes(names: Sequence[str]) -> str:
+    return f"the class{'es' * (len(names) > 1)} {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(f"`{name}`" for name in names[:8])
+    return f"{listed}, …" if len(names) > 8 else listed

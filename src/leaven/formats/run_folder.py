@@ -1,0 +1,64 @@
+"""The folder of a run: how it is named, what lies in it, and files that appear whole or not at all.
+
+    runs/dogs/2026-11-15_20-21-03/
+        recipe.leaven     as it was written          program.py   what was run
+        resolved.leaven   every default filled in    plan.txt     why
+        lock.json         what it was run with       metrics.csv  every epoch
+        last.ckpt         where it goes on           best.ckpt    the best weights
+        scores.json       the final measurement      model.bundle what it was for
+
+Both halves write into it: the compiler what is to be run, the runtime what came of it. Whatever can't be written is an
+`OSError`; how that is told is left to them.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RECIPE, RESOLVED, PLAN, PROGRAM = "recipe.leaven", "resolved.leaven", "plan.txt", "program.py"
+LOCK, METRICS, SCORES, BUNDLE = "lock.json", "metrics.csv", "scores.json", "model.bundle"
+LAST, BEST = "last.ckpt", "best.ckpt"
+
+
+def new_folder(output: Path) -> Path:
+    """A folder of its own for a run, named by the time."""
+    stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+    number = 1
+    while True:
+        folder = output / (stamp if number == 1 else f"{stamp}_{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if not folder.is_dir():  # a file stands where a folder above it should be
+                raise
+            number += 1
+            continue
+        return folder
+
+
+def write_whole(file: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file beside, then put it in its place: a reader sees the old one or the new one, whole."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        write(beside)
+        with beside.open("rb") as written:
+            os.fsync(written.fileno())
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(file: Path, text: str) -> None:
+    write_whole(file, lambda beside: beside.write_text(text, encoding="utf-8"))
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """What a JSON file holds; empty where there is none that can be read."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

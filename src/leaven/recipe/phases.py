@@ -1,0 +1,163 @@
+"""The phases of a recipe: what stands at the top and what stands in each, put together.
+
+Whether what is put together contradicts itself is left to `conflicts.py`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from leaven.language import syntax
+from leaven.language.diagnostics import Spot
+from leaven.language.source import SourceKind
+from leaven.recipe.keys import Plain
+from leaven.recipe.placing import Placed, by_name, compose, is_technique, may_stand_in_phase, place, prepares
+from leaven.recipe.reaching import way_to
+from leaven.recipe.recipe import (
+    AnyTechnique,
+    Default,
+    Freeze,
+    Group,
+    Invocation,
+    Optimizer,
+    Override,
+    Phase,
+    Reinit,
+    Setting,
+    Technique,
+    Unfreeze,
+    Written,
+)
+from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.statements import Statements, value_of
+
+
+class PhaseReader:
+    """Reads the phases of one recipe. `known` holds the statements at the top by identity, `written` all of them."""
+
+    def __init__(
+        self, statements: Statements, known: Mapping[int, Placed], written: Sequence[Plain], scope: Scope
+    ) -> None:
+        self.statements = statements
+        self.known = known
+        self.written = written
+        self.scope = scope
+        self.techniques: dict[int, AnyTechnique | Unknown] = {}
+
+    def read(self, placed: list[Placed], train: Any) -> tuple[Any, ...]:
+        written = [one for one in placed if one.card.name == "phase"]
+        outside = [one for one in placed if may_stand_in_phase(one.card) and one.card.name != "phase"]
+        for one in outside:  # what no phase uses is still checked
+            self.statements.bound(one)
+        shared = [one.statement for one in outside]
+        if not written:
+            epochs = train.setting("epochs") if isinstance(train, Invocation) else None
+            if epochs is None:
+                return (train,)
+            origin = Default("one phase with everything")
+            return (self._phase("train", epochs, shared, origin, keeps_optimizer=False),)
+        self._refuse_epochs(train, written)
+        later = [statement for statement in shared if not prepares(statement)]
+        return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
+
+    def _refuse_epochs(self, train: Any, written: list[Placed]) -> None:
+        epochs = train.setting("epochs") if isinstance(train, Invocation) else None
+        if epochs is None or not isinstance(epochs.origin, Written):
+            return
+        place, fix = epochs.origin.span, "with phases, each phase has its own `epochs`"
+        if place.source.kind is SourceKind.OPTION:
+            fix = f"write `{way_to('train', 'epochs', place.text, self.written)}`"
+        self.scope.report(
+            "epochs-and-phases",
+            "`train` gives a number of epochs, and so do the phases",
+            Spot(place, "remove this"),
+            Spot(written[0].statement.name.span, "the phases say how long they last"),
+            fix=fix,
+        )
+
+    def _written_phase(self, placed: Placed, shared: list[syntax.Statement]) -> Any:
+        header = self.statements.bound(placed)
+        block = placed.statement.block.statements if placed.statement.block else ()
+        statements = compose(shared, block, self.scope.diagnostics)
+        if isinstance(header, Unknown):
+            for one in place(statements, "phase", self.scope, self.known):
+                self.statements.bound(one)
+            return header
+        return self._phase(
+            header.value("name"),
+            header.setting("epochs"),
+            statements,
+            header.origin,
+            keeps_optimizer=header.value("keep") == "optimizer",
+        )
+
+    def _phase(
+        self,
+        name: str,
+        epochs: Setting,
+        statements: Iterable[Plain],
+        origin: Written | Default,
+        *,
+        keeps_optimizer: bool,
+    ) -> Any:
+        placed = place(statements, "phase", self.scope, self.known)
+        for one in placed:
+            self.statements.bound(one)
+        inside = by_name(placed)
+        loss = value_of(self.statements.only(inside, "loss"))
+        schedule = value_of(self.statements.only(inside, "schedule"))
+        optimizer = self._optimizer(inside)
+        early_stop = self.statements.bound(inside["early_stop"][-1]) if "early_stop" in inside else None
+        techniques: Any = tuple(self._technique(one) for one in placed if is_technique(one.card))
+        overrides = tuple(self._override(one) for one in inside.get("override", ()))
+        for part in (loss, schedule, optimizer, early_stop, *techniques, *overrides):
+            if isinstance(part, Unknown):
+                return part
+        return Phase(
+            name, epochs, techniques, loss, optimizer, schedule, early_stop, overrides, keeps_optimizer, origin
+        )
+
+    def _technique(self, placed: Placed) -> AnyTechnique | Unknown:
+        """The technique that a statement names, made once, however many phases it holds for."""
+        found = self.techniques.get(id(placed.statement))
+        if found is None:
+            found = self.techniques[id(placed.statement)] = self._new_technique(placed)
+        return found
+
+    def _new_technique(self, placed: Placed) -> AnyTechnique | Unknown:
+        call = self.statements.bound(placed)
+        if isinstance(call, Unknown):
+            return call
+        match placed.card.name:
+            case "freeze":
+                return Freeze(call.value("layers"), call.value("norms"), call.origin)
+            case "unfreeze":
+                return Unfreeze(call.value("layers"), call.value("at"), call.origin)
+            case "reinit":
+                return Reinit(call.value("layers"), call.value("how"), call.origin)
+        return Technique(call)
+
+    def _override(self, placed: Placed) -> Any:
+        call = self.statements.bound(placed)
+        return call if isinstance(call, Unknown) else Override(call.value("hook"), call.value("function"), call.origin)
+
+    def _optimizer(self, inside: Mapping[str, list[Placed]]) -> Any:
+        call = value_of(self.statements.only(inside, "optimizer"))
+        if isinstance(call, Unknown) or "optimizer" not in inside:
+            return call if isinstance(call, Unknown) else Optimizer(call)
+        block = inside["optimizer"][-1].statement.block
+        groups = [self._group(one, call) for one in place(block.statements if block else (), "optimizer", self.scope)]
+        return next((group for group in groups if isinstance(group, Unknown)), Optimizer(call, tuple(groups)))
+
+    def _group(self, placed: Placed, optimizer: Invocation) -> Any:
+        """A group takes whatever the optimizer itself takes."""
+        theirs = (replace(p, required=False, positional=False) for p in optimizer.card.parameters)
+        card = replace(placed.card, open_ended=optimizer.card.open_ended)
+        statement = placed.statement
+        bound = self.statements.resolver.bind(
+            card, statement.arguments, statement.name.span, [*card.parameters, *theirs]
+        )
+        if isinstance(bound, Unknown):
+            return bound
+        own_settings = tuple(setting for setting in bound[1:] if isinstance(setting.origin, Written))
+        return Group(bound[0].value, own_settings, Written(statement.span))

@@ -1,0 +1,108 @@
+"""A recipe as plain data for programs: every call has its card, its arguments and where each comes from."""
+
+from typing import Any
+
+from leaven.recipe import nouns
+from leaven.recipe.recipe import (
+    Invocation,
+    Joined,
+    KeepHead,
+    Layer,
+    OfType,
+    Origin,
+    Phase,
+    Recipe,
+    Share,
+    Stages,
+    Steps,
+    Without,
+    Word,
+)
+from leaven.recipe.show import selector, technique_origin, technique_text
+
+
+def to_json(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as what JSON can hold."""
+    return {
+        "name": recipe.name,
+        "imports": [{"as": module.alias, "target": module.target} for module in recipe.modules],
+        "args": [
+            {
+                "name": arg.name,
+                "type": arg.type,
+                "choices": list(arg.choices),
+                "value": _json(arg.value),
+                "help": arg.help,
+            }
+            for arg in recipe.args
+        ],
+        "model": {
+            "source": _json(recipe.model.source),
+            "pretrained": recipe.model.pretrained,
+            "weights": _json(recipe.model.weights),
+            "head": "keep" if isinstance(recipe.model.head, KeepHead) else recipe.model.head.path or "fit",
+            "from": _from(recipe.model.origin),
+        },
+        "data": {
+            "source": _json(recipe.data.source),
+            "classes": recipe.data.classes,
+            "split": _json(recipe.data.split),
+            "train": _json(recipe.data.train),
+            "eval": _json(recipe.data.eval),
+            "sampler": _json(recipe.data.sampler),
+            "workers": _json(recipe.data.workers),
+            "on_bad_file": _json(recipe.data.on_bad_file),
+            "tokenize": _json(recipe.data.tokenize),
+        },
+        "metrics": _json(recipe.metrics),
+        "train": _json(recipe.train),
+        "checkpoint": _json(recipe.checkpoint),
+        "logs": _json(recipe.logs),
+        "output": _json(recipe.output),
+        "sweeps": _json(recipe.sweeps),
+        "phases": [_phase_json(phase) for phase in recipe.phases],
+    }
+
+
+def _phase_json(phase: Phase) -> dict[str, Any]:
+    return {
+        "name": phase.name,
+        "epochs": _json(phase.epochs.value),
+        "keep": "optimizer" if phase.keeps_optimizer else None,
+        "loss": _json(phase.loss),
+        "optimizer": _json(phase.optimizer.invocation),
+        "groups": [
+            {"layers": selector(group.layers), "settings": {s.name: _json(s.value) for s in group.settings}}
+            for group in phase.optimizer.groups
+        ],
+        "schedule": _json(phase.schedule),
+        "techniques": [
+            {"text": technique_text(technique), "from": technique_origin(technique)} for technique in phase.techniques
+        ],
+        "early_stop": _json(phase.early_stop),
+        "overrides": [{"hook": o.hook, "function": nouns.plain(o.function)} for o in phase.overrides],
+        "from": _from(phase.origin),
+    }
+
+
+def _json(item: Any) -> Any:
+    match item:
+        case None | bool() | int() | float() | str():
+            return item
+        case Invocation():
+            arguments = {
+                setting.name: {"value": _json(setting.value), "from": _from(setting.origin)}
+                for setting in item.settings
+            }
+            return {"card": item.card.name, "kind": item.card.kind, "arguments": arguments, "from": _from(item.origin)}
+        case Steps():
+            return {"steps": _json(item.stages), "from": _from(item.origin)}
+        case tuple() | list():
+            return [_json(part) for part in item]
+        case Word() | Layer() | Stages() | Share() | OfType() | Joined() | Without():
+            return selector(item)
+    return nouns.plain(item)
+
+
+def _from(origin: Origin) -> str:
+    return str(origin)

@@ -1,0 +1,43 @@
+"""Scores: which number training watches when a recipe says `val.accuracy`."""
+
+import re
+from collections.abc import Sequence
+
+from leaven.catalog import lookup
+from leaven.language import syntax
+from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.recipe.recipe import Score
+from leaven.recipe.scope import Scope, Unknown
+
+
+def read_score(value: syntax.Name, scope: Scope) -> Score | Unknown:
+    """The score that a name means; one that nothing measures is reported."""
+    split, _, metric = value.path.partition(".")
+    if split in ("train", "val", "test") and metric:
+        measured = scope.measured
+        return Score(split, metric) if measured is None or metric in measured else _unmeasured(value, measured, scope)
+    joined = re.fullmatch(r"(train|val|test)_(\w+)", value.path)
+    near = lookup.nearest(split, ("train", "val", "test"), limit=1)
+    better = f"{near[0]}.{metric}" if near and metric else f"val.{metric or split}"
+    better = f"{joined[1]}.{joined[2]}" if joined else better
+    return scope.report(
+        "unknown-score",
+        f"`{value.path}` is not a score",
+        Spot(value.span, "expected a split and a metric"),
+        notes=["a score is `val.accuracy` or `val.loss`; the splits are train, val and test"],
+        fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)),
+    )
+
+
+def _unmeasured(value: syntax.Name, measured: Sequence[str], scope: Scope) -> Unknown:
+    split, _, metric = value.path.partition(".")
+    near = lookup.nearest(metric, measured, limit=1)
+    better = f"{split}.{near[0]}" if near else ""
+    added = f"measure it: `metrics {metric}()`" if lookup.find("metric", metric) else None
+    listed = ", ".join(f"`{split}.{name}`" for name in measured)
+    return scope.report(
+        "unknown-score",
+        f"nothing measures `{metric}`",
+        Spot(value.span, f"the scores are {listed}"),
+        fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)) if near else added,
+    )

@@ -1,0 +1,98 @@
+"""`leaven show` credits each value to where it was said, and what it prints leads to the same files."""
+
+from pathlib import Path
+
+import pytest
+
+import leaven
+from leaven.language.source import Source
+from leaven.recipe.options import Options
+from leaven.recipe.recipe import Recipe
+
+TWO_PHASES = """model resnet18(pretrained=true)
+data digits()
+optimizer adamw(lr=1e-3)
+phase "head", epochs=2 { freeze all - head }
+phase "fine-tune", epochs=8 { optimizer sgd(lr=1e-2) }
+"""
+
+
+def shown(text: str, options: Options | None = None) -> list[str]:
+    return leaven.show(Source("recipe.leaven", text), options).splitlines()
+
+
+def comment(lines: list[str], start: str) -> str:
+    """What stands behind the first line that begins so."""
+    return next(line for line in lines if line.strip().startswith(start)).partition("# ")[2]
+
+
+def test_a_line_that_says_nothing_that_is_shown_is_not_credited() -> None:
+    lines = shown("model resnet18()\ndata digits()\ntrain epochs=3\n")
+    assert comment(lines, "train batch=32") == "default"
+    assert comment(lines, 'phase "train", epochs=3') == "default: one phase with everything, epochs from line 3"
+
+
+def test_an_optimizer_without_arguments_has_those_of_its_library() -> None:
+    lines = shown("model resnet18()\ndata digits()\noptimizer adamw\n")
+    assert comment(lines, "optimizer torch.AdamW(") == "line 3"
+    assert comment(lines, "lr=0.001") == "default of torch"
+
+
+def test_what_an_option_sets_is_credited_to_it() -> None:
+    options = Options(settings=('phase."fine-tune".epochs=3', "phase.head.optimizer.lr=5e-3", "train.batch=8"))
+    lines = shown(TWO_PHASES, options)
+    assert comment(lines, 'phase "fine-tune", epochs=3') == "line 5, epochs from option --set"
+    assert comment(lines, 'phase "head", epochs=2') == "line 4"
+    assert comment(lines, "lr=0.005") == "option --set"
+    assert comment(lines, "train batch=8") == "option --set, the rest by default"
+
+
+def test_a_setting_reaches_the_phase_that_it_names_and_no_other() -> None:
+    recipe = checked(Source("recipe.leaven", TWO_PHASES), Options(settings=("phase.head.optimizer.lr=5e-3",)))
+    rates = [phase.optimizer.invocation.value("lr") for phase in recipe.phases]
+    assert rates == [5e-3, 1e-2]
+    assert recipe.phases[0].optimizer.invocation.card.name == "torch.AdamW"  # that of the top, not the default
+
+
+def test_a_checkpoint_takes_the_place_of_the_published_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("last.pth").touch()
+    recipe = checked(Source("recipe.leaven", TWO_PHASES), Options(checkpoint="last.pth"))
+    assert not recipe.model.pretrained
+    assert recipe.model.weights is not None
+    assert recipe.model.weights.text == "last.pth"
+
+
+def test_what_is_shown_leads_to_the_same_files_from_the_recipes_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("base", "mine"):
+        Path(name).mkdir()
+    Path("last.pth").touch()
+    Path("base/net.py").write_text("def trick(x: float = 1.0): ...\n")
+    Path("base/first.leaven").write_text('import "net.py" as net\nmodel resnet18()\ndata digits()\noutput "there"\n')
+    Path("mine/second.leaven").write_text('extends "../base/first.leaven"\n')
+    options = Options(checkpoint="last.pth")
+    text = leaven.show("mine/second.leaven", options)
+    assert 'weights="../last.pth"' in text
+    assert 'output "../base/there"' in text
+    assert 'import "../base/net.py" as net' in text
+    Path("mine/shown.leaven").write_text(text)
+    again, first = checked(Path("mine/shown.leaven")), checked(Path("mine/second.leaven"), options)
+    assert again.model == first.model
+    assert again.output == first.output
+    assert again.modules == first.modules
+
+
+def checked(recipe: Path | Source, options: Options | None = None) -> Recipe:
+    result = leaven.check(recipe, options)
+    assert result.recipe is not None, result.diagnostics
+    return result.recipe
+
+
+def test_layers_may_be_counted_by_an_arg_that_has_no_default() -> None:
+    text = "arg n: int\nmodel resnet18()\ndata digits()\nfreeze all - last(n)\nfreeze stages(n)\n"
+    lines = shown(text)
+    assert any(line.strip().startswith("freeze all - last(n), norms=still") for line in lines)
+    assert any(line.strip().startswith("freeze stages(n)") for line in lines)
