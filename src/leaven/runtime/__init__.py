@@ -1,0 +1,64 @@
+"""The small library that generated programs import: data, weights, freezing, loops, checkpoints, records."""
+
+from leaven.runtime.arguments import parse
+from leaven.runtime.batches import Data
+from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
+from leaven.runtime.freezing import freeze, lift, trainable, unfreeze
+from leaven.runtime.guard import guard
+from leaven.runtime.heads import fit_head
+from leaven.runtime.items import digits, image_folder, table
+from leaven.runtime.losses import FocalLoss, balanced_weights
+from leaven.runtime.modules import import_file
+from leaven.runtime.parts import Count, Parts, split
+from leaven.runtime.phase import Phase
+from leaven.runtime.precision import best_precision
+from leaven.runtime.records import MLflow, TensorBoard
+from leaven.runtime.reset import reinit
+from leaven.runtime.run import Run, Saving
+from leaven.runtime.schedules import constant, cosine, linear, multi_step, one_cycle, plateau, polynomial, step_down
+from leaven.runtime.sets import own_set, torchvision_set
+from leaven.runtime.weights import from_hub, load_weights, starter
+
+__all__ = [
+    "BadFile",
+    "Caution",
+    "Count",
+    "Data",
+    "Failure",
+    "FocalLoss",
+    "MLflow",
+    "Parts",
+    "Phase",
+    "Run",
+    "Saving",
+    "Stopped",
+    "TensorBoard",
+    "balanced_weights",
+    "best_precision",
+    "constant",
+    "cosine",
+    "digits",
+    "fit_head",
+    "freeze",
+    "from_hub",
+    "guard",
+    "image_folder",
+    "import_file",
+    "lift",
+    "linear",
+    "load_weights",
+    "multi_step",
+    "one_cycle",
+    "own_set",
+    "parse",
+    "plateau",
+    "polynomial",
+    "reinit",
+    "split",
+    "starter",
+    "step_down",
+    "table",
+    "torchvision_set",
+    "trainable",
+    "unfreeze",
+]

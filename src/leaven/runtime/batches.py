@@ -49,6 +49,7 @@ class Data:
         random: bool = True,
     ) -> None:
         self.classes = items.classes
+        self.prepare = eval  # what a picture goes through before a trained model sees it
         self.batch = batch
         self.workers = _workers(items) if workers == "auto" else workers
         self._skipped: set[str] = set()

@@ -7,15 +7,16 @@ from typing import Any
 
 
 class Failure(Exception):
-    """One fact that ends the run. `help` says what to do about it."""
+    """One fact that ends the run. `help` says what to do about it, `about` which words of the program it is about."""
 
-    def __init__(self, headline: str, help: str = "") -> None:
+    def __init__(self, headline: str, help: str = "", about: str = "") -> None:
         super().__init__(headline)
         self.headline = headline
         self.help = help
+        self.about = about
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.headline, self.help)  # failures travel between processes
+        return type(self), (self.headline, self.help, self.about)  # failures travel between processes
 
 
 class BadFile(Failure):

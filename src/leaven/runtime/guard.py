@@ -10,41 +10,42 @@ from types import TracebackType
 import torch
 
 from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.phase import Phase
 
 INTERRUPTED = 130
-_CITATION = re.compile(r"#.*?\bline (\d+)")
+_CITATION = re.compile(r"#.*?\blines? (\d+)")
 _RECIPE = re.compile(r'"""(\S+\.leaven), compiled by Leaven')
+_WANT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc")
 
 
 def guard(main: Callable[[], None]) -> None:
     """Run a program; a failure is told in the recipe's terms, and the exit code says how it went."""
     try:
         main()
+    except KeyboardInterrupt:
+        print("stopped before training began; nothing was saved", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Failure as failure:
-        print(report(failure.headline, failure.help, failure.__traceback__, program_file()), file=sys.stderr)
-        sys.exit(1)
-    except torch.OutOfMemoryError as failure:
-        help_text = "use a smaller `batch`, with `accumulate` to keep its effect"
-        print(
-            report("the batch does not fit into the device's memory", help_text, failure.__traceback__, program_file()),
-            file=sys.stderr,
-        )
-        sys.exit(1)
+        sys.exit(report(failure, failure.__traceback__, program_file()))
+    except (RuntimeError, MemoryError) as problem:
+        if not _is_want_of_memory(problem):
+            raise
+        sys.exit(report(_too_large(problem.__traceback__), problem.__traceback__, program_file()))
 
 
-def report(headline: str, help_text: str, trace: TracebackType | None, program: Path) -> str:
+def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
     """One fact, the recipe line it belongs to, and what to do."""
-    lines = [f"error: {headline}"]
+    lines = [f"error: {failure.headline}"]
     text = program.read_text(encoding="utf-8") if program.is_file() else ""
-    cited = cited_line(trace, program, text.splitlines())
+    cited = _line_about(failure.about, text) or cited_line(trace, program, text.splitlines())
     recipe = _RECIPE.match(text)
     if cited is not None and recipe:
         lines.append(f"  --> {recipe[1]}:{cited}")
-    if help_text:
-        lines.append(f"help: {help_text}")
+    if failure.help:
+        lines.append(f"help: {failure.help}")
     return "\n".join(lines)
 
 
@@ -61,5 +62,34 @@ def cited_line(trace: TracebackType | None, program: Path, lines: list[str]) -> 
     return None
 
 
+def _line_about(words: str, program: str) -> int | None:
+    """The recipe's line that the program cites where it first says these words."""
+    lines = [line for line in program.splitlines() if words and words in line]
+    found = _CITATION.search(lines[0]) if lines else None
+    return int(found[1]) if found else None
+
+
 def program_file() -> Path:
     return Path(sys.argv[0]).resolve()
+
+
+def _is_want_of_memory(problem: BaseException) -> bool:
+    if isinstance(problem, MemoryError | torch.OutOfMemoryError):
+        return True
+    return any(words in str(problem) for words in _WANT_OF_MEMORY)
+
+
+def _too_large(trace: TracebackType | None) -> Failure:
+    """What to say where a batch did not fit; the program calls the phase at hand `phase`."""
+    phases = [frame.f_locals.get("phase") for frame, _ in traceback.walk_tb(trace)]
+    phase = next((found for found in phases if isinstance(found, Phase)), None)
+    torch.cuda.empty_cache()
+    fits = phase.batch_that_fits() if phase is not None else None
+    if phase is None or fits is None:
+        return Failure("there is not enough memory", "try a smaller model, or smaller pictures")
+    accumulate = -(-phase.data.batch * phase.accumulate // fits)
+    return Failure(
+        f"a batch of {phase.data.batch} does not fit into memory",
+        f"a batch of {fits} would: write `train batch={fits}, accumulate={accumulate}`, which trains alike",
+        about="batch=",
+    )

@@ -1,12 +1,13 @@
 """Pictures with labels: data sets as lists of items that are loaded one at a time.
 
-Decides how the items of a folder, a table and scikit-learn's digits are found; sets that come as Python objects are in
-`sets.py`. Which item belongs to which part is decided in `parts.py`, in which order and with which steps they are read
-in `batches.py`.
+Decides how the items of a table and scikit-learn's digits are found; what counts in a folder is decided in `formats`,
+for the checker too, and sets that come as Python objects are in `sets.py`. Which item belongs to which part is decided
+in `parts.py`, in which order and with which steps they are read in `batches.py`.
 """
 
 import csv
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -16,13 +17,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from leaven.runtime.failures import Failure
+from leaven.formats.image_folder import pictures, read_image_folder
+from leaven.formats.tables import ENCODING, part_tables, separator_of
+from leaven.runtime.failures import Caution, Failure
 from leaven.runtime.pictures import open_picture
-
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-PART_NAMES = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
-TABLE_ENDINGS = (".csv", ".tsv")
-_DROPPINGS = ("__MACOSX",)  # what packing programs leave behind
 
 
 @dataclass(frozen=True)
@@ -101,68 +99,16 @@ def image_folder(path: str | os.PathLike[str]) -> Items:
     folder = Path(path)
     if not folder.is_dir():
         raise Failure(f"{folder} {'is no folder' if folder.exists() else 'does not exist'}")
-    tops = _part_folders(folder)
-    found = {part: _class_files(top) for part, top in (tops or {"": folder}).items()}
-    classes = sorted({name for files in found.values() for _, name in files})
-    if len(classes) < 2:
-        raise _too_few_classes(tops.get("train", folder), classes)
-    return _listed(found, classes)
-
-
-def _part_folders(folder: Path) -> dict[str, Path]:
-    """The folders of the parts, where there is one for train. A `train` without sub-folders is a class: vehicles."""
-    tops: dict[str, Path] = {}
-    for part, names in PART_NAMES.items():
-        there = [folder / name for name in names if _sub_folders(folder / name)]
-        if len(there) > 1:
-            both = " and ".join(top.name for top in there)
-            raise Failure(f"{folder} has both {both}, which mean the same part", "keep one of them")
-        if there:
-            tops[part] = there[0]
-    if tops and "train" not in tops and {top.name for top in tops.values()} == set(_sub_folders(folder)):
-        raise Failure(f"{folder} has {' and '.join(top.name + '/' for top in tops.values())} but no train/")
-    return tops if "train" in tops else {}
-
-
-def _sub_folders(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name in _DROPPINGS
-
-
-def _class_files(folder: Path) -> list[tuple[str, str]]:
-    """The picture files of each class, however deep in its folder, and the class."""
-    found = {name: _picture_files(folder / name) for name in _sub_folders(folder)}
-    empty = [str(folder / name) for name, files in found.items() if not files]
-    if empty:
-        endings = ", ".join(IMAGE_ENDINGS)
-        verb = "holds" if len(empty) == 1 else "hold"
-        raise Failure(f"{', '.join(empty[:8])} {verb} no pictures", f"remove it, or put pictures into it ({endings})")
-    return [(file, name) for name, files in found.items() for file in files]
-
-
-def _picture_files(folder: Path) -> list[str]:
-    files: list[str] = []
-    for place, below, names in os.walk(folder, followlinks=True):
-        below[:] = sorted(name for name in below if not _is_hidden(name))
-        files += [os.path.join(place, name) for name in names if _is_picture(name)]
-    return sorted(files)
-
-
-def _is_picture(name: str) -> bool:
-    return not _is_hidden(name) and name.lower().endswith(IMAGE_ENDINGS)
-
-
-def _too_few_classes(folder: Path, classes: Sequence[str]) -> Failure:
-    below = [folder / name for name in classes if len(_sub_folders(folder / name)) > 1]
-    if below:
-        return Failure(f"{folder} has only one sub-folder, {below[0].name}", f"did you mean {below[0]}?")
-    headline = f"{folder} has {f'one class only, {classes[0]}' if classes else 'no class folders'}"
-    return Failure(headline, f"put the pictures of each class into a sub-folder of its own: {folder / 'ants'}")
+    read = read_image_folder(folder, folder.as_posix())
+    for finding in read.findings:
+        if finding.is_error:
+            raise Failure("\n".join((finding.fact, *finding.notes)), finding.help)
+        warnings.warn(finding.fact, Caution, stacklevel=2)
+    found = {
+        part: [(file, name) for name in there.classes for file in sorted(pictures(there.folder / name))]
+        for part, there in read.parts.items()
+    }
+    return _listed(found, read.classes)
 
 
 def _listed(found: Mapping[str, Sequence[tuple[str, str]]], classes: Sequence[str]) -> Items:
@@ -203,25 +149,20 @@ def table(
 
 
 def _part_tables(folder: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for part, names in PART_NAMES.items():
-        there = [folder / f"{name}{ending}" for name in names for ending in TABLE_ENDINGS]
-        there = [file for file in there if file.is_file()]
+    found = part_tables(folder)
+    for there in found.values():
         if len(there) > 1:
             raise Failure(f"{folder} has both {there[0].name} and {there[1].name}", "keep one of them")
-        if there:
-            found[part] = there[0]
     if "train" not in found:
         raise Failure(f"{folder} has no train.csv")
-    return found
+    return {part: there[0] for part, there in found.items()}
 
 
 def _rows(file: Path, columns: tuple[str, str], separator: str | None) -> list[tuple[str, str]]:
     """The two columns of a table that matter."""
-    separator = separator or ("\t" if file.suffix.lower() == ".tsv" else ",")
     try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            reader = csv.DictReader(lines, delimiter=separator)
+        with file.open(newline="", encoding=ENCODING) as lines:
+            reader = csv.DictReader(lines, delimiter=separator_of(file, separator))
             for column in columns:
                 if column not in (reader.fieldnames or ()):
                     there = ", ".join(reader.fieldnames or ["none"])

@@ -1,7 +1,7 @@
 """What a run tells while it goes on: a bar where a person watches, a line per epoch where nobody does."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -42,10 +42,24 @@ def epoch_line(title: str, scores: Mapping[str, float], seconds: float) -> str:
     return f"{title}  {told}  {seconds:.1f} s"
 
 
-def scores_table(scores: Mapping[str, float]) -> str:
-    """Scores as a small table, a line each."""
-    width = max((len(name) for name in scores), default=0)
-    return "\n".join(f"  {name:<{width}}  {value:.4f}" for name, value in scores.items())
+def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scores: Mapping[str, float]) -> str:
+    """The best epoch of every phase and what was measured on the test part, as a table."""
+    names = [name for name in (rows[-1] if rows else {}) if name.startswith("val.")]
+    names = [name.removeprefix("val.") for name in names] or [name.removeprefix("test.") for name in scores]
+    lines = [["", "epoch", *names]]
+    for phase, number in best.items():
+        row = next(row for row in rows if row["phase"] == phase and row["epoch"] == number)
+        lines.append([phase, str(number), *(_score(row.get(f"val.{name}")) for name in names)])
+    if scores:
+        lines.append(["test", "", *(_score(scores.get(f"test.{name}")) for name in names)])
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    return "\n".join(
+        "  " + "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines
+    )
+
+
+def _score(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
 
 
 def say(text: str) -> None:

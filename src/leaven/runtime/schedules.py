@@ -13,39 +13,57 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 def cosine(optimizer: Optimizer, steps: int, *, warmup: int = 0, end: float = 0.0) -> LambdaLR:
     """Down along half a cosine, from the full rate to `end` times it."""
-    return shaped(optimizer, steps, warmup, lambda share: end + (1 - end) * (1 + math.cos(math.pi * share)) / 2)
+    return _shaped(optimizer, steps, warmup, lambda share: end + (1 - end) * _half_wave(share))
 
 
 def linear(optimizer: Optimizer, steps: int, *, warmup: int = 0, end: float = 0.0) -> LambdaLR:
     """Down along a straight line, from the full rate to `end` times it."""
-    return shaped(optimizer, steps, warmup, lambda share: 1 - (1 - end) * share)
+    return _shaped(optimizer, steps, warmup, lambda share: 1 - (1 - end) * share)
 
 
 def polynomial(optimizer: Optimizer, steps: int, *, warmup: int = 0, power: float = 2.0, end: float = 0.0) -> LambdaLR:
     """Down along a power of what is left, from the full rate to `end` times it."""
-    return shaped(optimizer, steps, warmup, lambda share: end + (1 - end) * (1 - share) ** power)
+    return _shaped(optimizer, steps, warmup, lambda share: end + (1 - end) * (1 - share) ** power)
 
 
-def constant(optimizer: Optimizer, steps: int, *, warmup: int = 0) -> LambdaLR:
+def constant(optimizer: Optimizer, *, warmup: int = 0) -> LambdaLR:
     """The full rate throughout."""
-    return shaped(optimizer, steps, warmup, lambda share: 1.0)
+    return LambdaLR(optimizer, lambda step: _climb(step, warmup))
 
 
-def stepwise(optimizer: Optimizer, *, at: Sequence[int], factor: float, warmup: int = 0) -> LambdaLR:
+def step_down(optimizer: Optimizer, *, every: int, factor: float = 0.1, warmup: int = 0) -> LambdaLR:
+    """Times `factor` after every so many steps."""
+    return LambdaLR(optimizer, lambda step: _climb(step, warmup) * factor ** (step // every))
+
+
+def multi_step(optimizer: Optimizer, *, at: Sequence[int], factor: float = 0.1, warmup: int = 0) -> LambdaLR:
     """Times `factor` at each of the given steps."""
+    return LambdaLR(optimizer, lambda step: _climb(step, warmup) * factor ** sum(step >= each for each in at))
+
+
+def one_cycle(
+    optimizer: Optimizer, steps: int, *, peak: float, warmup: int, start: float = 0.04, end: float = 4e-6
+) -> LambdaLR:
+    """Up along half a cosine from `start` times the peak rate, and down along another to `end` times it."""
+    for group in optimizer.param_groups:
+        group["lr"] = peak
 
     def rate(step: int) -> float:
-        return _climb(step, warmup) * factor ** sum(step >= each for each in at)
+        if step < warmup:
+            return 1 - (1 - start) * _half_wave(step / warmup)
+        return end + (1 - end) * _half_wave(min(1.0, (step - warmup) / max(1, steps - 1 - warmup)))
 
     return LambdaLR(optimizer, rate)
 
 
-def exponential(optimizer: Optimizer, *, every: int, factor: float, warmup: int = 0) -> LambdaLR:
-    """Times `factor` after every so many steps, and in between as much as that comes to."""
-    return LambdaLR(optimizer, lambda step: _climb(step, warmup) * factor ** (step / every))
+def plateau(
+    optimizer: Optimizer, *, higher_is_better: bool, factor: float = 0.1, patience: int = 10
+) -> ReduceLROnPlateau:
+    """Times `factor` when a score has not improved for more than `patience` epochs."""
+    return ReduceLROnPlateau(optimizer, mode="max" if higher_is_better else "min", factor=factor, patience=patience)
 
 
-def shaped(optimizer: Optimizer, steps: int, warmup: int, shape: Callable[[float], float]) -> LambdaLR:
+def _shaped(optimizer: Optimizer, steps: int, warmup: int, shape: Callable[[float], float]) -> LambdaLR:
     """A climb, then a shape over the share of the way that is done."""
 
     def rate(step: int) -> float:
@@ -56,10 +74,11 @@ def shaped(optimizer: Optimizer, steps: int, warmup: int, shape: Callable[[float
     return LambdaLR(optimizer, rate)
 
 
-def plateau(optimizer: Optimizer, *, higher_is_better: bool, factor: float, patience: int) -> ReduceLROnPlateau:
-    """Times `factor` when a score has not improved for `patience` epochs."""
-    return ReduceLROnPlateau(optimizer, mode="max" if higher_is_better else "min", factor=factor, patience=patience)
-
-
 def _climb(step: int, warmup: int) -> float:
+    """The share of the full rate while it climbs; the first step already moves."""
     return (step + 1) / (warmup + 1) if step < warmup else 1.0
+
+
+def _half_wave(share: float) -> float:
+    """From one to nothing along half a cosine."""
+    return (1 + math.cos(math.pi * share)) / 2

@@ -94,17 +94,13 @@ def test_a_class_of_railway_pictures_is_no_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("counts", "headline", "help"),
     [
-        ({}, "photos has no class folders", "sub-folder of its own"),
-        ({"ants": 3}, "photos has one class only, ants", "sub-folder of its own"),
-        (
-            {"unpacked/ants": 1, "unpacked/bees": 1},
-            "photos has only one sub-folder, unpacked",
-            "did you mean photos/unpacked?",
-        ),
-        ({"ants": 1, "bees": 0}, "photos/bees holds no pictures", ".jpg"),
-        ({"train/ants": 1, "train/bees": 1, "val/ants": 1, "val/bees": 0}, "photos/val/bees holds no pictures", ".jpg"),
-        ({"val/ants": 1, "val/bees": 1, "test/ants": 1, "test/bees": 1}, "photos has val/ and test/ but no train/", ""),
-        ({"train/a": 1, "train/b": 1, "val/a": 1, "valid/a": 1}, "photos has both val and valid", "keep one"),
+        ({}, "`photos` has no sub-folders", "sub-folder of its own"),
+        ({"ants": 3}, "`photos` has only `ants`", "sub-folder of its own"),
+        ({"unpacked/ants": 1, "unpacked/bees": 1}, "`photos` has only `unpacked`", "did you mean `photos/unpacked`?"),
+        ({"ants": 1, "bees": 0}, "`photos/bees` is empty", "sub-folder of its own"),
+        ({"val/ants": 1, "val/bees": 1, "test/ants": 1}, "`photos` has `test`, `val` but no `train`", "photos/train"),
+        ({"train/a": 1, "train/b": 1, "val/a": 1, "valid/a": 1}, "`photos` has both `val` and `valid`", "keep one"),
+        ({"train/a": 1, "train/b": 1, "val/a": 1, "val/c": 1}, "has the class `c`, which `photos/train` has not", ""),
     ],
 )
 def test_a_folder_that_can_not_be_meant(

@@ -1,0 +1,127 @@
+"""A plan as people read it: what is done, in which order, and why."""
+
+from collections.abc import Iterator
+
+from leaven.plan.plan import BuildModel, Call, FileWeights, HubWeights, Plan, ReadData, StarterWeights, TrainPhase
+from leaven.recipe import nouns
+from leaven.recipe.choices import is_chosen
+from leaven.recipe.recipe import Default, Invocation, Origin, Quantity, Setting, Written
+
+INDENT = " " * 7
+REASON_COLUMN = 76
+
+Line = tuple[str, str]  # what is done, and why
+
+
+def explain(plan: Plan) -> str:
+    """The plan, a line per step, reasons to the right."""
+    lines = [f"{plan.recipe.name}: {_length(plan)}", ""]
+    for title, steps in _sections(plan):
+        if len(title) > len(INDENT):
+            lines.append(title)
+            title = INDENT
+        lines += [
+            _line((INDENT if at else title.ljust(len(INDENT))) + what, why) for at, (what, why) in enumerate(steps)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(what: str, why: str) -> str:
+    return f"{what.ljust(REASON_COLUMN)}  # {why}" if why else what
+
+
+def _length(plan: Plan) -> str:
+    count = len(plan.phases)
+    return "one phase" if count == 1 else f"{count} phases"
+
+
+def _sections(plan: Plan) -> Iterator[tuple[str, list[Line]]]:
+    yield "data", list(_data(plan.data))
+    yield "model", list(_model(plan.model))
+    for phase in plan.phases:
+        yield _line(f'phase "{phase.name}", {_told(phase.epochs)}', _why(phase.because)), list(_phase(phase, plan))
+    watch = f"the epoch with the best {plan.watch} of the last phase becomes model.bundle"
+    yield "then", [(watch, ""), ("measured once on the test part", "")]
+
+
+def _data(data: ReadData) -> Iterator[Line]:
+    yield _call(data.source), _why(data.source.origin)
+    shares = [f"{s.name} {_told(s)}" for s in data.split.settings if s.value is not None and s.name != "seed"]
+    divided = f"divided by class: {', '.join(shares)}" if shares else "in the parts that it comes with"
+    yield divided, _why(data.split.origin)
+    if data.is_same:
+        yield f"prepared by {_steps(data.eval)}", _why(data.because_eval)
+    else:
+        yield f"train: {_steps(data.train)}", _why(data.because_train)
+        yield f"eval:  {_steps(data.eval)}", _why(data.because_eval)
+
+
+def _model(model: BuildModel) -> Iterator[Line]:
+    if isinstance(model.source, Call):
+        yield _call(model.source.invocation), _why(model.because)
+    else:
+        yield f"{len(model.source.stages)} components", _why(model.because)
+    match model.weights:
+        case HubWeights(tag):
+            yield f"its published weights{f', {tag}' if tag else ''}", _why(model.because_weights)
+        case StarterWeights(package):
+            yield f"the weights in the installed package {package}", _why(model.because_weights)
+        case FileWeights(file):
+            yield f"the weights in {_told(file)}", _why(model.because_weights)
+        case None:
+            yield "from scratch", ""
+    if model.replaced_head is not None:
+        yield f"a new head at {model.replaced_head}", "default: fitted to the data's classes"
+
+
+def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
+    for redraw in phase.redraws:
+        yield f"{', '.join(redraw.paths)} start anew", _why(redraw.because)
+    if phase.hold is not None:
+        paths = ", ".join(phase.hold.paths)
+        still = f"all but {paths}" if phase.hold.is_all_but else paths
+        moving = f"{phase.hold.moving:,} of {phase.hold.total:,} weights move"
+        yield f"still: {still}; {moving}", _why(*phase.hold.because)
+    yield f"loss {_call(phase.loss)}", _why(phase.loss.origin)
+    yield f"optimizer {_call(phase.optimizer)}", _why(phase.optimizer.origin)
+    for group in phase.groups:
+        settings = ", ".join(f"{s.name}={_told(s)}" for s in group.settings)
+        yield f"  {', '.join(group.paths)}: {settings}", _why(group.because)
+    per = {"step": "every step", "epoch": "every epoch", "score": "every epoch, by the score"}[phase.steps_schedule_by]
+    yield f"schedule {_call(phase.schedule)}, {per}", _why(phase.schedule.origin)
+    for technique in phase.techniques:
+        yield _call(technique), _why(technique.origin)
+    if phase.early_stop is not None:
+        yield _call(phase.early_stop), _why(phase.early_stop.origin)
+    train = plan.recipe.train
+    for name in ("accumulate", "clip", "precision"):
+        if isinstance(train[name].origin, Written):
+            yield f"{name} {_told(train[name])}", _why(train[name].origin)
+
+
+# -- words
+
+
+def _call(invocation: Invocation) -> str:
+    """A call as the recipe would write it, with what was said in it."""
+    name = invocation.card.friendly or invocation.card.name
+    said = [s for s in invocation.settings if is_chosen(s, invocation)]
+    arguments = ", ".join(f"{s.name}={_told(s)}" for s in said)
+    return f"{name}({arguments})"
+
+
+def _steps(steps: tuple[Invocation, ...]) -> str:
+    return " -> ".join(step.card.friendly or step.card.name for step in steps) or "nothing"
+
+
+def _told(setting: Setting) -> str:
+    value = setting.value
+    if isinstance(value, Quantity):
+        unit = value.unit if value.unit == "%" else f" {value.unit}"
+        return f"{value.amount:g}{unit.removesuffix('s') if value.amount == 1 and unit != '%' else unit}"
+    return nouns.plain(value)
+
+
+def _why(*origins: Origin) -> str:
+    written = [str(origin) for origin in origins if isinstance(origin, Written)]
+    return "; ".join(dict.fromkeys(written)) or next((str(o) for o in origins if isinstance(o, Default)), "")

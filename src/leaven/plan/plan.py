@@ -1,0 +1,164 @@
+"""The plan: what a program will do, step by step, each step with the reasons for it.
+
+A plan is made of a checked recipe and of what is known about its model; it knows no Python text. `explain.py` prints
+it for people, and the room `program` writes it as a program.
+"""
+
+from dataclasses import dataclass, field
+
+from leaven.recipe.recipe import Invocation, Origin, Recipe, Setting, UserDefinition
+
+# -- the model
+
+
+@dataclass(frozen=True, slots=True)
+class HubWeights:
+    """Those that the library's authors published, fetched by the library itself."""
+
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StarterWeights:
+    """Those in an installed package."""
+
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileWeights:
+    """Those in a file of the user's."""
+
+    file: Setting
+
+
+Weights = HubWeights | StarterWeights | FileWeights
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A model that one call builds: timm's, torchvision's or the user's. `classes_by` is the argument that fits it."""
+
+    invocation: Invocation
+    library: str  # timm, torchvision, user
+    name: str
+    classes_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A model of components; each comes with the number of channels that reach it."""
+
+    stages: tuple[tuple[Invocation, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildModel:
+    """How the model comes to be: built, filled, and its head fitted. `new` are the layers that start anew."""
+
+    source: Call | Chain
+    weights: Weights | None
+    new: tuple[str, ...]
+    replaced_head: str | None  # the layer that is put in place of the published head, where no argument does it
+    because: Origin = field(compare=False)
+    because_weights: Origin = field(compare=False)
+
+
+# -- the data
+
+
+@dataclass(frozen=True, slots=True)
+class ReadData:
+    """Where the items come from, how they are divided and what is done to each."""
+
+    source: Invocation
+    split: Invocation
+    redivide: bool
+    train: tuple[Invocation, ...]
+    eval: tuple[Invocation, ...]
+    is_random: bool
+    because_train: Origin = field(compare=False)
+    because_eval: Origin = field(compare=False)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether training and evaluation treat an item alike."""
+        return self.train == self.eval
+
+
+# -- phases
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keep parameters still: the given paths, or all but these."""
+
+    paths: tuple[str, ...]
+    is_all_but: bool
+    norms: str
+    moving: int  # how many numbers still move
+    total: int
+    because: tuple[Origin, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Redraw:
+    """Let parameters start anew."""
+
+    paths: tuple[str, ...]
+    how: str
+    because: Origin = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterGroup:
+    """Parameters with optimizer settings of their own."""
+
+    paths: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    because: Origin = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainPhase:
+    """A stretch of training."""
+
+    name: str
+    epochs: Setting
+    redraws: tuple[Redraw, ...]
+    hold: Hold | None
+    lifts: bool  # whether a freeze of a phase before ends here
+    techniques: tuple[Invocation, ...]
+    loss: Invocation
+    optimizer: Invocation
+    groups: tuple[ParameterGroup, ...]
+    schedule: Invocation
+    steps_schedule_by: str  # step, epoch, score
+    early_stop: Invocation | None
+    train_step: UserDefinition | None
+    eval_step: UserDefinition | None
+    after_epoch: UserDefinition | None
+    is_last: bool
+    because: Origin = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A metric under the name by which it is recorded."""
+
+    label: str
+    invocation: Invocation
+    lower_is_better: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a program does, in order."""
+
+    recipe: Recipe
+    summary: str
+    data: ReadData
+    model: BuildModel
+    metrics: tuple[Measure, ...]
+    watch: str
+    phases: tuple[TrainPhase, ...]

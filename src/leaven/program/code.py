@@ -1,0 +1,104 @@
+"""Laying out Python expressions and statements, as a formatter would: on one line where they fit, else one item a line.
+
+Every line may end in a comment that cites the recipe.
+"""
+
+import re
+from dataclasses import dataclass
+
+WIDTH = 120
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One argument, list item or dict entry; `prefix` is `name=` or `"key": `."""
+
+    code: "Code"
+    prefix: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bracketed:
+    """A call, list or dict."""
+
+    opening: str
+    items: tuple[Item, ...]
+    closing: str
+
+
+Code = str | Bracketed
+
+
+def call(function: str, *arguments: Code | Item, **named: Code) -> Bracketed:
+    items = [argument if isinstance(argument, Item) else Item(argument) for argument in arguments]
+    items += [Item(value, f"{name}=") for name, value in named.items()]
+    return Bracketed(f"{function}(", tuple(items), ")")
+
+
+def listing(*items: Code | Item) -> Bracketed:
+    return Bracketed("[", tuple(item if isinstance(item, Item) else Item(item) for item in items), "]")
+
+
+def mapping(entries: dict[str, Code]) -> Bracketed:
+    return Bracketed("{", tuple(Item(value, f"{text(key)}: ") for key, value in entries.items()), "}")
+
+
+def text(value: str) -> str:
+    """A text in double quotes, as formatters like it."""
+    quoted = repr(value)
+    if quoted.startswith("'") and '"' not in value:
+        return f'"{quoted[1:-1]}"'
+    if quoted.startswith('"'):
+        return quoted
+    return '"' + quoted[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+
+
+def number(value: float) -> str:
+    """A number as people write it: `3e-4`, not `0.0003`."""
+    short = re.sub(r"e([+-])0*(\d)", lambda found: f"e{found[1].replace('+', '')}{found[2]}", f"{value:.0e}")
+    return (
+        short if isinstance(value, float) and float(short) == value and len(short) < len(repr(value)) else repr(value)
+    )
+
+
+def flat(code: Code) -> str:
+    """The code on one line."""
+    if isinstance(code, str):
+        return code
+    inner = ", ".join(item.prefix + flat(item.code) for item in code.items)
+    return f"{code.opening}{inner}{code.closing}"
+
+
+def statement(prefix: str, code: Code, comment: str = "", *, depth: int = 1, suffix: str = "") -> list[str]:
+    """`prefix` followed by the code, in as many lines as it needs."""
+    indent = INDENT * depth
+    line = f"{indent}{prefix}{flat(code)}{suffix}"
+    if not _is_commented(code) and len(_with(line, comment)) <= WIDTH:
+        return [_with(line, comment)]
+    fits = not _is_commented(code) and len(line) <= WIDTH
+    if fits or isinstance(code, str) or not code.items:
+        return [*_above(comment, indent), line]
+    opening = f"{indent}{prefix}{code.opening}"
+    inner = [
+        line
+        for item in code.items
+        for line in statement(item.prefix, item.code, item.comment, depth=depth + 1, suffix=",")
+    ]
+    closing = f"{indent}{code.closing}{suffix}"
+    if len(_with(opening, comment)) <= WIDTH:
+        return [_with(opening, comment), *inner, closing]
+    return [*_above(comment, indent), opening, *inner, closing]
+
+
+def _is_commented(code: Code) -> bool:
+    return isinstance(code, Bracketed) and any(item.comment or _is_commented(item.code) for item in code.items)
+
+
+def _with(line: str, comment: str) -> str:
+    return f"{line}  # {comment}" if comment else line
+
+
+def _above(comment: str, indent: str) -> list[str]:
+    return [f"{indent}# {comment}"] if comment else []

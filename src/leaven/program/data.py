@@ -1,0 +1,108 @@
+"""The function that builds the data."""
+
+from leaven.plan.plan import Plan, ReadData
+from leaven.program.code import Code, Item, call, listing, statement
+from leaven.program.values import Values, cite, cite_call, is_own_function
+from leaven.recipe.choices import is_written
+from leaven.recipe.recipe import Invocation, Origin, Quantity, Setting
+
+_MAKERS = {"digits": "runtime.digits", "folder": "runtime.image_folder", "csv": "runtime.table"}
+_DATA_DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
+
+
+def build_data(plan: Plan, values: Values) -> list[str]:
+    """`def build_data`, whole."""
+    data, recipe = plan.data, plan.recipe
+    lines: list[str] = []
+    if data.is_same:
+        lines += steps_statement("prepare", data.eval, data.because_eval, values)
+    else:
+        lines += steps_statement("augment", data.train, data.because_train, values)
+        lines += steps_statement("prepare", data.eval, data.because_eval, values)
+    lines += statement("items = ", _items(data.source, values), cite_call(data.source))
+    lines += statement("parts = ", _split(data, values), cite_call(data.split))
+    train = recipe.train
+    seed, batch = train["seed"], train["batch"]
+    items: list[Code | Item] = ["items", "parts"]
+    items.append(Item("prepare" if data.is_same else "augment", "train="))
+    items.append(Item("prepare", "eval="))
+    items.append(Item(values.setting(batch), "batch="))
+    items.append(Item(values.setting(seed), "seed="))
+    origins: list[Origin] = [batch.origin, seed.origin]
+    for name, invocation in (("workers", recipe.data.workers), ("on_bad_file", recipe.data.on_bad_file)):
+        setting = invocation.settings[0]
+        if setting.value != _DATA_DEFAULTS[name] or setting.syntax is not None:
+            items.append(Item(values.setting(setting), f"{name}="))
+            origins.append(invocation.origin)
+    if recipe.data.sampler.card.name != "shuffled":
+        items.append(Item(values.value(recipe.data.sampler.card.name), "sampler="))
+        origins.append(recipe.data.sampler.origin)
+    if not data.is_random:
+        items.append(Item("False", "random="))
+    lines += statement("return ", call("runtime.Data", *items), cite(*origins))
+    signature = "args: argparse.Namespace" if any("args." in line for line in lines) else ""
+    return [f"def build_data({signature}) -> runtime.Data:", *lines]
+
+
+def steps_statement(name: str, steps: tuple[Invocation, ...], origin: Origin, values: Values) -> list[str]:
+    """The transforms, each on a line of its own where they come from different places."""
+    compose = values.imports.use("torchvision.transforms.v2.Compose")
+    items = [item for step in steps for item in _step(step, values)]
+    whole = cite(origin, *(step.origin for step in steps if is_written(step.origin)))
+    comments = {item.comment for item in items}
+    if comments <= {whole}:
+        items = [Item(item.code) for item in items]
+    return statement(f"{name} = ", call(compose, listing(*items)), whole)
+
+
+def _step(step: Invocation, values: Values) -> list[Item]:
+    reason = cite_call(step)
+    if step.card.name == "to_tensor":
+        return [
+            Item(call(values.imports.use("torchvision.transforms.v2.ToImage")), comment=reason),
+            Item(
+                call(
+                    values.imports.use("torchvision.transforms.v2.ToDtype"),
+                    values.imports.use("torch.float32"),
+                    scale="True",
+                ),
+                comment=reason,
+            ),
+        ]
+    if is_own_function(step):
+        return [Item(values.function(step), comment=reason)]
+    return [Item(values.call(step), comment=reason)]
+
+
+def _items(source: Invocation, values: Values) -> Code:
+    card = source.card
+    if card.kind == "user":
+        return call("runtime.own_set", values.call(source))
+    if card.name in _MAKERS:
+        return values.call(source, function=_MAKERS[card.name])
+    items = [Item(values.setting(s), f"{s.name}=") for s in source.settings if _is_needed(s, source)]
+    parts = card.facts.get("split_arguments")
+    if parts:
+        items.append(Item(repr(parts).replace("'", '"'), "parts="))
+    if card.facts.get("classes"):
+        items.append(Item(repr(card.facts["classes"]), "classes="))
+    return call("runtime.torchvision_set", values.imports.use(card.target), *items)
+
+
+def _is_needed(setting: Setting, source: Invocation) -> bool:
+    parameter = source.card.parameter(setting.name)
+    return setting.name in ("root", "download") or parameter is None or setting.value != parameter.default
+
+
+def _split(data: ReadData, values: Values) -> Code:
+    items: list[Item] = []
+    for setting in data.split.settings:
+        if setting.value is None:
+            continue
+        code = values.setting(setting)
+        if isinstance(setting.value, Quantity) and setting.value.unit == "items":
+            code = call("runtime.Count", code)
+        items.append(Item(code, f"{setting.name}="))
+    if data.redivide:
+        items.append(Item("True", "redivide="))
+    return call("runtime.split", "items", *items)

@@ -1,0 +1,260 @@
+"""From a plan to the text of a program: one function builds the data, one the model, one per phase trains."""
+
+from textwrap import wrap
+
+from leaven.plan.plan import Measure, Plan
+from leaven.program.code import WIDTH, Code, Item, call, listing, mapping, statement, text
+from leaven.program.data import build_data
+from leaven.program.imports import Imports
+from leaven.program.model import build_model, built_by
+from leaven.program.phases import function_name, phase_function
+from leaven.program.values import Values, cite, is_own_function, path_text
+from leaven.recipe.choices import is_written
+from leaven.recipe.recipe import Arg, FilePath, Origin, Pending, Quantity
+
+_PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+_TYPES = {"int": "int", "float": "float"}
+
+
+def emit(plan: Plan) -> str:
+    """The program, as text."""
+    imports = Imports()
+    for line in (
+        "import argparse",
+        "from lightning.fabric import Fabric",
+        "from torch import nn",
+        "from leaven import bundle",
+        "from leaven import runtime",
+        "from leaven.tasks import classification as task",
+    ):
+        imports.add(line)
+    values = Values(imports, [arg.name for arg in plan.recipe.args])
+    functions = [
+        build_data(plan, values),
+        build_model(plan, values),
+        _build_metrics(plan, values),
+        *(phase_function(phase, plan, values) for phase in plan.phases),
+    ]
+    functions.append(_main(plan, values, functions))
+    functions.insert(0, _parse_args(plan, values))
+    parts = [_header(plan), "\n".join(imports.lines())]
+    own = _own_modules(plan)
+    if own:
+        parts.append("\n".join(own))
+    text_of_functions = "\n\n\n".join("\n".join(lines) for lines in functions)
+    return (
+        "\n\n".join(parts)
+        + "\n\n\n"
+        + text_of_functions
+        + '\n\n\nif __name__ == "__main__":\n    runtime.guard(main)\n'
+    )
+
+
+def _header(plan: Plan) -> str:
+    lines = [f'"""{plan.recipe.name}.leaven, compiled by Leaven. Yours to read, run and edit.', ""]
+    if plan.summary:
+        lines += [*wrap(plan.summary.replace("\\", "\\\\").replace('"""', "'''"), WIDTH), ""]
+    lines += ["Every choice cites the line of the recipe that it comes from, or says that it is a default.", ""]
+    lines += [
+        "    python program.py                            train",
+        "    python program.py --resume RUN               go on with a run that was interrupted",
+        "    torchrun --nproc-per-node 2 program.py       train on two devices",
+        '"""',
+    ]
+    return "\n".join(lines)
+
+
+def _own_modules(plan: Plan) -> list[str]:
+    lines = []
+    for module in plan.recipe.modules:
+        if module.is_file and module.place is not None:
+            place = path_text(module.place)
+            lines += statement(
+                f"{module.alias} = ", call("runtime.import_file", text(place), text(module.alias)), depth=0
+            )
+        else:
+            lines.append(f"import {module.target} as {module.alias}")
+    return lines
+
+
+# -- arguments
+
+
+def _parse_args(plan: Plan, values: Values) -> list[str]:
+    described = call("argparse.ArgumentParser", description=text(plan.summary or f"{plan.recipe.name}.leaven"))
+    lines = statement("parser = ", described)
+    for arg in plan.recipe.args:
+        if arg.name in values.used_args:
+            lines += statement("", _flag(arg, values), cite(arg.origin))
+    named: dict[str, Code] = {"output": values.value(plan.recipe.output)}
+    devices = plan.recipe.train["devices"]
+    origins: list[Origin] = [plan.recipe.output_origin]
+    if devices.value != "auto":
+        named["devices"] = values.setting(devices)
+        origins.append(devices.origin)
+    lines += statement("return ", call("runtime.parse", "parser", **named), cite(*origins))
+    return ["def parse_args() -> argparse.Namespace:", *lines]
+
+
+def _flag(arg: Arg, values: Values) -> Code:
+    items: list[Item] = [Item(text(f"--{arg.name.replace('_', '-')}"))]
+    if arg.type in _TYPES:
+        items.append(Item(_TYPES[arg.type], "type="))
+    if arg.type == "bool":
+        items.append(Item("argparse.BooleanOptionalAction", "action="))
+    if arg.choices:
+        items.append(Item(listing(*(text(choice) for choice in arg.choices)), "choices="))
+    if arg.value is None or isinstance(arg.value, Pending):
+        items.append(Item("True", "required="))
+    else:
+        items.append(Item(_default(arg, values), "default="))
+    if arg.help:
+        items.append(Item(text(arg.help.replace("%", "%%")), "help="))
+    return call("parser.add_argument", *items)
+
+
+def _default(arg: Arg, values: Values) -> Code:
+    value = arg.value
+    if isinstance(value, Quantity):
+        return repr(value.amount)
+    return text(path_text(value.place)) if isinstance(value, FilePath) else values.value(value)
+
+
+# -- metrics
+
+
+def _build_metrics(plan: Plan, values: Values) -> list[str]:
+    entries: dict[str, Code] = {measure.label: _metric(measure, values) for measure in plan.metrics}
+    comment = cite(*(measure.invocation.origin for measure in plan.metrics))
+    return ["def build_metrics(classes: int) -> task.Metrics:", *statement("return ", mapping(entries), comment)]
+
+
+def _metric(measure: Measure, values: Values) -> Code:
+    metric = measure.invocation
+    if is_own_function(metric):
+        return call("task.Mean", values.function(metric))
+    if metric.card.kind == "user":
+        return values.call(metric)
+    supplied = metric.card.facts.get("supplied")
+    is_ours = metric.card.source == "leaven"
+    more: dict[str, Code] = {}
+    if is_ours or (supplied and "task" in supplied):
+        more["task"] = text("multiclass")
+    if is_ours or (supplied and "num_classes" in supplied):
+        more["num_classes"] = "classes"
+    given = [item for item in values.arguments(metric) if item.prefix.removesuffix("=") not in more]
+    if is_ours and metric.card.name != "accuracy":
+        average = metric.setting("average")
+        if average is not None and not any(item.prefix == "average=" for item in given):
+            given.append(Item(values.setting(average), "average="))
+    return call(values.target(metric), *(Item(v, f"{k}=") for k, v in more.items()), *given)
+
+
+# -- main
+
+
+def _main(plan: Plan, values: Values, functions: list[list[str]]) -> list[str]:
+    takes_args = {lines[0].partition("(")[0].removeprefix("def "): _takes_args(lines) for lines in functions}
+    data_args = "args" if takes_args["build_data"] else ""
+    model_args = "len(data.classes)" + (", args" if takes_args["build_model"] else "")
+    lines = ["def main() -> None:", "    args = parse_args()"]
+    lines += _deterministic(plan, values)
+    lines += statement("fabric = ", _fabric(plan, values), _cite_train(plan, "precision", "devices", "strategy"))
+    lines += ["    fabric.launch()"]
+    lines += statement("run = ", _run(plan, values), _cite_run(plan))
+    lines += [
+        "    with fabric.rank_zero_first():",
+        f"        data = build_data({data_args})",
+        f"    module = build_model({model_args})",
+        "    metrics = build_metrics(len(data.classes))",
+        "",
+    ]
+    for phase in plan.phases:
+        name = function_name(phase, plan)
+        more = ", args" if takes_args[name] else ""
+        lines.append(f"    {name}(run, module, data, metrics{more})")
+    lines += ["", "    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))"]
+    saved = call(
+        "bundle.save",
+        'run.folder / "model.bundle"',
+        "module",
+        built_by=built_by(plan, values),
+        preprocess="data.prepare",
+        classes="data.classes",
+        scores="scores",
+        folder="run.folder",
+    )
+    return [*lines, "    if fabric.is_global_zero:", *statement("saved = ", saved, depth=2), "        run.made(saved)"]
+
+
+def _takes_args(lines: list[str]) -> bool:
+    head = lines[: next(at for at, line in enumerate(lines) if line.rstrip().endswith(":")) + 1]
+    return any("args: argparse.Namespace" in line for line in head)
+
+
+def _deterministic(plan: Plan, values: Values) -> list[str]:
+    setting = plan.recipe.train["deterministic"]
+    if not setting.value:
+        return []
+    values.imports.add("import torch")
+    return [f"    torch.use_deterministic_algorithms(True)  # {cite(setting.origin)}"]
+
+
+def _fabric(plan: Plan, values: Values) -> Code:
+    train = plan.recipe.train
+    named: dict[str, Code] = {"devices": "args.devices", "num_nodes": "args.machines"}
+    strategy, precision = train["strategy"], train["precision"]
+    if strategy.value != "auto":
+        named["strategy"] = text(strategy.value)
+    named["precision"] = (
+        "runtime.best_precision()" if precision.value == "auto" else text(_PRECISIONS[str(precision.value)])
+    )
+    return call("Fabric", **named)
+
+
+def _run(plan: Plan, values: Values) -> Code:
+    seed = plan.recipe.train["seed"]
+    named: dict[str, Code] = {"seed": values.setting(seed), "watch": text(plan.watch)}
+    lower = [measure.label for measure in plan.metrics if measure.lower_is_better]
+    if lower:
+        named["lower_is_better"] = listing(*(text(label) for label in lower))
+    recorders = [_recorder(log.card.name, values.arguments(log), values) for log in plan.recipe.logs]
+    recorders = [recorder for recorder in recorders if recorder is not None]
+    if recorders:
+        named["recorders"] = listing(*(recorder for recorder in recorders if recorder is not None))
+    saving = _saving(plan, values)
+    if saving:
+        named["saving"] = call("runtime.Saving", **saving)
+    return call("runtime.Run", "args", "fabric", **named)
+
+
+def _recorder(name: str, given: list[Item], values: Values) -> Code | None:
+    maker = {"tensorboard": "runtime.TensorBoard", "mlflow": "runtime.MLflow"}.get(name)
+    if maker is None or not given:
+        return maker
+    values.imports.add("from functools import partial")
+    return call("partial", maker, *given)
+
+
+def _saving(plan: Plan, values: Values) -> dict[str, Code]:
+    every, keep = plan.recipe.checkpoint["every"], plan.recipe.checkpoint["keep"]
+    found: dict[str, Code] = {}
+    if is_written(every.origin) and isinstance(every.value, Quantity):
+        found[every.value.unit] = values.setting(every)
+    if keep.value != "last_and_best":
+        found["keep"] = values.setting(keep)
+    return found
+
+
+def _cite_train(plan: Plan, *names: str) -> str:
+    return cite(*(plan.recipe.train[name].origin for name in names))
+
+
+def _cite_run(plan: Plan) -> str:
+    seed = plan.recipe.train["seed"]
+    logs = [log.origin for log in plan.recipe.logs]
+    return cite(seed.origin, *logs, *([plan.recipe.checkpoint.origin] if _is_said(plan) else []))
+
+
+def _is_said(plan: Plan) -> bool:
+    return is_written(plan.recipe.checkpoint.origin)

@@ -1,0 +1,67 @@
+"""What a program imports, and how it then calls it."""
+
+_AS = {  # where people import the module itself under a short name
+    "torch.nn": ("from torch import nn", "nn"),
+    "torchvision.transforms.v2": ("from torchvision.transforms import v2 as T", "T"),
+    "lightning.fabric": ("from lightning.fabric import Fabric", ""),
+}
+_WHOLE = {  # called by their full names
+    "torch": "torch",
+    "torch.optim": "torch",
+    "torch.optim.lr_scheduler": "torch",
+    "torchvision.models": "torchvision",
+    "torchvision.datasets": "torchvision",
+    "timm": "timm",
+    "timm.optim": "timm.optim",
+    "timm.loss": "timm.loss",
+}
+
+
+class Imports:
+    """The imports of one program, gathered while it is written."""
+
+    def __init__(self) -> None:
+        self._lines: set[str] = set()
+
+    def add(self, line: str) -> None:
+        self._lines.add(line)
+
+    def use(self, target: str) -> str:
+        """The name by which a program calls something, once it has imported it."""
+        module, _, name = target.rpartition(".")
+        if module in _AS:
+            line, short = _AS[module]
+            self.add(line)
+            return f"{short}.{name}"
+        if module in _WHOLE:
+            self.add(f"import {_WHOLE[module]}")
+            return target
+        self.add(f"from {module} import {name}")
+        return name
+
+    def lines(self) -> list[str]:
+        """Sorted as formatters sort them: Python's own, other people's, Leaven's."""
+        sections: list[list[str]] = [[], [], []]
+        for line in self._lines:
+            package = line.split()[1].partition(".")[0]
+            sections[0 if package in _PYTHONS else 2 if package == "leaven" else 1].append(line)
+        found: list[str] = []
+        for section in sections:
+            if section and found:
+                found.append("")
+            found += sorted(_joined(section), key=lambda line: (line.startswith("from"), line.split()[1]))
+        return found
+
+
+_PYTHONS = ("argparse", "functools")
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """One line for everything that comes from one module."""
+    plain = [line for line in lines if line.startswith("import") or " as " in line]
+    names: dict[str, list[str]] = {}
+    for line in lines:
+        if line not in plain:
+            _, module, _, name = line.split()
+            names.setdefault(module, []).append(name)
+    return plain + [f"from {module} import {', '.join(sorted(set(found)))}" for module, found in names.items()]

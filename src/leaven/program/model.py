@@ -1,0 +1,111 @@
+"""The function that builds the model, and the words by which a bundle can build it again."""
+
+from leaven.plan.plan import BuildModel, Call, Chain, FileWeights, HubWeights, Plan, StarterWeights
+from leaven.program.code import Code, Item, call, flat, listing, mapping, statement, text
+from leaven.program.values import Values, cite, cite_call, path_text
+from leaven.recipe.choices import is_chosen
+from leaven.recipe.recipe import Invocation
+
+FITTED = "default: the head is fitted to the data"
+
+
+def build_model(plan: Plan, values: Values) -> list[str]:
+    """`def build_model`, whole."""
+    model = plan.model
+    lines = _built(model, values)
+    lines += _filled(model, values)
+    if model.replaced_head is not None:
+        lines += statement("", call("runtime.fit_head", "model", text(model.replaced_head), "classes"), FITTED)
+    signature = "classes: int" + (", args: argparse.Namespace" if any("args." in line for line in lines) else "")
+    return [f"def build_model({signature}) -> nn.Module:", *lines, "    return model"]
+
+
+def _built(model: BuildModel, values: Values) -> list[str]:
+    source = model.source
+    if isinstance(source, Chain):
+        items = [Item(_component(*stage, values), comment=cite_call(stage[0])) for stage in source.stages]
+        return statement("model = ", call(values.imports.use("torch.nn.Sequential"), *items), cite(model.because))
+    more: dict[str, Code] = {}
+    if isinstance(model.weights, HubWeights) and source.library == "timm":
+        more["pretrained"] = "True"
+    if isinstance(model.weights, HubWeights) and source.library == "torchvision":
+        more["weights"] = text(model.weights.tag or "DEFAULT")
+    if source.classes_by is not None:
+        more[source.classes_by] = "classes"
+    made = _call(source, values, more)
+    comment = cite_call(source.invocation, model.because)
+    if isinstance(model.weights, HubWeights):
+        name = source.invocation.card.bare_name
+        return [
+            *statement("with ", call("runtime.from_hub", text(name)), suffix=":"),
+            *statement("model = ", made, comment, depth=2),
+        ]
+    return statement("model = ", made, comment)
+
+
+def _call(source: Call, values: Values, more: dict[str, Code]) -> Code:
+    first: list[Code] = [text(source.name)] if source.library == "timm" else []
+    return call(values.target(source.invocation), *first, *values.arguments(source.invocation), **more)
+
+
+def _component(stage: Invocation, channels: int | None, values: Values) -> Code:
+    first = [repr(channels)] if stage.card.facts.get("in_channels") and channels is not None else []
+    return call(values.target(stage), *first, *values.arguments(stage))
+
+
+def _filled(model: BuildModel, values: Values) -> list[str]:
+    new: dict[str, Code] = {"new": listing(*(text(path) for path in model.new))} if model.new else {}
+    match model.weights:
+        case StarterWeights(package):
+            code = call("runtime.load_weights", "model", call("runtime.starter", text(package)), **new)
+        case FileWeights(file):
+            code = call("runtime.load_weights", "model", values.setting(file), **new)
+        case _:
+            return []
+    return statement("", code, cite(model.because_weights))
+
+
+# -- for the bundle
+
+
+def built_by(plan: Plan, values: Values) -> Code:
+    """How to build the same model again, as data."""
+    model = plan.model
+    classes = "len(data.classes)"
+    source = model.source
+    if isinstance(source, Chain):
+        stages = [_described_component(*stage, values) for stage in source.stages]
+        return call("bundle.Components", listing(*stages))
+    said = [setting for setting in source.invocation.settings if is_chosen(setting, source.invocation)]
+    arguments = {setting.name: values.setting(setting) for setting in said}
+    if source.library == "user":
+        return _own(plan, source, arguments, classes)
+    kind = "bundle.Timm" if source.library == "timm" else "bundle.Torchvision"
+    name = source.name if source.library == "timm" else source.invocation.card.target.rpartition(".")[2]
+    if source.classes_by is not None or model.replaced_head is not None:
+        arguments["num_classes"] = classes
+    return call(kind, text(name), **arguments)
+
+
+def _described_component(stage: Invocation, channels: int | None, values: Values) -> Code:
+    name = stage.card.target.rpartition(".")[2]
+    given: dict[str, Code] = {}
+    if stage.card.facts.get("in_channels") and channels is not None:
+        given["in_channels"] = repr(channels)
+    for setting in stage.settings:
+        if is_chosen(setting, stage):
+            code = values.setting(setting)
+            given[setting.name] = "len(data.classes)" if code == "classes" else code
+    return f"({text(name)}, {flat(mapping(given))})"
+
+
+def _own(plan: Plan, source: Call, arguments: dict[str, Code], classes: str) -> Code:
+    alias, _, name = source.invocation.card.name.partition(".")
+    module = next(module for module in plan.recipe.modules if module.alias == alias)
+    file = path_text(module.place) if module.place is not None else module.target
+    if source.classes_by is not None:
+        arguments[source.classes_by] = classes
+    more: dict[str, Code] = {}
+    if plan.model.replaced_head is not None:
+        more["head"] = f"({text(plan.model.replaced_head)}, {classes})"
+    return call("bundle.Own", text(file), text(name), mapping(arguments), **more)

@@ -1,0 +1,14 @@
+"""What a person types to go on with a run, and to use what it made.
+
+A program that needs no Leaven has the functions of `commands_alone.py` in place of these.
+"""
+
+from pathlib import Path
+
+
+def to_resume(folder: Path) -> str:
+    return f"leaven resume {folder}"
+
+
+def to_use(made: Path) -> str:
+    return f"ask it: leaven predict {made} photo.jpg"

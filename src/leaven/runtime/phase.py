@@ -1,0 +1,287 @@
+"""A stretch of training: which epochs and batches are left, what is noted of them, and when it ends.
+
+`epochs` and `batches` are the program's two loops; `saw` takes note of a batch, `record` ends an epoch.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from leaven.runtime import progress
+from leaven.runtime.batches import Data
+from leaven.runtime.chance import sow
+from leaven.runtime.failures import Failure, Stopped
+
+if TYPE_CHECKING:
+    from leaven.runtime.run import Run
+
+QUICK_BATCHES = 2
+LOOK_EVERY = 20  # batches, where reading a loss makes the processor wait for another device
+
+
+class Phase:
+    """One phase of a run. `epoch` and `batch` count what is done."""
+
+    def __init__(
+        self, run: "Run", name: str, number: int, epochs: int, data: Data, accumulate: int, epochs_before: int
+    ) -> None:
+        self.run = run
+        self.name = name
+        self.number = number
+        self.total = min(epochs, 1) if run.is_quick else epochs
+        self.data = data
+        self.accumulate = accumulate
+        self.epochs_before = epochs_before
+        self.batches_per_epoch = data.train.steps(run.fabric.world_size)
+        if run.is_quick:
+            self.batches_per_epoch = min(self.batches_per_epoch, QUICK_BATCHES)
+        self.epoch = 0
+        self.batch = 0
+        self.losses = _Losses()
+        self.best: float | None = None
+        self.stale = 0  # epochs since the best
+        self.is_over = False
+        self.parts: dict[str, Any] = {}
+        self._row: Mapping[str, Any] | None = None
+        self._shape = torch.Size()  # of the images at hand
+        self._began = time.monotonic()
+        self._saved_at = time.monotonic()
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many times the optimizer moves the weights in an epoch."""
+        return math.ceil(self.batches_per_epoch / self.accumulate)
+
+    @property
+    def steps(self) -> int:
+        """How many times the optimizer moves the weights in the whole phase."""
+        return self.total * self.steps_per_epoch
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the batch at hand completes a step: with `accumulate`, every so many, and the last of an epoch."""
+        return (self.batch + 1) % self.accumulate == 0 or self.batch + 1 == self.batches_per_epoch
+
+    # -- saving and going on
+
+    def restore(self, **parts: Any) -> None:
+        """Name what belongs to the phase's state (module, optimizer, …), and take up what an interrupted run left."""
+        self.parts = {name: _bare(part) for name, part in parts.items()}
+        saved = self.run.saved
+        if saved is None or saved["phase"] < self.number:
+            return
+        if saved["phase"] > self.number:
+            self.is_over = True  # a later phase holds the weights
+            return
+        for name, part in self.parts.items():
+            part.load_state_dict(saved["parts"][name])
+        self.run.take_up()
+        self.epoch, self.batch = saved["epoch"], saved["batch"]
+        self.losses = _Losses(*saved["losses"])
+        self.best, self.stale = saved["best"], saved["stale"]
+        self.is_over = saved["is_over"] and self.total <= saved["planned"]
+
+    def save(self) -> None:
+        """Write a checkpoint from which the phase can go on."""
+        self._saved_at = time.monotonic()
+        self.run.save(
+            {
+                "phase": self.number,
+                "planned": self.total,
+                "epoch": self.epoch,
+                "batch": self.batch,
+                "losses": [self.losses.total, self.losses.count],
+                "best": self.best,
+                "stale": self.stale,
+                "is_over": self.is_over,
+                "parts": {name: part.state_dict() for name, part in self.parts.items()},
+            }
+        )
+
+    def _is_time_to_save(self) -> bool:
+        saving = self.run.saving
+        if saving.steps and (self.batch // self.accumulate) % saving.steps == 0:
+            return True
+        return bool(saving.minutes) and self._agreed_minutes() >= (saving.minutes or 0)
+
+    def _agreed_minutes(self) -> float:
+        return float(self.run.fabric.broadcast((time.monotonic() - self._saved_at) / 60))
+
+    # -- the program's loops
+
+    def epochs(self, *, stop_early: str | None = None, patience: int = 0, at_least: float = 0.0) -> Iterator[int]:
+        """The epochs that are left. With `stop_early`, ends when that score has not improved for `patience` epochs,
+        and goes on with the weights that had the best."""
+        watch = stop_early or self.run.watch
+        while self.epoch < self.total and not self.is_over:
+            self._row = None
+            yield self.epoch
+            if self._row is None:
+                raise Failure("the program did not call `phase.record` at the end of an epoch")
+            self._keep_best(watch, at_least)
+            self.epoch += 1
+            self.batch, self.losses = 0, _Losses()
+            stops = stop_early is not None and self.stale >= max(1, patience)
+            self.is_over = stops or self.epoch >= self.total
+            if stops:
+                self.run.tell(f"{self.name}: {watch} has not improved for {self.stale} epochs; the best ones go on")
+                self.parts["module"].load_state_dict(self.run.best(self.number) or {})
+            if self.is_over or self.epoch % self.run.saving.epochs == 0:
+                self.save()
+            if self.run.saving.keep == "all" and self.run.fabric.is_global_zero:
+                self.run.write(f"{self.name}-{self.epoch}.ckpt", self._weights(self.parts["module"]))
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of the current epoch that are left, on the right device, with chance sown for each."""
+        run, fabric = self.run, self.run.fabric
+        epoch = self.epochs_before + self.epoch
+        bar = progress.Progress(self._title(), self.batches_per_epoch, self.batch, fabric.is_global_zero)
+        self._began, seen = time.monotonic(), 0
+        batches = self.data.train.batches(epoch, first=self.batch, rank=fabric.global_rank, world=fabric.world_size)
+        try:
+            while self.batch < self.batches_per_epoch:
+                images, labels = self._next(batches)
+                sow(run.seed, epoch, self.batch, fabric.global_rank)
+                self._shape = images.shape
+                yield fabric.to_device((images, labels))
+                is_step = self.is_step
+                self.batch += 1
+                seen += len(labels) * fabric.world_size
+                bar.advance(self.losses.last, seen / (time.monotonic() - self._began), self._last_score())
+                if is_step and run.stop.is_pressed():
+                    self._look()
+                    self.save()
+                    raise Stopped(f"stopped and saved; `leaven resume {run.folder}` goes on")
+                if is_step and self.batch < self.batches_per_epoch and self._is_time_to_save():
+                    self._look()
+                    self.save()
+        finally:
+            bar.close()
+
+    def _next(self, batches: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        try:
+            return next(batches)
+        except StopIteration:
+            raise Failure("the data ended before the epoch did", "it must give the same items every time") from None
+        except Failure:
+            if self.run.stop.is_pressed_here:  # whoever ended the run ended the processes that load data too
+                raise Stopped(f"stopped; `leaven resume {self.run.folder}` goes on from the last save") from None
+            raise
+
+    def saw(self, loss: Tensor) -> None:
+        """Take note of a batch's loss; one that is not a number ends the run."""
+        self.losses.waiting.append(loss.detach())
+        if loss.device.type == "cpu" or len(self.losses.waiting) >= LOOK_EVERY:
+            self._look()
+
+    def _look(self) -> None:
+        """Read the losses that were noted."""
+        first = self.batch + 1 - len(self.losses.waiting)
+        for number, value in enumerate(self.losses.read(), first + 1):
+            if not math.isfinite(value):
+                raise Failure(
+                    f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"',
+                    f"try a smaller learning rate; the last good weights are in {self.run.folder / 'last.ckpt'}"
+                    if (self.run.folder / "last.ckpt").is_file()
+                    else "try a smaller learning rate",
+                    about="optimizer = ",
+                )
+
+    def record(self, scores: Mapping[str, float], weights: nn.Module | None = None) -> None:
+        """End the epoch: note its scores, and keep the weights if they are the best so far."""
+        self._look()
+        seconds = time.monotonic() - self._began
+        told = {"train.loss": self._mean_loss(), **scores}
+        rate = self.parts["optimizer"].param_groups[0]["lr"]
+        row = {"phase": self.name, "epoch": self.epoch + 1, **told, "lr": rate, "seconds": round(seconds, 3)}
+        self._row = row
+        self._best_of = weights if weights is not None else self.parts["module"]
+        self.run.note(row, {**told, "lr": rate})
+        self.run.tell(progress.epoch_line(self._title(), told, seconds))
+
+    def _mean_loss(self) -> float:
+        """The mean over every process's batches."""
+        fabric = self.run.fabric
+        if fabric.world_size == 1:
+            return self.losses.mean()
+        sums = torch.tensor([self.losses.total, float(self.losses.count)], dtype=torch.float64)
+        total, count = fabric.all_reduce(fabric.to_device(sums), reduce_op="sum").tolist()  # type: ignore[union-attr]
+        return total / count if count else math.nan
+
+    # -- the best epoch
+
+    def _keep_best(self, watch: str, at_least: float) -> None:
+        assert self._row is not None
+        is_lower_better = watch.rpartition(".")[2] in self.run.lower_is_better
+        score = self._row[watch] if watch in self._row else self._row["train.loss"]
+        score = -score if is_lower_better or watch not in self._row else score
+        if self.best is not None and not score > self.best + at_least:
+            self.stale += 1
+            return
+        self.best, self.stale = score, 0
+        self.run.best_epochs[self.name] = self.epoch + 1
+        if self.run.fabric.is_global_zero:
+            self.run.write("best.ckpt", self._weights(self._best_of))
+        self.run.fabric.barrier()
+
+    def _weights(self, module: nn.Module) -> dict[str, Any]:
+        return {"module": module.state_dict(), "phase": self.number, "epoch": self.epoch + 1}
+
+    # -- memory
+
+    def batch_that_fits(self) -> int | None:
+        """After a batch was too large: the largest half, quarter, … of it that can be trained on here."""
+        module, fabric = self.parts["module"], self.run.fabric
+        size = self._shape[0] // 2
+        while size >= 1:
+            try:
+                outputs = module(torch.zeros((size, *self._shape[1:]), device=fabric.device))
+                outputs.sum().backward()
+                return size * fabric.world_size
+            except (RuntimeError, MemoryError):
+                module.zero_grad()
+                size //= 2
+        return None
+
+    # -- what is told
+
+    def _title(self) -> str:
+        return f"{self.name} {self.epoch + 1}/{self.total}"
+
+    def _last_score(self) -> str:
+        score = self.run.rows[-1].get(self.run.watch) if self.run.rows else None
+        return "" if score is None else f"{self.run.watch} {score:.4f}"
+
+
+class _Losses:
+    """A running mean, kept as sum and count so that it can be saved exactly; `waiting` were not read yet."""
+
+    def __init__(self, total: float = 0.0, count: int = 0) -> None:
+        self.total = total
+        self.count = count
+        self.last: float | None = None
+        self.waiting: list[Tensor] = []
+
+    def read(self) -> list[float]:
+        if not self.waiting:
+            return []
+        values: list[float] = torch.stack(self.waiting).tolist() if len(self.waiting) > 1 else [self.waiting[0].item()]
+        self.waiting.clear()
+        self.total += sum(values)
+        self.count += len(values)
+        self.last = values[-1]
+        return values
+
+    def mean(self) -> float:
+        return self.total / self.count if self.count else math.nan
+
+
+def _bare(part: Any) -> Any:
+    """What Fabric wrapped, as it was. A schedule, which has an optimizer too, is no wrapper."""
+    is_wrapper = isinstance(getattr(part, "optimizer", None), torch.optim.Optimizer)
+    is_schedule = isinstance(part, torch.optim.lr_scheduler.LRScheduler | torch.optim.lr_scheduler.ReduceLROnPlateau)
+    return part.optimizer if is_wrapper and not is_schedule else part
