@@ -2,7 +2,7 @@
 
 The whole way through the house, one function per phase. Each returns a value; nothing is stored on the side:
 
-    text ──parse──▶ Tree ──check──▶ Recipe ──show──▶ text
+    text ──parse──▶ Tree ──check──▶ Recipe ──plan──▶ Plan ──generate──▶ program ──▶ model.bundle ──load──▶ answers
 
 The rooms are imported when they are first needed, so that `import leaven` is cheap and a program that uses only the
 runtime never loads the compiler.
@@ -10,19 +10,22 @@ runtime never loads the compiler.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # a type checker takes it for true; nothing is imported before `__main__` has settled the path
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from leaven.bundle import Bundle
+    from leaven.lab.session import Session
     from leaven.language.diagnostics import Diagnostic
     from leaven.language.parser import Parsed
     from leaven.language.source import Source
+    from leaven.plan.plan import Plan
     from leaven.recipe.checker import Checked
     from leaven.recipe.options import Options
     from leaven.recipe.recipe import Recipe
 
 __version__ = "0.1.0"
-__all__ = ["RecipeError", "check", "format", "parse", "show"]
+__all__ = ["RecipeError", "check", "format", "generate", "load", "make_plan", "open", "parse", "show"]
 
 
 class RecipeError(ValueError):
@@ -46,7 +49,7 @@ def check(recipe: str | Path | Source, options: Options | None = None, *, run_co
     """The typed recipe, if it has no errors, and all there is to say about it. Runs the user's code only if told."""
     from leaven.recipe import checker
 
-    return checker.check(_source(recipe), options, run_code=run_code)
+    return checker.check(_source(recipe), _options(options), run_code=run_code)
 
 
 def show(recipe: str | Path | Source | Recipe, options: Options | None = None) -> str:
@@ -62,6 +65,37 @@ def show(recipe: str | Path | Source | Recipe, options: Options | None = None) -
     return showing.to_text(recipe)
 
 
+def make_plan(recipe: str | Path | Source, options: Options | None = None) -> Plan:
+    """What a recipe does, step by step. Raises `RecipeError` if it has errors, or asks for what can't be run yet."""
+    from leaven.plan.compiling import compile_source
+
+    compiled = compile_source(_source(recipe), _options(options))
+    if compiled.plan is None:
+        raise RecipeError(compiled.diagnostics)
+    return compiled.plan
+
+
+def generate(recipe: str | Path | Source, options: Options | None = None) -> str:
+    """The text of the PyTorch program that a recipe compiles to."""
+    from leaven.program.emit import emit
+
+    return emit(make_plan(recipe, options))
+
+
+def open(recipe: str | Path | Source, options: Options | None = None) -> Session:
+    """A recipe at work, to look at its data and model and to train step by step."""
+    from leaven.lab.session import Session
+
+    return Session(make_plan(recipe, options))
+
+
+def load(file: str | Path, *, trust_code: bool = False) -> Bundle:
+    """A finished model: `leaven.load("dogs.bundle")("photo.jpg").label`."""
+    from leaven import bundle
+
+    return bundle.load(file, trust_code=trust_code)
+
+
 def format(recipe: str | Path | Source) -> str:
     """The recipe's text as Leaven writes it. Raises `RecipeError` if it can't be read."""
     from leaven.language.formatter import format_tree
@@ -73,12 +107,31 @@ def format(recipe: str | Path | Source) -> str:
 
 
 def _source(recipe: str | Path | Source) -> Source:
+    import os
+    from pathlib import Path
+
     from leaven.language.reading import read_source
     from leaven.language.source import Source
 
     if isinstance(recipe, Source):
         return recipe
+    if not isinstance(recipe, str | os.PathLike):
+        raise TypeError(f"a recipe is the path of its file, not {type(recipe).__name__}; {_FOR_A_TEXT}")
+    if isinstance(recipe, str) and "\n" in recipe and not os.path.exists(recipe):
+        raise TypeError(f"a recipe is the path of its file, not its text; {_FOR_A_TEXT}")
     source = read_source(Path(recipe), str(recipe))
     if isinstance(source, Source):
         return source
     raise RecipeError((source,))
+
+
+_FOR_A_TEXT = 'for a text, write `leaven.language.source.Source("my.leaven", text)`'
+
+
+def _options(options: Options | None) -> Options | None:
+    from leaven.recipe.options import Options
+
+    if options is None or isinstance(options, Options):
+        return options
+    example = 'Options(args={"lr": "1e-4"})'
+    raise TypeError(f"options are `leaven.recipe.options.{example}`, not {type(options).__name__}")

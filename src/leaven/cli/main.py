@@ -1,5 +1,7 @@
 """The door: `leaven` and its commands. Each command reads its words, calls one function, prints what it returns."""
 
+import io
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +11,8 @@ import click
 
 from leaven import __version__
 from leaven.catalog.card import KINDS
-from leaven.cli import completing
-from leaven.cli.recipes import RecipeCommand, report_and_exit
+from leaven.cli import completing, predicting
+from leaven.cli.recipes import MISTAKE_IN_COMMAND, RecipeCommand, report_and_exit
 
 INTERRUPTED = 130  # what a shell gives a program that Ctrl-C ended
 CANT_WRITE = 74  # what the system's own programs answer
@@ -77,6 +79,8 @@ def leaven() -> None:
         leaven new photos          write a recipe for a folder of images
         leaven check photos.leaven find every mistake before anything starts
         leaven show photos.leaven  see it with every default filled in
+        leaven run photos.leaven   train it
+        leaven predict runs/photos/*/model.bundle photo.jpg
     """
 
 
@@ -107,7 +111,7 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 
         from leaven.recipe.plain_data import to_json
 
-        click.echo(json.dumps(to_json(recipe), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(to_json(recipe), indent=2))
     else:
         click.echo(showing.to_text(recipe), nl=False)
 
@@ -234,6 +238,11 @@ def resume(folder: Path, epochs: str | None) -> None:
     running.resume(folder, epochs)
 
 
+leaven.add_command(predicting.predict)
+leaven.add_command(predicting.evaluate)
+leaven.add_command(predicting.export)
+
+
 @leaven.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
@@ -252,6 +261,7 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """The command `leaven`. Whatever ends it is said in a line; LEAVEN_DEBUG=1 shows where Leaven itself failed."""
+    _settle_output()
     try:
         sys.exit(leaven.main(prog_name="leaven", standalone_mode=False))
     except click.ClickException as mistake:
@@ -264,10 +274,21 @@ def main() -> None:
         sys.exit(_failed(failure))
 
 
+def _settle_output() -> None:
+    """Let anything be printed: what an encoding does not have is escaped, what was closed swallows it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _failed(failure: Exception) -> int:
     """Say what went wrong; the answer is the exit code."""
-    import os
-
+    if isinstance(failure, FileNotFoundError) and failure.filename is None:  # only asking where we are names no file
+        click.echo("the folder where you stand is gone; go to another one", err=True)
+        return MISTAKE_IN_COMMAND
     if isinstance(failure, OSError) and failure.filename is None:  # no file that was to be opened, so the output
         click.echo(f"could not write the output: {failure.strerror}", err=True)
         return CANT_WRITE

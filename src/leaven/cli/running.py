@@ -8,12 +8,14 @@ from typing import NoReturn
 
 import click
 
-from leaven.cli.compiling import Compiled, compile_or_exit
-from leaven.cli.recipes import MISTAKE_IN_COMMAND
+from leaven.cli.recipes import MISTAKE_IN_COMMAND, MISTAKE_IN_RECIPE, exit_code, open_source, print_reports
 from leaven.formats import run_folder
+from leaven.language.diagnostics import Diagnostic, Severity
+from leaven.language.source import Source
+from leaven.plan.compiling import compile_source
 from leaven.plan.explain import explain
+from leaven.plan.plan import Plan
 from leaven.program.emit import emit
-from leaven.program.standalone import standalone
 from leaven.recipe import show
 from leaven.recipe.options import Options
 
@@ -21,13 +23,16 @@ CANNOT_WRITE = 74
 
 
 def print_plan(word: str, options: Options) -> None:
-    click.echo(explain(compile_or_exit(word, options).plan), nl=False)
+    click.echo(explain(_compiled(word, options)[1]), nl=False)
 
 
 def generate(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
     """Print the program, or write it to a file."""
-    compiled = compile_or_exit(word, options)
-    text = standalone(emit(compiled.plan)) if is_standalone else emit(compiled.plan)
+    text = emit(_compiled(word, options)[1])
+    if is_standalone:
+        from leaven.program.standalone import standalone
+
+        text = standalone(text)
     if output is None or str(output) == "-":
         click.echo(text, nl=False)
         return
@@ -40,22 +45,34 @@ def generate(word: str, options: Options, output: Path | None, *, is_standalone:
 
 def run(word: str, options: Options, *, is_quick: bool) -> NoReturn:
     """Write the program into a new run folder, and become it."""
-    compiled = compile_or_exit(word, options, requires_args=True)
+    source, plan = _compiled(word, options, requires_args=True)
     try:
-        folder = _new_run(compiled)
+        folder = _new_run(source, plan)
     except OSError as problem:
-        _fail(f"can't write to {compiled.plan.recipe.output.text}: {problem.strerror}", CANNOT_WRITE)
+        _fail(f"can't write to {plan.recipe.output.text}: {problem.strerror}", CANNOT_WRITE)
     _become(folder, ["--quick"] if is_quick else [])
 
 
-def _new_run(compiled: Compiled) -> Path:
-    recipe = compiled.plan.recipe
-    folder = run_folder.new_folder(Path(os.path.relpath(recipe.output.place)))
+def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Plan]:
+    """A recipe and its plan; where there are mistakes they are printed and the command ends."""
+    source = open_source(word)
+    if isinstance(source, Diagnostic):
+        print_reports([source], err=True)
+        sys.exit(MISTAKE_IN_RECIPE)
+    compiled = compile_source(source, options, requires_args=requires_args)
+    print_reports([d for d in compiled.diagnostics if d.severity is not Severity.NOTE], err=True)
+    if compiled.plan is None:
+        sys.exit(exit_code(compiled.diagnostics))
+    return source, compiled.plan
+
+
+def _new_run(source: Source, plan: Plan) -> Path:
+    folder = run_folder.new_folder(Path(os.path.relpath(plan.recipe.output.place)))
     for name, text in (
-        (run_folder.RECIPE, compiled.source.text),
-        (run_folder.RESOLVED, show.to_text(recipe)),
-        (run_folder.PLAN, explain(compiled.plan)),
-        (run_folder.PROGRAM, emit(compiled.plan)),
+        (run_folder.RECIPE, source.text),
+        (run_folder.RESOLVED, show.to_text(plan.recipe)),
+        (run_folder.PLAN, explain(plan)),
+        (run_folder.PROGRAM, emit(plan)),
     ):
         run_folder.write_text(folder / name, text)
     return folder

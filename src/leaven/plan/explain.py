@@ -89,6 +89,9 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
         yield f"  {', '.join(group.paths)}: {settings}", _why(group.because)
     per = {"step": "every step", "epoch": "every epoch", "score": "every epoch, by the score"}[phase.steps_schedule_by]
     yield f"schedule {_call(phase.schedule)}, {per}", _why(phase.schedule.origin)
+    for override in (phase.train_step, phase.eval_step, phase.after_epoch):
+        if override is not None:
+            yield f"{override.hook} by {nouns.plain(override.function)}", _why(override.origin)
     for technique in phase.techniques:
         yield _call(technique), _why(technique.origin)
     if phase.early_stop is not None:
@@ -96,7 +99,7 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     train = plan.recipe.train
     for name in ("accumulate", "clip", "precision"):
         if isinstance(train[name].origin, Written):
-            yield f"{name} {_told(train[name])}", _why(train[name].origin)
+            yield f"{name} {_told(train[name], train)}", _why(train[name].origin)
 
 
 # -- words
@@ -106,7 +109,7 @@ def _call(invocation: Invocation) -> str:
     """A call as the recipe would write it, with what was said in it."""
     name = invocation.card.friendly or invocation.card.name
     said = [s for s in invocation.settings if is_chosen(s, invocation)]
-    arguments = ", ".join(f"{s.name}={_told(s)}" for s in said)
+    arguments = ", ".join(f"{s.name}={_told(s, invocation)}" for s in said)
     return f"{name}({arguments})"
 
 
@@ -114,8 +117,11 @@ def _steps(steps: tuple[Invocation, ...]) -> str:
     return " -> ".join(step.card.friendly or step.card.name for step in steps) or "nothing"
 
 
-def _told(setting: Setting) -> str:
+def _told(setting: Setting, invocation: Invocation | None = None) -> str:
     value = setting.value
+    parameter = invocation.card.parameter(setting.name) if invocation is not None else None
+    if parameter is not None and value in parameter.choices:
+        return str(value)
     if isinstance(value, Quantity):
         unit = value.unit if value.unit == "%" else f" {value.unit}"
         return f"{value.amount:g}{unit.removesuffix('s') if value.amount == 1 and unit != '%' else unit}"

@@ -36,13 +36,13 @@ from leaven.recipe.recipe import (
     Score,
     Technique,
     Unfreeze,
-    UserDefinition,
     Word,
     Written,
 )
 from leaven.recipe.selectors import matching
 from leaven.recipe.shapes import channels_through
 
+BUILT_HOOKS = ("train_step", "eval_step", "after_epoch")
 BUILT_TECHNIQUES = frozenset({"mixup", "cutmix", "ema"})
 _STEPPED_BY = {"OneCycleLR": "step", "CyclicLR": "step", "ReduceLROnPlateau": "score"}
 
@@ -84,6 +84,9 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
                     found.append(NotBuilt(f"`{call.card.name}`", call.origin))
                 case Unfreeze(at=at, origin=origin) if at is not None:
                     found.append(NotBuilt("`unfreeze` in the middle of a phase", origin))
+        for override in phase.overrides:
+            if override.hook not in BUILT_HOOKS:
+                found.append(NotBuilt(f"`override {override.hook}`", override.origin))
         if phase.keeps_optimizer:
             found.append(NotBuilt("`keep=optimizer`", phase.origin))
     found += [NotBuilt("`sweep`", sweep.origin) for sweep in recipe.sweeps]
@@ -192,7 +195,7 @@ def _phases(phases: tuple[Phase, ...], layers: Layers, sizes: Mapping[str, int])
 
 def _phase(phase: Phase, layers: Layers, sizes: Mapping[str, int], was_held: bool, is_last: bool) -> TrainPhase:
     hold = _hold(phase, layers, sizes)
-    hooks: dict[str, UserDefinition] = {override.hook: override.function for override in phase.overrides}
+    hooks = {override.hook: override for override in phase.overrides}
     techniques = tuple(t.invocation for t in phase.techniques if isinstance(t, Technique))
     return TrainPhase(
         name=phase.name,

@@ -1,12 +1,21 @@
 """From a set of parameters to the fewest layer names that say it, as a person would write them."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import translate
+from itertools import combinations
 
 from leaven.catalog.layers import Layers
 
+MANY = 6
+_NUMBER = re.compile(r"\d+")
+
 
 def paths_of(chosen: Iterable[str], layers: Layers) -> tuple[str, ...]:
-    """The topmost modules all of whose parameters are chosen, and the parameters that stand alone, in model order."""
+    """The topmost modules all of whose parameters are chosen, and the parameters that stand alone, in model order.
+
+    Where these are many and differ in their numbers only, globs say it: `blocks.*.bn1`.
+    """
     wanted = frozenset(chosen)
     everything = [parameter.name for parameter in layers.parameters]
     partly: set[str] = set()  # modules with a parameter that is not chosen
@@ -17,7 +26,47 @@ def paths_of(chosen: Iterable[str], layers: Layers) -> tuple[str, ...]:
     for name in sorted(wanted, key=_place(layers)):
         top = next((path for path in _above(name) if path not in partly), name)
         found[top] = None
-    return tuple(found)
+    return tuple(found) if len(found) <= MANY else _shortened(list(found), wanted, everything)
+
+
+def _shortened(paths: Sequence[str], wanted: frozenset[str], everything: Sequence[str]) -> tuple[str, ...]:
+    """Paths alike but for their numbers as globs, as long as these say nothing else."""
+    others = frozenset(everything) - wanted
+    kept_out = {path for name in others for path in (name, *_above(name))}
+    alike: dict[str, list[str]] = {}
+    for path in paths:
+        alike.setdefault(_NUMBER.sub("*", path), []).append(path)
+    return tuple(glob for group in alike.values() for glob in _globs(group, kept_out))
+
+
+def _globs(alike: Sequence[str], kept_out: set[str]) -> list[str]:
+    """The fewest globs for paths that differ in their numbers, with as few stars as will do."""
+    places = range(len(_NUMBER.findall(alike[0])))
+    tries = [
+        _tried(alike, starred, kept_out) for count in range(len(places) + 1) for starred in combinations(places, count)
+    ]
+    return min(tries, key=len)
+
+
+def _tried(alike: Sequence[str], starred: Sequence[int], kept_out: set[str]) -> list[str]:
+    """The paths with stars in the given places; as they are where a star would say too much."""
+    found: dict[str, list[str]] = {}
+    for path in alike:
+        found.setdefault(_with_stars(path, starred), []).append(path)
+    return [one for glob, paths in found.items() for one in _if_right(glob, paths, kept_out)]
+
+
+def _if_right(glob: str, paths: Sequence[str], kept_out: set[str]) -> Iterator[str]:
+    if len(paths) == 1:
+        yield paths[0]
+        return
+    fits = re.compile(translate(glob)).match
+    yield from paths if any(map(fits, kept_out)) else (glob,)
+
+
+def _with_stars(path: str, starred: Sequence[int]) -> str:
+    numbers = iter(range(len(path)))
+    return _NUMBER.sub(lambda found: "*" if next(numbers) in starred else found[0], path)
 
 
 def _above(name: str) -> list[str]:

@@ -6,7 +6,7 @@ it for people, and the room `program` writes it as a program.
 
 from dataclasses import dataclass, field
 
-from leaven.recipe.recipe import Invocation, Origin, Recipe, Setting, UserDefinition
+from leaven.recipe.recipe import Invocation, Origin, Override, Recipe, Setting
 
 # -- the model
 
@@ -135,9 +135,9 @@ class TrainPhase:
     schedule: Invocation
     steps_schedule_by: str  # step, epoch, score
     early_stop: Invocation | None
-    train_step: UserDefinition | None
-    eval_step: UserDefinition | None
-    after_epoch: UserDefinition | None
+    train_step: Override | None
+    eval_step: Override | None
+    after_epoch: Override | None
     is_last: bool
     because: Origin = field(compare=False)
 

@@ -30,6 +30,7 @@ def emit(plan: Plan) -> str:
         imports.add(line)
     values = Values(imports, [arg.name for arg in plan.recipe.args])
     functions = [
+        _build_run(plan, values),
         build_data(plan, values),
         build_model(plan, values),
         _build_metrics(plan, values),
@@ -157,13 +158,11 @@ def _main(plan: Plan, values: Values, functions: list[list[str]]) -> list[str]:
     takes_args = {lines[0].partition("(")[0].removeprefix("def "): _takes_args(lines) for lines in functions}
     data_args = "args" if takes_args["build_data"] else ""
     model_args = "len(data.classes)" + (", args" if takes_args["build_model"] else "")
-    lines = ["def main() -> None:", "    args = parse_args()"]
-    lines += _deterministic(plan, values)
-    lines += statement("fabric = ", _fabric(plan, values), _cite_train(plan, "precision", "devices", "strategy"))
-    lines += ["    fabric.launch()"]
-    lines += statement("run = ", _run(plan, values), _cite_run(plan))
-    lines += [
-        "    with fabric.rank_zero_first():",
+    lines = [
+        "def main() -> None:",
+        "    args = parse_args()",
+        "    run = build_run(args)",
+        "    with run.fabric.rank_zero_first():",
         f"        data = build_data({data_args})",
         f"    module = build_model({model_args})",
         "    metrics = build_metrics(len(data.classes))",
@@ -184,7 +183,19 @@ def _main(plan: Plan, values: Values, functions: list[list[str]]) -> list[str]:
         scores="scores",
         folder="run.folder",
     )
-    return [*lines, "    if fabric.is_global_zero:", *statement("saved = ", saved, depth=2), "        run.made(saved)"]
+    return [
+        *lines,
+        "    if run.fabric.is_global_zero:",
+        *statement("saved = ", saved, depth=2),
+        "        run.made(saved)",
+    ]
+
+
+def _build_run(plan: Plan, values: Values) -> list[str]:
+    lines = ["def build_run(args: argparse.Namespace) -> runtime.Run:", *_deterministic(plan, values)]
+    lines += statement("fabric = ", _fabric(plan, values), _cite_train(plan, "precision", "devices", "strategy"))
+    lines += ["    fabric.launch()"]
+    return [*lines, *statement("return ", _run(plan, values), _cite_run(plan))]
 
 
 def _takes_args(lines: list[str]) -> bool:

@@ -3,11 +3,12 @@
 import re
 
 from leaven.plan.plan import Measure, ParameterGroup, Plan, TrainPhase
-from leaven.program.code import INDENT, Code, Item, call, listing, mapping, statement, text
-from leaven.program.values import Values, cite, cite_call, is_own_function, origins_of
+from leaven.program.code import INDENT, Bracketed, Code, Item, call, listing, mapping, statement, text
+from leaven.program.values import Values, cite, cite_call, is_own_function
 from leaven.recipe.choices import is_chosen
-from leaven.recipe.recipe import Invocation, Quantity, Score, Setting, UserDefinition
+from leaven.recipe.recipe import Invocation, Override, Quantity, Score, Setting
 
+_CLASSES = re.compile(r"(?<![.\w\"])classes\b(?!=)")
 _SHAPES = {"cosine", "linear", "polynomial"}  # schedules that are drawn over the whole phase
 
 
@@ -39,6 +40,8 @@ def phase_function(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     parameters = ["run: runtime.Run", "module: nn.Module", "data: runtime.Data", "metrics: task.Metrics"]
     if any("args." in line for line in body):
         parameters.append("args: argparse.Namespace")
+    if any(_CLASSES.search(line) for line in body):
+        body.insert(0, "    classes = len(data.classes)")
     head = statement(f"def {function_name(phase, plan)}", call("", *parameters), depth=0, suffix=" -> None:")
     return [*head, f'    """{_summary(phase)}"""', "    fabric = run.fabric", *body]
 
@@ -46,15 +49,16 @@ def phase_function(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
 def _summary(phase: TrainPhase) -> str:
     place = cite(phase.because)
     where = f", {place}" if place.startswith(("line", "option")) or ".leaven" in place else ""
-    told = f'Phase "{phase.name}"{where}: {_amount(phase.epochs)} epoch{"s" * (_amount(phase.epochs) != "1")}'
+    told = f'Phase "{phase.name}"{where}: {_length(phase.epochs)}'
     if phase.hold is not None:
         told += f"; {phase.hold.moving:,} of {phase.hold.total:,} weights move"
     return told.replace("\\", "\\\\").replace('"""', "'''") + "."
 
 
-def _amount(setting: Setting) -> str:
-    value = setting.value
-    return f"{value.amount:g}" if isinstance(value, Quantity) else str(getattr(value, "name", value))
+def _length(epochs: Setting) -> str:
+    if epochs.syntax is not None or not isinstance(epochs.value, Quantity):
+        return "as many epochs as asked for"
+    return "1 epoch" if epochs.value.amount == 1 else f"{epochs.value.amount:g} epochs"
 
 
 # -- before the loop
@@ -113,24 +117,15 @@ def _holds_numbers(setting: Setting) -> bool:
 def _optimizer(phase: TrainPhase, values: Values) -> list[str]:
     optimizer = phase.optimizer
     parameters = call("runtime.trainable", "module")
-    origins = origins_of(optimizer)
-    groups: Code = parameters
     if phase.groups:
-        groups = listing(_rest(phase.groups), *(_group(group, values) for group in phase.groups))
-        origins += [group.because for group in phase.groups]
-    return statement("optimizer = ", values.call(optimizer, groups), cite(*origins))
-
-
-def _rest(groups: tuple[ParameterGroup, ...]) -> Code:
-    paths = listing(*(text(path) for group in groups for path in group.paths))
-    return mapping({"params": call("runtime.trainable", "module", but=paths)})
+        parameters = call("runtime.groups", "module", *(_group(group, values) for group in phase.groups))
+    return statement("optimizer = ", values.call(optimizer, parameters), cite_call(optimizer))
 
 
 def _group(group: ParameterGroup, values: Values) -> Item:
     paths = listing(*(text(path) for path in group.paths))
-    entries: dict[str, Code] = {"params": call("runtime.trainable", "module", paths)}
-    entries |= {setting.name: values.setting(setting) for setting in group.settings}
-    return Item(mapping(entries), comment=cite(group.because))
+    settings = mapping({setting.name: values.setting(setting) for setting in group.settings})
+    return Item(Bracketed("(", (Item(paths), Item(settings)), ")"), comment=cite(group.because))
 
 
 def _phase(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
@@ -154,7 +149,7 @@ def _schedule(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     for setting in schedule.settings:
         if setting.name == "score":
             named["higher_is_better"] = repr(not _is_lower_better(setting.value, plan.metrics))
-        elif is_chosen(setting, schedule) or (setting.name == "warmup" and setting.value.amount):
+        elif is_chosen(setting, schedule) or (setting.name == "warmup" and _is_warmed_up(schedule)):
             named[setting.name] = _in_steps(setting, values)
     function, first = _schedule_function(card.name)
     if card.name == "exponential":
@@ -168,23 +163,28 @@ def _schedule_function(name: str) -> tuple[str, list[Code]]:
     return functions.get(name, name), first
 
 
+def _is_warmed_up(schedule: Invocation) -> bool:
+    warmup = schedule.value("warmup")
+    return not isinstance(warmup, Quantity | None) or bool(warmup and warmup.amount)
+
+
 def _in_steps(setting: Setting, values: Values) -> Code:
     """A length of time as a number of optimizer steps."""
     value = setting.value
-    amount = values.setting(setting)
+    amount = values.operand(setting)
     if isinstance(value, tuple) and setting.name == "at":
         at = [values.value(each) for each in value]
         return listing(*(f"{each} * phase.steps_per_epoch" for each in at))
-    if not isinstance(value, Quantity) or setting.name == "patience":
-        return amount
-    match value.unit:
+    if setting.name not in ("every", "warmup"):
+        return values.setting(setting)
+    match value.unit if isinstance(value, Quantity) else "epochs":
         case "epochs" if amount == "1":
             return "phase.steps_per_epoch"
-        case "epochs" if isinstance(value.amount, int):
+        case "epochs" if isinstance(value, Quantity) and isinstance(value.amount, int):
             return f"{amount} * phase.steps_per_epoch"
         case "epochs":
             return f"round({amount} * phase.steps_per_epoch)"
-        case "%" if setting.syntax is None:
+        case "%" if setting.syntax is None and isinstance(value, Quantity):
             return f"round({value.amount / 100:g} * phase.steps)"
         case "%":
             return f"round({amount} / 100 * phase.steps)"
@@ -269,7 +269,9 @@ def _batch(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     lines = [f"images, labels = {name}(images, labels)" for name in mixes]
     loss = "loss = criterion(model(images), labels)"
     if phase.train_step is not None:
-        loss = f"loss = {_name(phase.train_step)}(model, (images, labels), criterion)"
+        loss = (
+            f"loss = {_name(phase.train_step)}(model, (images, labels), criterion)  # {cite(phase.train_step.origin)}"
+        )
     accumulate = train["accumulate"]
     steps = _step_lines(phase, plan, values)
     if accumulate.value == 1:
@@ -278,7 +280,7 @@ def _batch(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
         *lines,
         "with fabric.no_backward_sync(model, enabled=not phase.is_step):",
         f"    {loss}",
-        f"    fabric.backward(loss / {values.setting(accumulate)})  # {cite(accumulate.origin)}",
+        f"    fabric.backward(loss / {values.operand(accumulate)})  # {cite(accumulate.origin)}",
         "if phase.is_step:",
         *(f"    {line}" for line in steps),
         "phase.saw(loss)",
@@ -293,6 +295,8 @@ def _step_lines(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     lines += ["optimizer.step()", "optimizer.zero_grad()"]
     if phase.steps_schedule_by == "step":
         lines.append("schedule.step()")
+    if phase.steps_schedule_by == "score" and _is_warmed_up(phase.schedule):
+        lines.append("schedule.climb()")
     if _has(phase, "ema"):
         lines.append("ema.update_parameters(module)")
     return lines
@@ -301,22 +305,24 @@ def _step_lines(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
 def _end_of_epoch(phase: TrainPhase, values: Values) -> list[str]:
     measured = "ema.module" if _has(phase, "ema") else "module"
     arguments: list[Code] = ["run", measured, "data.val", "metrics", "criterion"]
+    reason = ""
     if phase.eval_step is not None:
         arguments.append(f"step={_name(phase.eval_step)}")
-    scores = call("task.evaluate", *arguments)
-    lines = statement("scores = ", scores, depth=2)
+        reason = cite(phase.eval_step.origin)
+    lines = statement("scores = ", call("task.evaluate", *arguments), reason, depth=2)
+    kept = ", weights=ema.module" if _has(phase, "ema") else ""
+    lines.append(f"{INDENT * 2}phase.record(scores{kept})")
     if phase.steps_schedule_by == "epoch":
         lines.append(f"{INDENT * 2}schedule.step()")
     if phase.steps_schedule_by == "score":
         score = phase.schedule.value("score")
         watched = f"{score.split}.{score.metric}" if isinstance(score, Score) else "val.loss"
         lines.append(f"{INDENT * 2}schedule.step(scores[{text(watched)}])")
-    kept = ", weights=ema.module" if _has(phase, "ema") else ""
-    lines.append(f"{INDENT * 2}phase.record(scores{kept})")
     if phase.after_epoch is not None:
-        lines.append(f"{INDENT * 2}{_name(phase.after_epoch)}(phase, module, scores)")
+        call_of_hook = f"{_name(phase.after_epoch)}(phase, module, scores)"
+        lines.append(f"{INDENT * 2}{call_of_hook}  # {cite(phase.after_epoch.origin)}")
     return lines
 
 
-def _name(definition: UserDefinition) -> str:
-    return f"{definition.module}.{definition.name}"
+def _name(override: Override) -> str:
+    return f"{override.function.module}.{override.function.name}"

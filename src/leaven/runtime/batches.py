@@ -7,6 +7,7 @@ processes a run trains and where it was interrupted change nothing. Going throug
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -15,11 +16,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from leaven.runtime.chance import generator
-from leaven.runtime.failures import Failure
+from leaven.runtime.failures import BadFile, Failure
 from leaven.runtime.items import Items
 from leaven.runtime.parts import Parts
 from leaven.runtime.reading import BatchKey, Reader, Steps, chance_of, settle_worker
-from leaven.runtime.sets import Stream
+from leaven.runtime.sets import Stream, as_pair
 from leaven.runtime.streams import StreamPart, StreamReader
 
 MOST_WORKERS = 4
@@ -48,6 +49,8 @@ class Data:
         on_bad_file: Literal["stop", "skip"] = "stop",
         random: bool = True,
     ) -> None:
+        self.items = items
+        self.parts = parts
         self.classes = items.classes
         self.prepare = eval  # what a picture goes through before a trained model sees it
         self.batch = batch
@@ -67,6 +70,17 @@ class Data:
         self.train = part("train", train)
         self.val = part("val", eval)
         self.test = part("test", eval)
+
+    @property
+    def example(self) -> Any:
+        """An item to train on as the steps get it, the first that can be read."""
+        if isinstance(self.items, Stream):
+            return as_pair(next(iter(self.items.sources["train"])), "the first item")[0]
+        for place in self.parts.train.tolist():
+            with suppress(BadFile):
+                item = self.items.load(place)
+                return item[0] if self.items.labels is None else item
+        return None
 
     @property
     def skipped(self) -> tuple[str, ...]:

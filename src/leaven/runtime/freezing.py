@@ -13,8 +13,9 @@ their own.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from torch import nn
 
@@ -82,6 +83,14 @@ def trainable(module: nn.Module, paths: Sequence[str] | None = None, but: Sequen
     return [parameter for parameter in module.parameters() if parameter in chosen and parameter.requires_grad]
 
 
+def groups(module: nn.Module, *chosen: tuple[Sequence[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The parameters that move, as an optimizer takes them: those below the given paths with settings of their own,
+    before them all others."""
+    named = [path for paths, _ in chosen for path in paths]
+    own = [{"params": trainable(module, paths), **settings} for paths, settings in chosen]
+    return [{"params": trainable(module, but=named)}, *own]
+
+
 def is_still(module: nn.Module) -> bool:
     """Whether a module keeps to evaluation mode."""
     instead = module.__dict__.get("train")
@@ -89,12 +98,14 @@ def is_still(module: nn.Module) -> bool:
 
 
 def below(module: nn.Module, paths: Sequence[str]) -> set[nn.Parameter]:
-    """The parameters that are named, or lie below a module that is; the empty path is the model itself."""
+    """The parameters that are named, or lie below a module that is; the empty path is the model itself.
+
+    A path may be a glob, in which a star stands for anything: `blocks.*.bn1`.
+    """
     named = dict(module.named_parameters(remove_duplicate=False))
     chosen: set[nn.Parameter] = set()
     for path in paths:
-        start = f"{path}." if path else ""
-        found = {named[path]} if path in named else {named[name] for name in named if name.startswith(start)}
+        found = {named[name] for name in named if not path or fnmatchcase(name, path) or fnmatchcase(name, f"{path}.*")}
         if not found:
             raise Failure(f"the model has no parameters called {path}, nor any in a layer of that name")
         chosen |= found

@@ -63,8 +63,8 @@ def cited_line(trace: TracebackType | None, program: Path, lines: list[str]) -> 
 
 
 def _line_about(words: str, program: str) -> int | None:
-    """The recipe's line that the program cites where it first says these words."""
-    lines = [line for line in program.splitlines() if words and words in line]
+    """The recipe's line that the program cites where it first says these words and why."""
+    lines = [line for line in program.splitlines() if words and words in line and "  # " in line]
     found = _CITATION.search(lines[0]) if lines else None
     return int(found[1]) if found else None
 

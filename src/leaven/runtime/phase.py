@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from leaven.runtime import progress
 from leaven.runtime.batches import Data
 from leaven.runtime.chance import sow
+from leaven.runtime.commands import to_resume
 from leaven.runtime.failures import Failure, Stopped
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Phase:
         self.losses = _Losses(*saved["losses"])
         self.best, self.stale = saved["best"], saved["stale"]
         self.is_over = saved["is_over"] and self.total <= saved["planned"]
+        if self.total > saved["planned"]:
+            self.save()  # from now on the longer way is the plan
 
     def save(self) -> None:
         """Write a checkpoint from which the phase can go on."""
@@ -144,6 +147,7 @@ class Phase:
         batches = self.data.train.batches(epoch, first=self.batch, rank=fabric.global_rank, world=fabric.world_size)
         try:
             while self.batch < self.batches_per_epoch:
+                run.pace(self)
                 images, labels = self._next(batches)
                 sow(run.seed, epoch, self.batch, fabric.global_rank)
                 self._shape = images.shape
@@ -155,7 +159,7 @@ class Phase:
                 if is_step and run.stop.is_pressed():
                     self._look()
                     self.save()
-                    raise Stopped(f"stopped and saved; `leaven resume {run.folder}` goes on")
+                    raise Stopped(f"stopped and saved; `{to_resume(run.folder)}` goes on")
                 if is_step and self.batch < self.batches_per_epoch and self._is_time_to_save():
                     self._look()
                     self.save()
@@ -169,7 +173,7 @@ class Phase:
             raise Failure("the data ended before the epoch did", "it must give the same items every time") from None
         except Failure:
             if self.run.stop.is_pressed_here:  # whoever ended the run ended the processes that load data too
-                raise Stopped(f"stopped; `leaven resume {self.run.folder}` goes on from the last save") from None
+                raise Stopped(f"stopped; `{to_resume(self.run.folder)}` goes on from the last save") from None
             raise
 
     def saw(self, loss: Tensor) -> None:

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +26,12 @@ from leaven.formats.run_folder import BEST, LAST, LOCK, METRICS, PROGRAM, SCORES
 from leaven.runtime import arguments, folder, progress
 from leaven.runtime.batches import Data
 from leaven.runtime.chance import sow
+from leaven.runtime.commands import to_use
 from leaven.runtime.failures import Failure
 from leaven.runtime.phase import Phase
 from leaven.runtime.records import Recorder
+
+MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,13 @@ class Run:
         self.saved = _read_checkpoint(self.folder / LAST) if (self.folder / LAST).is_file() else None
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
         self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
+        self.data: Data | None = None
         self.phases = 0
         self.epochs_before = 0
         self.recorders = [make(self.folder) for make in recorders] if fabric.is_global_zero else []
         self._settle(args)
         self.stop = _StopButton(fabric)
+        self.pace: Callable[[Phase], None] = _at_once
         sow(seed, everywhere=True)
         self.tell(f"{'going on with' if self.saved else 'run'} {self.folder}")
 
@@ -90,7 +96,8 @@ class Run:
         """The next phase. Phases are numbered in the order in which the program asks for them."""
         before = self.saved["planned"] - epochs if self.saved and is_last and self._is_in(self.phases) else 0
         planned = epochs + max(0, before) + (self.more_epochs if is_last else 0)
-        if self.phases == 0:
+        if self.data is None:
+            self.data = data
             self.tell(_summary(data))
         phase = Phase(self, name, self.phases, planned, data, accumulate, self.epochs_before)
         self.phases += 1
@@ -116,8 +123,11 @@ class Run:
                 },
             )
 
-    def write(self, name: str, state: Mapping[str, Any]) -> None:
-        folder.write_whole(self.folder / name, lambda beside: torch.save(dict(state), beside))
+    def write(self, name: str, state: Mapping[str, Any]) -> Path:
+        """Write tensors into the folder; the file that they are in."""
+        file = self.folder / name
+        folder.write_whole(file, lambda beside: torch.save(dict(state), beside))
+        return file
 
     def take_up(self) -> None:
         """The scale of the gradients at half precision, as it was saved."""
@@ -160,11 +170,13 @@ class Run:
                 recorder.write(scores, len(self.rows))
                 recorder.close()
         self.tell(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
+        if self.data is not None and self.data.skipped:
+            self.tell(_left_out(self.data.skipped))
         return scores
 
-    def made(self, bundle: Path) -> None:
-        """Say where everything is."""
-        self.tell(f"\nmade {bundle}\nask it: leaven predict {bundle} photo.jpg")
+    def made(self, file: Path) -> None:
+        """Say where the model is, and how to use it."""
+        self.tell(f"\nmade {file}\n{to_use(file)}")
 
 
 class _StopButton:
@@ -173,8 +185,9 @@ class _StopButton:
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
         self.is_pressed_here = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._press)
+        if threading.current_thread() is threading.main_thread():  # only there can signals be caught
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._press)
 
     def _press(self, number: int, _frame: FrameType | None) -> None:
         if self.is_pressed_here:
@@ -191,6 +204,10 @@ class _StopButton:
         return isinstance(agreed, Tensor) and bool(agreed.item() > 0)
 
 
+def _at_once(_phase: Phase) -> None:
+    """Nothing holds a run up."""
+
+
 def _summary(data: Data) -> str:
     """`1,437 items to train on, 180 to choose the best epoch by, 180 to test; 10 classes`."""
     counts = [
@@ -200,6 +217,13 @@ def _summary(data: Data) -> str:
     ]
     told = [f"{count:,}{' items' * (not at)} {purpose}" for at, (count, purpose) in enumerate(counts) if count]
     return f"{', '.join(told)}; {len(data.classes)} classes"
+
+
+def _left_out(files: Sequence[str]) -> str:
+    """`2 files could not be read and were skipped: a.jpg, b.jpg`."""
+    verb = "file could not be read and was" if len(files) == 1 else "files could not be read and were"
+    named = ", ".join(files[:MOST_NAMED]) + (", …" if len(files) > MOST_NAMED else "")
+    return f"\n{len(files)} {verb} skipped: {named}"
 
 
 def _open_folder(args: argparse.Namespace) -> Path:

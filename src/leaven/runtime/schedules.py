@@ -6,6 +6,7 @@ Each function returns a torch scheduler that the program steps once per optimize
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal, SupportsFloat
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
@@ -45,8 +46,8 @@ def one_cycle(
     optimizer: Optimizer, steps: int, *, peak: float, warmup: int, start: float = 0.04, end: float = 4e-6
 ) -> LambdaLR:
     """Up along half a cosine from `start` times the peak rate, and down along another to `end` times it."""
-    for group in optimizer.param_groups:
-        group["lr"] = peak
+    for group in optimizer.param_groups:  # they keep their proportions
+        group["lr"] = peak * (group["lr"] / optimizer.defaults["lr"])
 
     def rate(step: int) -> float:
         if step < warmup:
@@ -57,10 +58,34 @@ def one_cycle(
 
 
 def plateau(
-    optimizer: Optimizer, *, higher_is_better: bool, factor: float = 0.1, patience: int = 10
-) -> ReduceLROnPlateau:
+    optimizer: Optimizer, *, higher_is_better: bool, factor: float = 0.1, patience: int = 10, warmup: int = 0
+) -> "Plateau":
     """Times `factor` when a score has not improved for more than `patience` epochs."""
-    return ReduceLROnPlateau(optimizer, mode="max" if higher_is_better else "min", factor=factor, patience=patience)
+    return Plateau(optimizer, "max" if higher_is_better else "min", factor, patience, warmup)
+
+
+class Plateau(ReduceLROnPlateau):
+    """Torch's, with a climb before: `climb` after every optimizer step; scores count once it is over."""
+
+    def __init__(self, optimizer: Optimizer, mode: Literal["min", "max"], factor: float, patience: int, warmup: int):
+        super().__init__(optimizer, mode, factor, patience)
+        self.warmup = warmup
+        self.climbed = 0
+        self.full = [group["lr"] for group in optimizer.param_groups]
+        self._set_rates()
+
+    def climb(self) -> None:
+        if self.climbed < self.warmup:
+            self.climbed += 1
+            self._set_rates()
+
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+        if self.climbed >= self.warmup:
+            super().step(metrics, epoch)
+
+    def _set_rates(self) -> None:
+        for group, full in zip(self.optimizer.param_groups, self.full, strict=True):
+            group["lr"] = full * _climb(self.climbed, self.warmup)
 
 
 def _shaped(optimizer: Optimizer, steps: int, warmup: int, shape: Callable[[float], float]) -> LambdaLR:

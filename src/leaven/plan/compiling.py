@@ -1,11 +1,8 @@
-"""From a recipe on the command line to its plan, or to the reports that say why not."""
+"""From the text of a recipe to its plan, or to the reports that say why not."""
 
-import sys
 from dataclasses import dataclass
 
-from leaven.catalog.layers import Layers
-from leaven.cli.recipes import MISTAKE_IN_RECIPE, exit_code, open_source, print_reports
-from leaven.language.diagnostics import Diagnostic, Severity, error
+from leaven.language.diagnostics import Diagnostic, error, has_errors
 from leaven.language.parser import parse
 from leaven.language.source import Source
 from leaven.plan.make import NotBuilt, make_plan
@@ -17,31 +14,26 @@ from leaven.recipe.recipe import Written
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A recipe's text, and what is to be done."""
+    """A plan, or None where there are errors, and everything there is to say about the recipe."""
 
-    source: Source
-    plan: Plan
-    layers: Layers | None
+    plan: Plan | None
+    diagnostics: tuple[Diagnostic, ...]
 
 
-def compile_or_exit(word: str, options: Options, *, requires_args: bool = False) -> Compiled:
-    """The plan of a recipe; where there are mistakes they are printed and the command ends.
+def compile_source(source: Source, options: Options | None = None, *, requires_args: bool = False) -> Compiled:
+    """The plan of a recipe.
 
     A model of the user's own is built once, in a process of its own: which layers it has only running it can tell.
     """
-    source = open_source(word)
-    if isinstance(source, Diagnostic):
-        print_reports([source], err=True)
-        sys.exit(MISTAKE_IN_RECIPE)
     checked = check(source, options, run_code=True, requires_args=requires_args)
-    print_reports([d for d in checked.diagnostics if d.severity is not Severity.NOTE], err=True)
     if checked.recipe is None:
-        sys.exit(exit_code(checked.diagnostics))
+        return Compiled(None, checked.diagnostics)
     plan = make_plan(checked.recipe, checked.layers, summary_of(source))
-    if not isinstance(plan, Plan):
-        print_reports([_not_built(one) for one in plan], err=True)
-        sys.exit(MISTAKE_IN_RECIPE)
-    return Compiled(source, plan, checked.layers)
+    if isinstance(plan, Plan):
+        return Compiled(plan, checked.diagnostics)
+    found = (*checked.diagnostics, *(_not_built(one) for one in plan))
+    assert has_errors(found)
+    return Compiled(None, found)
 
 
 def summary_of(source: Source) -> str:

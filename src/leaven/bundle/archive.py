@@ -1,0 +1,135 @@
+"""The file that a bundle is: a zip archive of known members, none of them compressed, each with its checksum.
+
+Decides which members may be there and refuses every file that is not exactly so. What they mean is others' business.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from leaven.runtime.failures import Failure
+from leaven.runtime.folder import write_whole
+from leaven.runtime.weights import BUNDLED_WEIGHTS
+
+MANIFEST = "bundle.json"
+CARD = "README.md"
+GOLDEN = "golden.safetensors"
+CHECKSUMS = "checksums.json"
+RECORDS = ("recipe.leaven", "resolved.leaven", "lock.json", "program.py")  # taken from the folder of the run
+REQUIRED = (MANIFEST, CARD, BUNDLED_WEIGHTS, GOLDEN, CHECKSUMS)
+_CODE = re.compile(r"code/\d+(/\w[\w.-]*)*/\w[\w .()+,=@-]*\.py")  # no part begins with a dot
+
+LARGEST_TEXT = 16 * 2**20
+LARGEST_GOLDEN = 256 * 2**20
+MOST_MEMBERS = 1000
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that zip knows; with it, equal members make equal files
+
+
+def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
+    """Write a bundle, whole or not at all. Equal members give equal bytes, whenever and wherever it is written."""
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(members.items())}
+    whole = {**members, CHECKSUMS: json.dumps(sums, indent=2).encode() + b"\n"}
+    if fault := _fault([(name, len(content)) for name, content in whole.items()]):
+        raise Failure(f"{file.name} can't be written: {fault}")
+
+    def write(beside: Path) -> None:
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in whole.items():
+                member = zipfile.ZipInfo(name, _EPOCH)
+                member.create_system = 3
+                member.external_attr = (stat.S_IFREG | 0o644) << 16
+                archive.writestr(member, content)
+
+    write_whole(file, write)
+
+
+def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
+    """The members of a bundle, each of them compared with its checksum; a failure where anything is amiss."""
+    path = Path(os.fspath(file))
+    if path.is_dir():
+        raise Failure(f"{path} is a folder, not a bundle", _bundle_inside(path))
+    if not path.exists():
+        raise Failure(f"{path} does not exist")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            _check_entries(path, entries, os.path.getsize(path))
+            members = {entry.filename: archive.read(entry) for entry in entries}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as problem:
+        raise _unreadable(path, problem) from None
+    except OSError as problem:
+        raise Failure(f"{path} can't be read: {problem.strerror or problem}") from None
+    _check_sums(path, members)
+    return members
+
+
+def damaged(path: str | os.PathLike[str], what: str) -> Failure:
+    """The report of a bundle that is not what `save` writes."""
+    return Failure(
+        f"{os.fspath(path)} is damaged or was changed: {what}", "get it again from where it comes from; it was not used"
+    )
+
+
+def _fault(sizes: Sequence[tuple[str, int]]) -> str | None:
+    """What is wrong with a table of contents, if anything is: a bundle has known names, each once, of fitting sizes."""
+    names = [name for name, _ in sizes]
+    if len(names) > MOST_MEMBERS:
+        return f"it has {len(names)} members"
+    for name, size in sizes:
+        if names.count(name) > 1:
+            return f"{name} is in it twice"
+        if name not in (*REQUIRED, *RECORDS) and not _CODE.fullmatch(name):
+            return f"{name!r} does not belong in a bundle"
+        limit = LARGEST_GOLDEN if name == GOLDEN else LARGEST_TEXT
+        if size > limit and name != BUNDLED_WEIGHTS:
+            return f"{name} is larger than {limit // 2**20} MB"
+    missing = [name for name in REQUIRED if name not in names]
+    return f"{missing[0]} is missing" if missing else None
+
+
+def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo], size: int) -> None:
+    """The table of contents is that of a bundle, of plain files that the archive has room for."""
+    if not {MANIFEST, BUNDLED_WEIGHTS} & {entry.filename for entry in entries}:
+        raise Failure(f"{path} is no bundle", "a bundle is what a run writes as `model.bundle`")
+    if fault := _fault([(entry.filename, entry.file_size) for entry in entries]):
+        raise damaged(path, fault)
+    for entry in entries:
+        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
+            raise damaged(path, f"{entry.filename} is not a plain file")
+        # Where nothing is compressed, nothing can swell.
+        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size or entry.flag_bits & 1:
+            raise damaged(path, f"{entry.filename} is compressed or encrypted")
+    if sum(entry.file_size for entry in entries) > size:
+        raise damaged(path, "it claims to hold more than it has room for")
+
+
+def _check_sums(path: Path, members: Mapping[str, bytes]) -> None:
+    try:
+        sums = json.loads(members[CHECKSUMS])
+    except (ValueError, RecursionError):
+        raise damaged(path, f"{CHECKSUMS} can't be read") from None
+    named = set(members) - {CHECKSUMS}
+    if not isinstance(sums, dict) or set(sums) != named:
+        raise damaged(path, f"{CHECKSUMS} does not name what is in it")
+    for name in sorted(named):
+        if hashlib.sha256(members[name]).hexdigest() != sums[name]:
+            raise damaged(path, f"{name} does not have its checksum")
+
+
+def _unreadable(path: Path, problem: Exception) -> Failure:
+    with path.open("rb") as stream:
+        start = stream.read(4)
+    if start == b"PK\x03\x04":
+        return damaged(path, "its end is missing" if "not a zip" in str(problem) else str(problem))
+    what = "is empty" if not start else "is no bundle"
+    return Failure(f"{path} {what}", "a bundle is what a run writes as `model.bundle`")
+
+
+def _bundle_inside(folder: Path) -> str:
+    inside = sorted(folder.glob("*.bundle"))
+    return f"did you mean {inside[0]}?" if inside else ""

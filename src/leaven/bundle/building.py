@@ -1,0 +1,201 @@
+"""How a model is built, as data: by timm, by torchvision, of components, or by code of the user's own.
+
+Decides what a bundle may ask to be built. Only what is listed here is called; arguments are plain values; nothing is
+fetched. The weights are filled in by others.
+"""
+
+import importlib
+import inspect
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from leaven.bundle.source_code import Code, Sources
+from leaven.runtime.failures import Failure
+from leaven.runtime.heads import fit_head
+
+# What would read files or the network.
+_FETCHING = {
+    "pretrained",
+    "pretrained_cfg",
+    "pretrained_cfg_overlay",
+    "checkpoint_path",
+    "cache_dir",
+    "weights",
+    "weights_backbone",
+    "progress",
+}
+MOST_COMPONENTS = 10_000
+
+
+class Timm:
+    """A model of timm's, by its name and the arguments of `timm.create_model`."""
+
+    def __init__(self, name: str, /, **arguments: Any) -> None:
+        self.name = name
+        self.arguments = plain(arguments, f"the arguments of {name}")
+
+    def describe(self, sources: Sources) -> dict[str, Any]:
+        return {"by": "timm", "name": self.name, "arguments": self.arguments}
+
+    def build(self, code: Code) -> nn.Module:
+        import timm
+
+        if not timm.is_model(self.name):
+            raise Failure(f"timm {timm.__version__} has no model {self.name}", "the bundle says which version had it")
+        _refuse_fetching(self.arguments)
+        model = _built(self.name, timm.create_model, self.name, pretrained=False, **self.arguments)
+        return _module(model, self.name)
+
+
+class Torchvision:
+    """A classifier of torchvision's, by its name and the arguments of its builder."""
+
+    def __init__(self, name: str, /, **arguments: Any) -> None:
+        self.name = name
+        self.arguments = plain(arguments, f"the arguments of {name}")
+
+    def describe(self, sources: Sources) -> dict[str, Any]:
+        return {"by": "torchvision", "name": self.name, "arguments": self.arguments}
+
+    def build(self, code: Code) -> nn.Module:
+        import torchvision
+        from torchvision import models
+
+        if self.name not in models.list_models(module=models):
+            raise Failure(f"torchvision {torchvision.__version__} has no classifier {self.name}")
+        _refuse_fetching(self.arguments)
+        extra = (
+            {"init_weights": False} if self.name in ("googlenet", "inception_v3") else {}
+        )  # else slow, with a warning
+        return _module(
+            _built(self.name, models.get_model, self.name, weights=None, **extra | self.arguments), self.name
+        )
+
+
+class Components:
+    """Components of Leaven's, one after the other: `Components([("Conv", {"in_channels": 1, "channels": 32}), …])`."""
+
+    def __init__(self, parts: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        self.parts = [(name, plain(arguments, f"the arguments of {name}")) for name, arguments in parts]
+
+    def describe(self, sources: Sources) -> dict[str, Any]:
+        return {"by": "components", "parts": [[name, arguments] for name, arguments in self.parts]}
+
+    def build(self, code: Code) -> nn.Module:
+        if len(self.parts) > MOST_COMPONENTS:
+            raise Failure(f"a model of {len(self.parts)} components is too large")
+        return nn.Sequential(*(_built(name, _component(name), **arguments) for name, arguments in self.parts))
+
+
+class Own:
+    """A module of the user's: a class or function in a file (or an installed module), and what it is called with.
+
+    `head=("fc", 10)` says that the linear layer at that path was replaced by one for ten classes.
+    """
+
+    def __init__(
+        self,
+        place: str | os.PathLike[str],
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        head: tuple[str, int] | None = None,
+    ) -> None:
+        self.place = os.fspath(place)
+        self.name = name
+        self.arguments = plain(dict(arguments or {}), f"the arguments of {name}")
+        self.head = (str(head[0]), int(head[1])) if head is not None else None
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the place is an installed module rather than a file."""
+        return not self.place.endswith(".py")
+
+    def describe(self, sources: Sources) -> dict[str, Any]:
+        return {
+            "by": "own",
+            "place": self.place if self.is_installed else sources.add(self.place),
+            "name": self.name,
+            "arguments": self.arguments,
+            "head": list(self.head) if self.head else None,
+        }
+
+    def build(self, code: Code) -> nn.Module:
+        make = code.find({"module" if self.is_installed else "file": self.place, "name": self.name})
+        model = _module(_built(self.name, make, **self.arguments), self.name)
+        if self.head is not None:
+            fit_head(model, *self.head)
+        return model
+
+
+BuiltBy = Timm | Torchvision | Components | Own
+
+
+def read_builder(data: Any) -> BuiltBy:
+    """What `describe` wrote, read back."""
+    match data:
+        case {"by": "timm", "name": str(name), "arguments": dict(arguments)}:
+            return Timm(name, **arguments)
+        case {"by": "torchvision", "name": str(name), "arguments": dict(arguments)}:
+            return Torchvision(name, **arguments)
+        case {"by": "components", "parts": [*parts]}:
+            return Components([_read_part(part) for part in parts])
+        case {"by": "own", "place": str(place), "name": str(name), "arguments": dict(arguments), "head": head}:
+            return Own(place, name, arguments, (head[0], head[1]) if head else None)
+    raise ValueError("how the model is built can't be read")
+
+
+def _read_part(part: Any) -> tuple[str, dict[str, Any]]:
+    match part:
+        case [str(name), dict(arguments)]:
+            return name, arguments
+    raise ValueError("a component can't be read")
+
+
+def plain(value: Any, what: str) -> Any:
+    """A value as JSON has it: numbers, texts, truth values, lists and mappings of them."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case list() | tuple():
+            return [plain(item, what) for item in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: plain(item, what) for key, item in value.items()}
+    raise Failure(f"a bundle can't hold {what}: {value!r} is no plain value", "use numbers, texts and lists of them")
+
+
+def _refuse_fetching(arguments: Mapping[str, Any]) -> None:
+    if fetching := sorted(_FETCHING & arguments.keys()):
+        raise Failure(f"a bundle's model is built without `{fetching[0]}`: its weights are in the bundle")
+
+
+def _component(name: str) -> Any:
+    """A class of `leaven.components`, whose file is named like it."""
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
+        raise Failure(f"there is no component {name}")
+    module = "leaven.components." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError:
+        found = None
+    if not (inspect.isclass(found) and issubclass(found, nn.Module) and found.__module__ == module):
+        raise Failure(f"there is no component {name}")
+    return found
+
+
+def _built(name: str, make: Any, /, *args: Any, **arguments: Any) -> Any:
+    try:
+        return make(*args, **arguments)
+    except Failure:
+        raise
+    except Exception as problem:
+        raise Failure(f"{name} can't be built: {type(problem).__name__}: {problem}") from problem
+
+
+def _module(model: Any, name: str) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise Failure(f"{name} makes a {type(model).__name__}, not an nn.Module")
+    return model

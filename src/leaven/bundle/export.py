@@ -1,0 +1,152 @@
+"""The model of a bundle written for other programs, and compared with the bundle before it is kept.
+
+What is exported is the model alone, for prepared inputs; the classes and the steps are written beside it as data.
+"""
+
+import importlib.util
+import json
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from leaven.bundle import golden
+from leaven.bundle.manifest import Manifest
+from leaven.runtime.failures import Failure
+from leaven.runtime.folder import write_whole
+
+Format = Literal["onnx", "torch_export"]
+ENDINGS: dict[Format, str] = {"onnx": ".onnx", "torch_export": ".pt2"}
+BATCHES = (1, 2, 5)  # sizes for which the outputs are compared
+_NEEDED = ("onnx", "onnxscript", "onnxruntime")
+
+
+def export(
+    model: nn.Module,
+    manifest: Manifest,
+    bundle: Path,
+    prepared: list[Tensor],
+    to: Format,
+    file: str | os.PathLike[str] | None,
+    size: int | tuple[int, int] | None,
+) -> Path:
+    """Write the model, whole or not at all; only a file whose outputs are the model's appears. Batches of any size."""
+    if to not in ENDINGS:
+        raise Failure(f"there is no export to {to}", f"choose one of: {', '.join(ENDINGS)}")
+    if to == "onnx":
+        _need_onnx()
+    path = Path(os.fspath(file)) if file is not None else bundle.with_suffix(ENDINGS[to])
+    if path.is_dir():
+        path = path / bundle.with_suffix(ENDINGS[to]).name
+    inputs = _inputs(prepared, manifest, size)
+    here = next((value.device for value in model.parameters()), torch.device("cpu"))
+    write: Callable[..., Callable[[Tensor], Tensor]] = {"onnx": _write_onnx, "torch_export": _write_torch}[to]
+    notes = {
+        "classes": json.dumps(list(manifest.classes), ensure_ascii=False),
+        "preprocess": json.dumps(manifest.preprocess, ensure_ascii=False),
+    }
+
+    def write_and_compare(beside: Path) -> None:
+        with _quiet():
+            exported = write(model, inputs, beside, notes)
+        _compare(model, exported, inputs)
+
+    model.cpu()
+    try:
+        write_whole(path, write_and_compare)
+    finally:
+        model.to(here)
+    return path
+
+
+def _inputs(prepared: list[Tensor], manifest: Manifest, size: int | tuple[int, int] | None) -> Tensor:
+    """A batch of the made inputs, in the size that is asked for."""
+    height, width = (size, size) if isinstance(size, int) else size or manifest.shape[-2:]
+    fitted = [
+        nn.functional.interpolate(one[None].float(), size=(height, width), mode="bilinear", antialias=True)
+        for one in prepared
+    ]
+    return torch.cat(fitted)
+
+
+def _write_torch(model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, str]) -> Callable[[Tensor], Tensor]:
+    program = _traced(lambda: torch.export.export(model, (inputs[:2],), dynamic_shapes=_any_batch()))
+    with file.open("wb") as stream:
+        torch.export.save(program, stream, extra_files={f"{name}.json": note for name, note in notes.items()})
+    with file.open("rb") as stream:
+        loaded: Callable[[Tensor], Tensor] = torch.export.load(stream).module()
+    return loaded
+
+
+def _write_onnx(model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, str]) -> Callable[[Tensor], Tensor]:
+    import onnxruntime  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    program: Any = _traced(
+        lambda: torch.onnx.export(
+            model,
+            (inputs[:2],),
+            dynamo=True,
+            dynamic_shapes=_any_batch(),
+            input_names=["images"],
+            output_names=["logits"],
+            verbose=False,
+        )
+    )
+    program.model.metadata_props.update(notes)
+    program.save(str(file), external_data=False)
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    return lambda images: torch.from_numpy(session.run(None, {"images": images.numpy()})[0])
+
+
+def _any_batch() -> tuple[dict[int, Any]]:
+    return ({0: torch.export.Dim("batch", min=1)},)
+
+
+def _traced(trace: Callable[[], Any]) -> Any:
+    try:
+        with torch.no_grad():
+            return trace()
+    except Exception as problem:
+        reason = str(problem).strip().splitlines()[0] if str(problem).strip() else ""
+        raise Failure(f"the model can't be exported: {type(problem).__name__}: {reason}") from problem
+
+
+def _compare(model: nn.Module, exported: Callable[[Tensor], Tensor], inputs: Tensor) -> None:
+    """For batches of several sizes, the exported model must say what the model says."""
+    for count in BATCHES:
+        images = inputs[[place % len(inputs) for place in range(count)]]
+        with torch.no_grad():
+            expected = model(images)
+            try:
+                found = exported(images)
+            except Exception as problem:
+                raise Failure(f"what was exported can't take a batch of {count}: {problem}") from problem
+        if golden.distance(found.float(), expected.float()) > golden.SAME_HERE:
+            raise Failure(
+                f"what was exported answers otherwise than the bundle, for a batch of {count}; nothing was kept"
+            )
+
+
+def _need_onnx() -> None:
+    if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
+        verb = "is" if len(missing) == 1 else "are"
+        raise Failure(f"{', '.join(missing)} {verb} not installed", "pip install 'leaven[export]'")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporters' own remarks on how they go about it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,90 @@
+"""A bundle read back: checked, built, filled, and asked what it was asked when it was made."""
+
+import os
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from leaven.bundle import golden
+from leaven.bundle.archive import CARD, GOLDEN, MANIFEST, damaged, read_archive
+from leaven.bundle.building import BuiltBy, read_builder
+from leaven.bundle.bundle import Bundle
+from leaven.bundle.golden import Steps
+from leaven.bundle.manifest import Manifest, read_manifest, versions
+from leaven.bundle.saving import fill
+from leaven.bundle.source_code import Code
+from leaven.bundle.steps import rebuild
+from leaven.runtime.failures import Failure
+from leaven.runtime.weights import BUNDLED_WEIGHTS
+
+_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError, SafetensorError)
+
+
+def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str | torch.device = "cpu") -> Bundle:
+    """The model in a bundle, ready to be asked.
+
+    A bundle that was changed or cut off is refused. Code in it runs only with `trust_code=True`, which a model or step
+    of its maker's own needs.
+    """
+    path = Path(os.fspath(file))
+    members = read_archive(path)
+    with golden.settled_chance():
+        try:
+            manifest = read_manifest(members[MANIFEST], path.name)
+            builder = read_builder(manifest.built_by)
+            weights = safetensors.torch.load(members[BUNDLED_WEIGHTS])
+            inputs, outputs = golden.unpack(members[GOLDEN])
+            code = Code(members, is_trusted=trust_code, bundle=path.name)
+            steps = rebuild(manifest.preprocess, code)
+            card = members[CARD].decode()
+        except _UNREADABLE as problem:
+            raise damaged(path, str(problem) or type(problem).__name__) from None
+        model = _built(path, manifest, builder, code)
+        fill(model, weights)
+        model.eval().requires_grad_(False)
+        prepared = _check_answers(path, manifest, model, steps, inputs, outputs)
+    return Bundle(path, manifest, model, steps, card, prepared).to(device)
+
+
+def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.Module:
+    """The bare model in a bundle, to teach another or to be trained further; its weights want gradients."""
+    return load(file, trust_code=trust_code).model.requires_grad_(True)
+
+
+def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code) -> nn.Module:
+    try:
+        return builder.build(code)
+    except Failure as failure:
+        raise Failure(f"{path.name}: {failure.headline}", failure.help or _made_with(manifest)) from failure.__cause__
+
+
+def _check_answers(
+    path: Path, manifest: Manifest, model: nn.Module, steps: Steps, inputs: list[Tensor], expected: Tensor
+) -> list[Tensor]:
+    """The made inputs as the model sees them, once it is seen that it answers as it did when it was saved."""
+    try:
+        prepared = [golden.prepared(made, manifest.takes, steps) for made in inputs]
+        apart = golden.distance(golden.answers(model, prepared), expected)
+    except Exception as problem:
+        reason = problem.headline if isinstance(problem, Failure) else f"{type(problem).__name__}: {problem}"
+        raise Failure(f"the model in {path} can't be asked: {reason}", _made_with(manifest)) from None
+    if tuple(prepared[0].shape) != manifest.shape:
+        raise damaged(path, "what the steps make of a picture has not the shape that it says")
+    if expected.shape[1] != len(manifest.classes):
+        raise damaged(path, f"the model tells {expected.shape[1]} classes apart, but {len(manifest.classes)} are named")
+    if apart > golden.SAME_ANYWHERE:
+        raise Failure(
+            f"the model in {path} does not answer as it did when it was saved: {100 * apart:.2g} % apart",
+            _made_with(manifest),
+        )
+    return prepared
+
+
+def _made_with(manifest: Manifest) -> str:
+    """Which versions to install, where those here are others."""
+    here = versions()
+    others = [f"{name}=={number}" for name, number in manifest.versions.items() if here.get(name, number) != number]
+    return f"it was made with other versions; try: pip install {' '.join(others)}" if others else ""

@@ -1,0 +1,191 @@
+"""Code of the user's own that a bundle carries: which files are taken in, and how they are run by who trusts them.
+
+Nothing here runs unless the one who loads a bundle says `trust_code=True`.
+"""
+
+import ast
+import atexit
+import importlib
+import importlib.util
+import inspect
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from leaven.runtime.failures import Failure
+
+FOLDER = "code"
+
+
+@dataclass
+class Sources:
+    """The source files that a bundle takes in, as its members. Files of one folder stay beside each other."""
+
+    members: dict[str, bytes] = field(default_factory=dict)
+    _folders: list[Path] = field(default_factory=list)
+
+    def add(self, file: str | Path) -> str:
+        """Take in a file and those beside it that it imports; the name of its member."""
+        path = Path(file).resolve()
+        if not path.is_file():
+            raise Failure(f"{file}, which the bundle needs, does not exist")
+        if path.parent not in self._folders:
+            self._folders.append(path.parent)
+        self._take(path)
+        return self._member(path)
+
+    def _take(self, path: Path) -> None:
+        name = self._member(path)
+        if name in self.members:
+            return
+        self.members[name] = path.read_bytes()
+        for module in _imported(self.members[name], path):
+            beside = self._folder_of(path) / module
+            if beside.with_suffix(".py").is_file():
+                self._take(beside.with_suffix(".py"))
+            elif (beside / "__init__.py").is_file():
+                for inner in sorted(beside.rglob("*.py")):
+                    self._take(inner)
+
+    def _folder_of(self, path: Path) -> Path:
+        return max((folder for folder in self._folders if path.is_relative_to(folder)), key=lambda f: len(f.parts))
+
+    def _member(self, path: Path) -> str:
+        folder = self._folder_of(path)
+        return f"{FOLDER}/{self._folders.index(folder)}/{path.relative_to(folder).as_posix()}"
+
+
+def _imported(source: bytes, path: Path) -> list[str]:
+    """The top names of the modules that a source imports, anywhere in it."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as problem:
+        raise Failure(f"{path} is no Python that can be read: {problem}") from None
+    names: dict[str, None] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                names |= dict.fromkeys(alias.name.partition(".")[0] for alias in aliases)
+            case ast.ImportFrom(module=str(module), level=0):
+                names[module.partition(".")[0]] = None
+    return list(names)
+
+
+# -- pointing at a thing
+
+
+def point_at(thing: Any, sources: Sources) -> dict[str, Any]:
+    """A function or class of the user's as data: its file in the bundle (or its installed module) and its name."""
+    name = getattr(thing, "__qualname__", "")
+    if not name or "<" in name:
+        raise Failure(f"{name or type(thing).__name__} has no name by which a bundle could find it again")
+    try:
+        file = inspect.getsourcefile(thing)
+    except TypeError:
+        file = None
+    if file is None or _is_installed(file):
+        module = getattr(thing, "__module__", None)
+        if not module or module == "builtins":
+            raise Failure(f"a bundle can't hold {name}: its source is not known")
+        return {"module": module, "name": name}
+    return {"file": sources.add(file), "name": name}
+
+
+def _is_installed(file: str) -> bool:
+    places = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(Path(file).is_relative_to(place) for place in places if place)
+
+
+# -- running
+
+
+class Code:
+    """The source files of a bundle, run when they are first asked for, and only for who trusts them."""
+
+    def __init__(self, members: Mapping[str, bytes], *, is_trusted: bool, bundle: str) -> None:
+        self._members = {name: content for name, content in members.items() if name.startswith(f"{FOLDER}/")}
+        self._is_trusted = is_trusted
+        self._bundle = bundle
+        self._folder: Path | None = None
+        self._modules: dict[str, ModuleType] = {}
+
+    def find(self, pointer: Mapping[str, Any]) -> Any:
+        """The thing that `point_at` pointed at."""
+        if not self._is_trusted:
+            where = pointer.get("file") or pointer.get("module")
+            raise Failure(
+                f"{self._bundle} needs code that comes with it ({where}), and code can do anything",
+                "if you trust whoever made it, say so: leaven.load(…, trust_code=True), or --trust-code",
+            )
+        if "module" in pointer:
+            found: Any = _imported_module(pointer["module"], self._bundle)
+        else:
+            found = self._module(pointer["file"])
+        for part in str(pointer["name"]).split("."):
+            if not hasattr(found, part):
+                raise Failure(f"there is no {pointer['name']} in {pointer.get('file') or pointer.get('module')}")
+            found = getattr(found, part)
+        return found
+
+    def _module(self, member: str) -> ModuleType:
+        if member in self._modules:
+            return self._modules[member]
+        if member not in self._members:
+            raise Failure(f"{self._bundle} has no {member}")
+        file = self._unpacked() / member
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        with _importing_from(self._unpacked() / "/".join(member.split("/")[:2])):
+            sys.modules[file.stem] = module
+            try:
+                spec.loader.exec_module(module)
+            except Exception as problem:
+                raise Failure(
+                    f"{member} in {self._bundle} can't be run: {type(problem).__name__}: {problem}"
+                ) from problem
+        self._modules[member] = module
+        return module
+
+    def _unpacked(self) -> Path:
+        """A folder with the sources, until the process ends: tracebacks and torch look into them."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="leaven-"))
+            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+            for name, content in self._members.items():
+                file = self._folder / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+        return self._folder
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Let imports look into a folder first; afterwards, the names are free again for others' modules."""
+    before = dict(sys.modules)
+    names = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
+    for name in [known for known in sys.modules if known.partition(".")[0] in names]:
+        del sys.modules[name]
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in [known for known in sys.modules if known.partition(".")[0] in names]:
+            del sys.modules[name]
+        sys.modules.update({name: module for name, module in before.items() if name.partition(".")[0] in names})
+
+
+def _imported_module(name: str, bundle: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as problem:
+        raise Failure(f"{bundle} needs {name}, which can't be imported: {problem}") from None

@@ -1,0 +1,203 @@
+"""A recipe opened in Python, to look at its objects and to train it step by step.
+
+The objects are those of the program itself: it runs in a thread of its own and waits before every batch until it is
+told to go on.
+"""
+
+import argparse
+import inspect
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from torch import Tensor, nn
+
+from leaven.formats.run_folder import PROGRAM, write_text
+from leaven.plan.plan import Plan
+from leaven.program.emit import emit
+from leaven.program.phases import function_name
+from leaven.runtime.batches import Data
+from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.phase import Phase
+from leaven.runtime.run import Run
+from leaven.tasks import classification
+
+SHOWN = 60  # layers, in a summary
+
+
+class Session:
+    """A recipe at work: `batch`, `step` and `evaluate` whenever you like; `model`, `optimizer`, `data` to look at."""
+
+    def __init__(self, plan: Plan, folder: Path | None = None) -> None:
+        self._place = tempfile.TemporaryDirectory(prefix="leaven-") if folder is None else None
+        self.folder = Path(self._place.name) if self._place else Path(folder or ".")
+        self._program = _imported(self.folder / PROGRAM, emit(plan))
+        self._args = _arguments(self._program, self.folder)
+        self.run: Run = self._program.build_run(self._args)
+        self.data: Data = self._called("build_data")
+        self.model: nn.Module = self._called("build_model", len(self.data.classes))
+        self.metrics: classification.Metrics = self._program.build_metrics(len(self.data.classes))
+        self._phases = [getattr(self._program, function_name(phase, plan)) for phase in plan.phases]
+        self._turn = _Turn()
+        self.run.pace = self._turn.wait
+        self._thread = threading.Thread(target=self._train, daemon=True, name="leaven session")
+
+    # -- looking
+
+    def batch(self, part: str = "train") -> tuple[Tensor, Tensor]:
+        """The images and labels of a part's first batch; of train, those that come next."""
+        phase = self._turn.phase
+        if part == "train" and phase is not None:
+            batches = self.data.train.batches(phase.epochs_before + phase.epoch, first=phase.batch)
+        else:
+            batches = getattr(self.data, part).batches(0)
+        return next(iter(batches))
+
+    def evaluate(self, part: str = "val") -> dict[str, float]:
+        """The scores of the model as it is now: `{"val.accuracy": 0.95}`."""
+        return classification.evaluate(self.run, self.model, getattr(self.data, part), self.metrics)
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimizer of the phase at hand; there is none before the first step."""
+        return self._turn.phase.parts["optimizer"] if self._turn.phase is not None else None
+
+    def summary(self) -> str:
+        """The layers with weights, how many each has, and which of them move."""
+        rows = [_row(name, module) for name, module in self.model.named_modules() if _own(module)]
+        shown = rows[:SHOWN] + ([("…", "", "", "")] if len(rows) > SHOWN else [])
+        widths = [max(len(row[at]) for row in shown) for at in range(3)]
+        lines = ["  ".join([a.ljust(widths[0]), b.ljust(widths[1]), c.rjust(widths[2]), d]) for a, b, c, d in shown]
+        total = sum(parameter.numel() for parameter in self.model.parameters())
+        moving = sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
+        counts = f"{len(self.data.train):,} train, {len(self.data.val):,} val, {len(self.data.test):,} test"
+        lines = [line.rstrip() for line in lines]
+        return "\n".join([*lines, "", f"{total:,} weights, {moving:,} of them move; {counts}; {self.data.classes}"])
+
+    # -- training
+
+    def step(self, count: int = 1) -> float | None:
+        """Train on so many batches; the loss of the last one, or None when training is over."""
+        loss = None
+        for _ in range(count):
+            if not self._thread.is_alive() and not self._turn.is_over:
+                self._thread.start()
+                self._turn.arrive()
+            if self._turn.is_over:
+                break
+            phase = self._turn.phase
+            self._turn.go()
+            loss = phase.losses.last if phase is not None else None
+        self._turn.complain()
+        return loss
+
+    def close(self) -> None:
+        """End the session; what it wrote is removed."""
+        if self._thread.is_alive():
+            self._turn.stop()
+            self._thread.join()
+        self.data.close()
+        if self._place is not None:
+            self._place.cleanup()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _train(self) -> None:
+        try:
+            for train in self._phases:
+                self._call(train, self.run, self.model, self.data, self.metrics)
+        except BaseException as problem:
+            self._turn.end(problem)
+        else:
+            self._turn.end(None)
+
+    def _called(self, name: str, *first: Any) -> Any:
+        return self._call(getattr(self._program, name), *first)
+
+    def _call(self, function: Callable[..., Any], *first: Any) -> Any:
+        """A function of the program; those that use its arguments get them last."""
+        return function(*first, self._args) if "args" in inspect.signature(function).parameters else function(*first)
+
+
+class _Turn:
+    """Whose turn it is: the program waits before every batch until the session says go, and the reverse."""
+
+    def __init__(self) -> None:
+        self.phase: Phase | None = None
+        self.is_over = False
+        self._problem: BaseException | None = None
+        self._is_stopped = False
+        self._may_go = threading.Semaphore(0)
+        self._has_arrived = threading.Semaphore(0)
+
+    def wait(self, phase: Phase) -> None:
+        """In the program's thread: stand before a batch."""
+        self.phase = phase
+        self._has_arrived.release()
+        self._may_go.acquire()
+        if self._is_stopped:
+            raise Stopped
+
+    def go(self) -> None:
+        """Let the program do one batch."""
+        self._may_go.release()
+        self.arrive()
+
+    def arrive(self) -> None:
+        self._has_arrived.acquire()
+
+    def end(self, problem: BaseException | None) -> None:
+        self.is_over = True
+        self._problem = None if isinstance(problem, Stopped) else problem
+        self._has_arrived.release()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self._may_go.release()
+
+    def complain(self) -> None:
+        """What went wrong in the program is raised where a step was asked for."""
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+
+def _imported(file: Path, text: str) -> ModuleType:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, text)
+    spec = spec_from_file_location(f"leaven_program_{id(text)}", file)
+    if spec is None or spec.loader is None:
+        raise Failure(f"{file} can't be imported")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _arguments(program: ModuleType, folder: Path) -> argparse.Namespace:
+    """The program's arguments at their defaults, whatever command line this process has."""
+    command, sys.argv = sys.argv, [str(folder / PROGRAM), "--resume", str(folder)]
+    try:
+        found: argparse.Namespace = program.parse_args()
+    finally:
+        sys.argv = command
+    return found
+
+
+def _own(module: nn.Module) -> bool:
+    return next(module.parameters(recurse=False), None) is not None
+
+
+def _row(name: str, module: nn.Module) -> tuple[str, str, str, str]:
+    count = sum(parameter.numel() for parameter in module.parameters(recurse=False))
+    moves = any(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    return name, type(module).__name__, f"{count:,}", "" if moves else "still"

@@ -1,0 +1,103 @@
+"""Running generated programs as processes of their own, without waiting each time until torch is loaded.
+
+A server process loads the libraries once and forks a child for every run, so that a run can be killed like any other
+process. `OMP_NUM_THREADS=1` keeps the sums the same and the machine free for the other tests.
+"""
+
+import multiprocessing
+import os
+import runpy
+import sys
+import time
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import leaven
+
+LIBRARIES = ["torch", "torchvision", "timm", "torchmetrics", "lightning.fabric", "sklearn.datasets", "tensorboard"]
+LIMIT = 300.0  # seconds after which a run hangs
+
+
+def program(folder: Path, recipe: str, name: str = "recipe") -> Path:
+    """The program that a recipe compiles to, written beside it."""
+    source = folder / f"{name}.leaven"
+    source.write_text(recipe, encoding="utf-8")
+    before = Path.cwd()
+    os.chdir(folder)  # from where the program will be started
+    try:
+        text = leaven.generate(source)
+    finally:
+        os.chdir(before)
+    file = folder / f"{name}.py"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@dataclass
+class Running:
+    """A program that was started, and what it has said so far."""
+
+    process: ForkServerProcess
+    log: Path
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    def until(self, words: str) -> "Running":
+        """Wait until it says something."""
+        deadline = time.monotonic() + LIMIT
+        while words not in self.said:
+            assert self.process.is_alive(), f"it ended without saying {words!r}:\n{self.said}"
+            assert time.monotonic() < deadline, f"it never said {words!r}:\n{self.said}"
+            time.sleep(0.005)
+        return self
+
+    def end(self) -> int:
+        """Wait until it ends; its exit code, negative for a signal."""
+        self.process.join(LIMIT)
+        assert self.process.exitcode is not None, f"it hangs:\n{self.said}"
+        return self.process.exitcode
+
+
+def start(file: Path, *flags: str, limits: dict[int, int] | None = None) -> Running:
+    """Start a program in its folder. `limits` are of the resources that the system gives it."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([*LIBRARIES, "leaven.runtime", "leaven.bundle", "leaven.tasks.classification"])
+    log = file.with_suffix(f".{time.monotonic_ns()}.log")
+    log.touch()
+    process = server.Process(target=_work, args=(file, flags, log, limits or {}))
+    process.start()
+    return Running(process, log)
+
+
+def run(file: Path, *flags: str) -> Running:
+    """Run a program to its end, which must be a good one."""
+    running = start(file, *flags)
+    assert running.end() == 0, running.said
+    return running
+
+
+def run_folder(file: Path, output: str = "runs") -> Path:
+    """The newest run below an output folder."""
+    return max((file.parent / output).glob("*/*" if output == "runs" else "*"), key=lambda path: path.name)
+
+
+def _work(file: Path, flags: tuple[str, ...], log: Path, limits: dict[int, int]) -> None:
+    """In the child: what the program says goes to the log, and its exit code is the process's."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import torch
+
+    torch.set_num_threads(1)
+    said = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    if limits:
+        import resource
+
+        for kind, limit in limits.items():
+            resource.setrlimit(kind, (limit, limit))
+    os.chdir(file.parent)
+    sys.argv = [str(file), *flags]
+    runpy.run_path(str(file), run_name="__main__")

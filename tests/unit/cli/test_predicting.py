@@ -1,0 +1,190 @@
+"""The commands for a finished model, as a person types them."""
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from click import Command
+from click.testing import CliRunner, Result
+from PIL import Image
+from torch import nn
+from torchvision.transforms import v2 as T
+
+from leaven import bundle
+from leaven.cli import predicting
+from leaven.components.conv import Conv
+from leaven.components.global_pool import GlobalPool
+from leaven.components.linear import Linear
+
+PARTS = [
+    ("Conv", {"in_channels": 3, "channels": 3, "kernel": 1, "norm": False, "activation": None}),
+    ("GlobalPool", {}),
+    ("Linear", {"in_channels": 3, "features": 3}),
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that tells colours apart."""
+    model = nn.Sequential(Conv(3, 3, kernel=1, norm=False, activation=None), GlobalPool(), Linear(3, 3))
+    with torch.no_grad():
+        for value in model.parameters():
+            value.copy_(torch.eye(3).reshape(value.shape) * 3 if value.ndim > 1 else torch.zeros(3))
+    steps = T.Compose([T.Resize([16, 16]), T.ToImage(), T.ToDtype(torch.float32, scale=True)])
+    return bundle.save(
+        tmp_path_factory.mktemp("bundles") / "colours.bundle",
+        model,
+        built_by=bundle.Components(PARTS),
+        preprocess=steps,
+        classes=("red", "green", "blue"),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "colours.bundle").write_bytes(made.read_bytes())
+    for name, colour in (("red/a.jpg", "red"), ("red/b.png", "red"), ("blue/c.png", "blue"), ("blue/d.png", "red")):
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 30), colour).save(tmp_path / "data" / name)
+    return tmp_path
+
+
+def run(command: Command, *words: str) -> Result:
+    return CliRunner().invoke(command, ["colours.bundle", *words], catch_exceptions=False)
+
+
+class TestPredict:
+    def test_one_picture_gets_the_likeliest_classes(self, folder: Path) -> None:
+        result = run(predicting.predict, "data/blue/c.png")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.splitlines() == ["blue   100.0 %", "red      0.0 %", "green    0.0 %"]
+        assert run(predicting.predict, "data/blue/c.png", "--top", "1").stdout == "blue  100.0 %\n"
+
+    def test_a_folder_gets_a_table(self, folder: Path) -> None:
+        result = run(predicting.predict, "data")
+        assert result.stdout.splitlines() == [
+            "file             label  confidence",
+            "data/blue/c.png  blue   100.0 %",
+            "data/blue/d.png  red    100.0 %",
+            "data/red/a.jpg   red    100.0 %",
+            "data/red/b.png   red    100.0 %",
+        ]
+
+    def test_a_pattern(self, folder: Path) -> None:
+        assert len(run(predicting.predict, "data/**/*.png").stdout.splitlines()) == 4
+        nothing = run(predicting.predict, "data/*.gif")
+        assert (nothing.exit_code, nothing.stdout) == (1, "")
+        assert nothing.stderr == "error: no file is named like data/*.gif\n"
+
+    def test_csv(self, folder: Path) -> None:
+        result = run(predicting.predict, "data", "--csv", "out.csv", "--top", "2")
+        assert result.stdout == "out.csv: 4 pictures\n"
+        rows = list(csv.DictReader((folder / "out.csv").open()))
+        assert list(rows[0]) == ["file", "label", "confidence", "label_2", "confidence_2"]
+        assert [row["label"] for row in rows] == ["blue", "red", "red", "red"]
+        assert float(rows[0]["confidence"]) > 0.99
+
+    def test_json(self, folder: Path) -> None:
+        (found,) = json.loads(run(predicting.predict, "data/red/a.jpg", "--json").stdout)
+        assert found["label"] == "red"
+        assert [one["label"] for one in found["top"]] == ["red", "green", "blue"]
+
+    def test_bad_pictures_are_named_and_the_others_predicted(self, folder: Path) -> None:
+        (folder / "data" / "red" / "bad.jpg").write_bytes(b"no picture")
+        result = run(predicting.predict, "data", "none.jpg")
+        assert result.exit_code == 1
+        assert len(result.stdout.splitlines()) == 5
+        assert result.stderr.splitlines() == [
+            "error: data/red/bad.jpg can't be read: it is no picture",
+            "error: none.jpg can't be read: there is no such file",
+            "2 of 6 could not be read",
+        ]
+
+    def test_a_folder_without_pictures(self, folder: Path) -> None:
+        (folder / "empty").mkdir()
+        result = run(predicting.predict, "empty")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: empty holds no pictures\n")
+
+    def test_a_class_can_not_command_the_terminal(self, folder: Path) -> None:
+        known = bundle.load("colours.bundle")
+        save = partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=known.preprocess)
+        save("colours.bundle", known.model, classes=["\x1b[2Jred", "green", "blue"])
+        result = run(predicting.predict, "data/red/a.jpg", "--top", "1")
+        assert result.stdout == "�[2Jred  100.0 %\n"
+
+    @pytest.mark.parametrize("content", [None, b"", b"abc", b"PK\x03\x04abc"])
+    def test_what_is_no_bundle_is_told_without_a_traceback(self, folder: Path, content: bytes | None) -> None:
+        (folder / "colours.bundle").unlink()
+        if content is not None:
+            (folder / "colours.bundle").write_bytes(content)
+        for command, words in (
+            (predicting.predict, ["data"]),
+            (predicting.evaluate, ["--data", "data"]),
+            (predicting.export, ["--to", "torch_export"]),
+        ):
+            result = run(command, *words)
+            assert result.exit_code == 1
+            assert result.stderr.startswith("error: colours.bundle ")
+
+
+class TestEvaluate:
+    def test_scores_and_a_confusion_table(self, folder: Path) -> None:
+        result = run(predicting.evaluate, "--data", "data")
+        assert result.exit_code == 0
+        lines = result.stdout.splitlines()
+        assert lines[:2] == ["4 pictures", "accuracy  0.7500"]
+        assert lines[-1] == "blue          1      ·     1"
+
+    def test_json(self, folder: Path) -> None:
+        found = json.loads(run(predicting.evaluate, "--data", "data", "--json").stdout)
+        assert found["scores"]["accuracy"] == 0.75
+        assert found["confusion"] == [[2, 0, 0], [0, 0, 0], [1, 0, 1]]
+
+    def test_bad_pictures_are_left_out_and_named(self, folder: Path) -> None:
+        (folder / "data" / "red" / "bad.jpg").write_bytes(b"no picture")
+        result = run(predicting.evaluate, "--data", "data")
+        assert result.exit_code == 1
+        assert result.stdout.startswith("4 pictures\n")
+        assert result.stderr == "error: data/red/bad.jpg can't be read, and was left out\n"
+
+    def test_an_unknown_class(self, folder: Path) -> None:
+        (folder / "data" / "red").rename(folder / "data" / "scarlet")
+        result = run(predicting.evaluate, "--data", "data")
+        assert result.exit_code == 1
+        assert "a class that the model does not know: scarlet" in result.stderr
+
+
+class TestExport:
+    def test_it_says_where_the_file_is(self, folder: Path) -> None:
+        result = run(predicting.export, "--to", "torch_export", "-o", "net.pt2")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.startswith("net.pt2: ")
+        assert result.stdout.endswith("and its outputs are those of colours.bundle\n")
+        assert (folder / "net.pt2").is_file()
+
+    def test_a_place_that_can_not_be_written(self, folder: Path) -> None:
+        result = run(predicting.export, "--to", "torch_export", "-o", "none/net.pt2")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: can't write net.pt2: ")
+
+
+def test_code_of_the_makers_own_needs_a_word(folder: Path) -> None:
+    (folder / "steps.py").write_text("def same(image):\n    return image\n")
+    from leaven.runtime.modules import import_file
+
+    mine = import_file("steps.py", "mine")
+    known = bundle.load("colours.bundle")
+    steps = T.Compose([mine.same, known.preprocess])
+    bundle.save(
+        "colours.bundle", known.model, built_by=bundle.Components(PARTS), preprocess=steps, classes=known.classes
+    )
+    result = run(predicting.predict, "data/red/a.jpg")
+    assert result.exit_code == 1
+    assert "needs code that comes with it (code/0/steps.py)" in result.stderr
+    assert "--trust-code" in result.stderr
+    assert run(predicting.predict, "data/red/a.jpg", "--trust-code").exit_code == 0

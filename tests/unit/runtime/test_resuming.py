@@ -1,0 +1,171 @@
+"""A run that is interrupted, however, goes on and ends with the same bytes as one that was not."""
+
+import os
+import resource
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tests import at_work
+
+RECIPE = """
+model conv(8) -> conv(16, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
+data digits() { train random_crop(8, padding=1); split train=160 items, val=40 items, test=40 items }
+optimizer sgd(lr=0.1, momentum=0.9)
+phase "one", epochs=2 { freeze "0" }
+phase "two", epochs=3 { ema 0.9 }
+train batch=4
+"""
+
+
+def weights(folder: Path, name: str = "last.ckpt") -> dict[str, torch.Tensor]:
+    saved = torch.load(folder / name, weights_only=True)
+    return dict(saved["parts"]["module"] if "parts" in saved else saved["module"])
+
+
+def assert_same(first: Path, second: Path) -> None:
+    """Both ended with the same weights, byte for byte, and remember the same epochs."""
+    for name in ("last.ckpt", "best.ckpt"):
+        one, other = weights(first, name), weights(second, name)
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one), f"{name} differs"
+    rows = [
+        [line.rpartition(",")[0] for line in (run / "metrics.csv").read_text().splitlines()] for run in (first, second)
+    ]
+    assert rows[0] == rows[1]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A program, and a run of it that nothing interrupted."""
+    file = at_work.program(tmp_path_factory.mktemp("whole"), RECIPE)
+    at_work.run(file, "--output", "whole")
+    return file, at_work.run_folder(file, "whole")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "delay"), [("one 1/2", 0.02), ("one 2/2", 0.0), ("two 1/3", 0.05), ("two 2/3", 0.01)]
+)
+def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
+    whole: tuple[Path, Path], epoch: str, delay: float
+) -> None:
+    file, uncut = whole
+    output = f"killed-{epoch[:3]}-{epoch[4]}"
+    running = at_work.start(file, "--output", output).until(epoch)
+    time.sleep(delay)
+    assert running.process.pid is not None
+    os.kill(running.process.pid, signal.SIGKILL)
+    assert running.end() == -signal.SIGKILL
+    folder = at_work.run_folder(file, output)
+    assert not (folder / "model.bundle").exists()
+    at_work.run(file, "--resume", str(folder))
+    assert_same(folder, uncut)
+    assert (folder / "model.bundle").is_file()
+
+
+def test_killed_before_the_first_save_it_begins_anew(whole: tuple[Path, Path]) -> None:
+    file, uncut = whole
+    running = at_work.start(file, "--output", "early").until("to train on")
+    running.process.kill()
+    running.end()
+    folder = at_work.run_folder(file, "early")
+    if (folder / "last.ckpt").exists():  # the first epoch was quicker than the signal
+        (folder / "last.ckpt").unlink()
+        (folder / "best.ckpt").unlink()
+    at_work.run(file, "--resume", str(folder))
+    assert_same(folder, uncut)
+
+
+def test_ctrl_c_saves_in_the_middle_of_an_epoch_and_says_how_to_go_on(whole: tuple[Path, Path]) -> None:
+    file, uncut = whole
+    running = at_work.start(file, "--output", "stopped").until("one 1/2")
+    assert running.process.pid is not None
+    os.kill(running.process.pid, signal.SIGINT)
+    assert running.end() == 130
+    folder = at_work.run_folder(file, "stopped")
+    assert f"leaven resume {folder.relative_to(file.parent)}" in running.said
+    saved = torch.load(folder / "last.ckpt", weights_only=True)
+    assert saved["batch"] > 0 or saved["epoch"] == 2
+    at_work.run(file, "--resume", str(folder))
+    assert_same(folder, uncut)
+
+
+def test_a_finished_run_trains_further(whole: tuple[Path, Path]) -> None:
+    file, uncut = whole
+    folder = file.parent / "further"
+    shutil.copytree(uncut, folder)
+    running = at_work.run(file, "--resume", str(folder), "--more-epochs", "2")
+    assert "two 4/5" in running.said
+    assert "two 5/5" in running.said
+    assert (folder / "metrics.csv").read_text().count("\n") == 1 + 5 + 2
+    again = at_work.run(file, "--resume", str(folder))
+    assert "two 6" not in again.said, "without --more-epochs there is nothing left to do"
+
+
+def test_an_extended_run_that_is_killed_still_ends_with_all_its_epochs(whole: tuple[Path, Path]) -> None:
+    file, uncut = whole
+    straight, cut = file.parent / "straight", file.parent / "cut"
+    shutil.copytree(uncut, straight)
+    shutil.copytree(uncut, cut)
+    at_work.run(file, "--resume", str(straight), "--more-epochs", "2")
+    running = at_work.start(file, "--resume", str(cut), "--more-epochs", "2").until("two 4/5")
+    running.process.kill()
+    running.end()
+    at_work.run(file, "--resume", str(cut))
+    assert_same(cut, straight)
+
+
+def test_the_arguments_of_the_first_start_hold_for_the_next(tmp_path: Path) -> None:
+    file = at_work.program(tmp_path, "arg rate: float = 0.5\n" + RECIPE.replace("lr=0.1", "lr=rate"))
+    at_work.run(file, "--rate", "0.1", "--output", "whole")
+    running = at_work.start(file, "--rate", "0.1", "--output", "cut").until("one 2/2")
+    running.process.kill()
+    running.end()
+    folder = at_work.run_folder(file, "cut")
+    at_work.run(file, "--resume", str(folder))
+    assert_same(folder, at_work.run_folder(file, "whole"))
+
+
+def test_as_many_processes_load_the_data_as_you_like(whole: tuple[Path, Path], tmp_path: Path) -> None:
+    _, uncut = whole
+    for workers in (2, 4):
+        recipe = RECIPE.replace("split", f"workers {workers}; split")
+        file = at_work.program(tmp_path, recipe, f"with_{workers}")
+        at_work.run(file, "--output", f"with-{workers}")
+        assert_same(at_work.run_folder(file, f"with-{workers}"), uncut)
+
+
+def test_a_write_that_fails_loses_nothing_saved_earlier(whole: tuple[Path, Path]) -> None:
+    file, uncut = whole
+    folder = file.parent / "full"
+    shutil.copytree(uncut, folder)
+    before = {name: (folder / name).read_bytes() for name in ("last.ckpt", "best.ckpt", "model.bundle")}
+    limit = {resource.RLIMIT_FSIZE: len(before["last.ckpt"]) // 2}
+    running = at_work.start(file, "--resume", str(folder), "--more-epochs", "1", limits=limit)
+    assert running.end() == 1
+    assert "can't write" in running.said
+    assert "Traceback" not in running.said
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert not list(folder.glob(".*")), "nothing half-written is left"
+
+
+def test_a_folder_that_is_no_run_is_refused(whole: tuple[Path, Path]) -> None:
+    file, _ = whole
+    running = at_work.start(file, "--resume", "nowhere")
+    assert running.end() == 1
+    assert running.said.strip() == "error: nowhere does not exist"
+
+
+def test_a_damaged_checkpoint_is_named(whole: tuple[Path, Path]) -> None:
+    file, uncut = whole
+    folder = file.parent / "damaged"
+    shutil.copytree(uncut, folder)
+    content = (folder / "last.ckpt").read_bytes()
+    (folder / "last.ckpt").write_bytes(content[: len(content) // 2])
+    running = at_work.start(file, "--resume", str(folder))
+    assert running.end() == 1
+    assert "last.ckpt can't be read" in running.said
+    assert "Traceback" not in running.said
