@@ -17,7 +17,7 @@ IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff
 CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")
 PART_NAMES = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 DROPPINGS = ("__MACOSX", "__pycache__", "@eaDir")  # what programs leave behind
-MOST_NAMED = 3
+MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartFolder:
     """A folder of class folders: those that hold pictures, and those that hold none."""
 
     folder: Path
@@ -45,7 +45,7 @@ class Part:
 class ImageFolder:
     """The parts that a folder is divided into, `train` among them; one that is undivided is the part ''."""
 
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, PartFolder] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -82,6 +82,15 @@ def sub_folders(folder: Path) -> list[str]:
     return []
 
 
+def _obstacle(folder: Path) -> str | None:
+    """Why a folder can't be looked into; None where it can."""
+    try:
+        os.scandir(folder).close()
+    except OSError as problem:
+        return problem.strerror
+    return None
+
+
 def files_below(folder: Path) -> Iterator[str]:
     """Every file in a folder, however deep, without hidden ones; what can't be read holds nothing."""
     waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(str(folder), frozenset())]
@@ -112,7 +121,7 @@ def pictures(folder: Path) -> Iterator[str]:
 
 def counted(files: Sequence[str]) -> str:
     """Files by their endings, in words: '3 .heic and 1 .txt files'."""
-    endings = Counter(sorted(os.path.splitext(file)[1].lower() or "other" for file in files)).most_common(MOST_NAMED)
+    endings = Counter(sorted(os.path.splitext(file)[1].lower() or "other" for file in files)).most_common(MOST_SHOWN)
     listed = " and ".join(f"{count:,} {ending}" for ending, count in endings)
     return f"{listed} file{'s' * (len(files) != 1)}"
 
@@ -141,15 +150,15 @@ def _below(name: str, inside: str) -> str:
     return f"{name}{inside}" if name.endswith("/") else f"{name}/{inside}"
 
 
-def _read_part(folder: Path, name: str) -> Part:
+def _read_part(folder: Path, name: str) -> PartFolder:
     found = {top: any(True for _ in pictures(folder / top)) for top in sub_folders(folder)}
-    return Part(folder, name, tuple(t for t in found if found[t]), tuple(t for t in found if not found[t]))
+    return PartFolder(folder, name, tuple(t for t in found if found[t]), tuple(t for t in found if not found[t]))
 
 
 # -- what may be wrong
 
 
-def _judged(parts: Mapping[str, Part]) -> ImageFolder:
+def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
     train, *others = parts.values()
     if len(train.classes) < 2:
         return ImageFolder(findings=(_too_few_classes(train),))
@@ -171,7 +180,9 @@ def _judged(parts: Mapping[str, Part]) -> ImageFolder:
     return ImageFolder(kept, tuple(findings))
 
 
-def _too_few_classes(part: Part) -> Finding:
+def _too_few_classes(part: PartFolder) -> Finding:
+    if obstacle := _obstacle(part.folder):
+        return Finding("missing-file", f"`{part.name}` can't be read: {obstacle}", "let yourself read the folder")
     found = "no sub-folders with images" if part.empty else "no sub-folders"
     if part.classes:
         found = f"images of `{part.classes[0]}` only" if part.empty else f"only `{part.classes[0]}`"
@@ -187,10 +198,10 @@ def _too_few_classes(part: Part) -> Finding:
     )
 
 
-def _empty_classes(part: Part, names: Sequence[str]) -> Finding:
+def _empty_classes(part: PartFolder, names: Sequence[str]) -> Finding:
     fact = f"`{_below(part.name, names[0])}` holds no images, and is left out"
     if len(names) > 1:
-        fact = f"{len(names)} sub-folders of `{part.name}` hold no images, and are left out: {_listed(names)}"
+        fact = f"{len(names)} sub-folders of `{part.name}` hold no images, and are left out: {_quoted(names)}"
     it = "it" if len(names) == 1 else "them"
     help = f"put images into {it} ({', '.join(IMAGE_ENDINGS)}), or take {it} out of `{part.name}`"
     return Finding(
@@ -202,23 +213,25 @@ def _empty_classes(part: Part, names: Sequence[str]) -> Finding:
     )
 
 
-def _contents(part: Part, names: Sequence[str]) -> tuple[str, ...]:
+def _contents(part: PartFolder, names: Sequence[str]) -> tuple[str, ...]:
     """What the first of some folders without images hold instead."""
     told = []
-    for name in names[:MOST_NAMED]:
+    for name in names[:MOST_SHOWN]:
         files = list(files_below(part.folder / name))
-        told.append(f"`{_below(part.name, name)}` {f'holds {counted(files)}' if files else 'is empty'}")
+        obstacle = _obstacle(part.folder / name)
+        held = f"holds {counted(files)}" if files else f"can't be read: {obstacle}" if obstacle else "is empty"
+        told.append(f"`{_below(part.name, name)}` {held}")
     return tuple(told)
 
 
-def _shown_files(part: Part, names: Sequence[str]) -> list[str]:
+def _shown_files(part: PartFolder, names: Sequence[str]) -> list[str]:
     """The files of some class folders, by the name that findings use."""
     start = len(str(part.folder))
-    files = [file for name in names[:MOST_NAMED] for file in files_below(part.folder / name)]
+    files = [file for name in names[:MOST_SHOWN] for file in files_below(part.folder / name)]
     return [_below(part.name, file[start:].replace(os.sep, "/").strip("/")) for file in files]
 
 
-def _foreign_classes(part: Part, train: Part, names: Sequence[str], lacking: Sequence[str]) -> Finding:
+def _foreign_classes(part: PartFolder, train: PartFolder, names: Sequence[str], lacking: Sequence[str]) -> Finding:
     notes = _contents(train, [name for name in names if name in train.empty])
     if lacking:  # of one class that is spelt in two ways, both are seen
         notes += (f"`{part.name}` lacks {_classes(lacking)}, which `{train.name}` has",)
@@ -230,7 +243,7 @@ def _foreign_classes(part: Part, train: Part, names: Sequence[str], lacking: Seq
     )
 
 
-def _lacking_classes(part: Part, train: Part, names: Sequence[str]) -> Finding:
+def _lacking_classes(part: PartFolder, train: PartFolder, names: Sequence[str]) -> Finding:
     return Finding(
         "unequal-classes",
         f"`{part.name}` lacks {_classes(names)}, which `{train.name}` has",
@@ -239,7 +252,7 @@ def _lacking_classes(part: Part, train: Part, names: Sequence[str]) -> Finding:
     )
 
 
-def _unlabelled(part: Part) -> Finding:
+def _unlabelled(part: PartFolder) -> Finding:
     return Finding(
         "no-classes",
         f"`{part.name}` has no sub-folders for the classes, and is left out",
@@ -251,7 +264,7 @@ def _unlabelled(part: Part) -> Finding:
 def _no_train(name: str, tops: Sequence[str]) -> Finding:
     return Finding(
         "missing-file",
-        f"`{name}` has {_listed(tops)} but no `train`",
+        f"`{name}` has {_quoted(tops)} but no `train`",
         f"call the folder with the images to train on `{_below(name, 'train')}`",
     )
 
@@ -265,9 +278,9 @@ def _doubled(name: str, tops: Sequence[str]) -> Finding:
 
 
 def _classes(names: Sequence[str]) -> str:
-    return f"the class{'es' * (len(names) > 1)} {_listed(names)}"
+    return f"the class{'es' * (len(names) > 1)} {_quoted(names)}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _quoted(names: Sequence[str]) -> str:
     listed = ", ".join(f"`{name}`" for name in names[:8])
     return f"{listed}, …" if len(names) > 8 else listed

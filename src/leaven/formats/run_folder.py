@@ -18,9 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-RECIPE, RESOLVED, PLAN, PROGRAM = "recipe.leaven", "resolved.leaven", "plan.txt", "program.py"
-LOCK, METRICS, SCORES, BUNDLE = "lock.json", "metrics.csv", "scores.json", "model.bundle"
-LAST, BEST = "last.ckpt", "best.ckpt"
+RECIPE = "recipe.leaven"
+RESOLVED = "resolved.leaven"
+PLAN = "plan.txt"
+PROGRAM = "program.py"
+LOCK = "lock.json"
+METRICS = "metrics.csv"
+SCORES = "scores.json"
+LAST = "last.ckpt"
+BEST = "best.ckpt"
+BUNDLE = "model.bundle"
 
 
 def new_folder(output: Path) -> Path:

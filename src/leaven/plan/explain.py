@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from leaven.plan.plan import BuildModel, Call, FileWeights, HubWeights, Plan, ReadData, StarterWeights, TrainPhase
 from leaven.recipe import nouns
-from leaven.recipe.choices import is_chosen
+from leaven.recipe.choices import is_chosen, is_written
 from leaven.recipe.recipe import Default, Invocation, Origin, Quantity, Setting, Written
 
 INDENT = " " * 7
@@ -45,7 +45,7 @@ def _sections(plan: Plan) -> Iterator[tuple[str, list[Line]]]:
 
 
 def _data(data: ReadData) -> Iterator[Line]:
-    yield _call(data.source), _why(data.source.origin)
+    yield _call(data.source), _why_call(data.source)
     shares = [f"{s.name} {_told(s)}" for s in data.split.settings if s.value is not None and s.name != "seed"]
     divided = f"divided by class: {', '.join(shares)}" if shares else "in the parts that it comes with"
     yield divided, _why(data.split.origin)
@@ -82,20 +82,20 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
         still = f"all but {paths}" if phase.hold.is_all_but else paths
         moving = f"{phase.hold.moving:,} of {phase.hold.total:,} weights move"
         yield f"still: {still}; {moving}", _why(*phase.hold.because)
-    yield f"loss {_call(phase.loss)}", _why(phase.loss.origin)
-    yield f"optimizer {_call(phase.optimizer)}", _why(phase.optimizer.origin)
+    yield f"loss {_call(phase.loss)}", _why_call(phase.loss)
+    yield f"optimizer {_call(phase.optimizer)}", _why_call(phase.optimizer)
     for group in phase.groups:
         settings = ", ".join(f"{s.name}={_told(s)}" for s in group.settings)
         yield f"  {', '.join(group.paths)}: {settings}", _why(group.because)
     per = {"step": "every step", "epoch": "every epoch", "score": "every epoch, by the score"}[phase.steps_schedule_by]
-    yield f"schedule {_call(phase.schedule)}, {per}", _why(phase.schedule.origin)
+    yield f"schedule {_call(phase.schedule)}, {per}", _why_call(phase.schedule)
     for override in (phase.train_step, phase.eval_step, phase.after_epoch):
         if override is not None:
             yield f"{override.hook} by {nouns.plain(override.function)}", _why(override.origin)
     for technique in phase.techniques:
-        yield _call(technique), _why(technique.origin)
+        yield _call(technique), _why_call(technique)
     if phase.early_stop is not None:
-        yield _call(phase.early_stop), _why(phase.early_stop.origin)
+        yield _call(phase.early_stop), _why_call(phase.early_stop)
     train = plan.recipe.train
     for name in ("accumulate", "clip", "precision"):
         if isinstance(train[name].origin, Written):
@@ -126,6 +126,10 @@ def _told(setting: Setting, invocation: Invocation | None = None) -> str:
         unit = value.unit if value.unit == "%" else f" {value.unit}"
         return f"{value.amount:g}{unit.removesuffix('s') if value.amount == 1 and unit != '%' else unit}"
     return nouns.plain(value)
+
+
+def _why_call(invocation: Invocation) -> str:
+    return _why(invocation.origin, *(s.origin for s in invocation.settings if is_written(s.origin)))
 
 
 def _why(*origins: Origin) -> str:

@@ -87,6 +87,8 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
         for override in phase.overrides:
             if override.hook not in BUILT_HOOKS:
                 found.append(NotBuilt(f"`override {override.hook}`", override.origin))
+        if phase.optimizer.invocation.card.target.endswith(".LBFGS") and recipe.train.value("accumulate") != 1:
+            found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.origin))
         if phase.keeps_optimizer:
             found.append(NotBuilt("`keep=optimizer`", phase.origin))
     found += [NotBuilt("`sweep`", sweep.origin) for sweep in recipe.sweeps]

@@ -5,6 +5,7 @@ Every line may end in a comment that cites the recipe.
 
 import re
 from dataclasses import dataclass
+from textwrap import wrap
 
 WIDTH = 120
 INDENT = "    "
@@ -26,6 +27,7 @@ class Bracketed:
     opening: str
     items: tuple[Item, ...]
     closing: str
+    is_text: bool = False  # the pieces of one long text
 
 
 Code = str | Bracketed
@@ -78,18 +80,29 @@ def statement(prefix: str, code: Code, comment: str = "", *, depth: int = 1, suf
     if not _is_commented(code) and len(_with(line, comment)) <= WIDTH:
         return [_with(line, comment)]
     fits = not _is_commented(code) and len(line) <= WIDTH
+    if isinstance(code, str) and not fits and code.startswith('"'):
+        code = _pieces(code, WIDTH - len(indent) - len(INDENT))
     if fits or isinstance(code, str) or not code.items:
         return [*_above(comment, indent), line]
     opening = f"{indent}{prefix}{code.opening}"
+    # as formatters have it, a list that is a call's only argument has no comma behind it
+    is_only = len(code.items) == 1 and isinstance(code.items[0].code, Bracketed) and not code.items[0].prefix
+    end = "" if is_only or code.is_text else ","
     inner = [
         line
         for item in code.items
-        for line in statement(item.prefix, item.code, item.comment, depth=depth + 1, suffix=",")
+        for line in statement(item.prefix, item.code, item.comment, depth=depth + 1, suffix=end)
     ]
     closing = f"{indent}{code.closing}{suffix}"
     if len(_with(opening, comment)) <= WIDTH:
         return [_with(opening, comment), *inner, closing]
     return [*_above(comment, indent), opening, *inner, closing]
+
+
+def _pieces(text: str, width: int) -> Bracketed:
+    """A text in quotes that is too long for a line, as several that Python reads as one."""
+    words = wrap(text[1:-1], width - 2, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
+    return Bracketed("(", tuple(Item(f'"{piece}"') for piece in words), ")", is_text=True)
 
 
 def _is_commented(code: Code) -> bool:

@@ -45,14 +45,13 @@ def build_data(plan: Plan, values: Values) -> list[str]:
 
 
 def steps_statement(name: str, steps: tuple[Invocation, ...], origin: Origin, values: Values) -> list[str]:
-    """The transforms, each on a line of its own where they come from different places."""
+    """The transforms, each with its reason where they come from different places."""
     compose = values.imports.use("torchvision.transforms.v2.Compose")
     items = [item for step in steps for item in _step(step, values)]
     whole = cite(origin, *(step.origin for step in steps if is_written(step.origin)))
-    comments = {item.comment for item in items}
-    if comments <= {whole}:
-        items = [Item(item.code) for item in items]
-    return statement(f"{name} = ", call(compose, listing(*items)), whole)
+    if {item.comment for item in items} <= {whole}:
+        return statement(f"{name} = ", call(compose, listing(*(item.code for item in items))), whole)
+    return statement(f"{name} = ", call(compose, listing(*items)))
 
 
 def _step(step: Invocation, values: Values) -> list[Item]:

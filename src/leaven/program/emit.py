@@ -38,8 +38,8 @@ def emit(plan: Plan) -> str:
     ]
     functions.append(_main(plan, values, functions))
     functions.insert(0, _parse_args(plan, values))
+    own = _own_modules(plan, imports)
     parts = [_header(plan), "\n".join(imports.lines())]
-    own = _own_modules(plan)
     if own:
         parts.append("\n".join(own))
     text_of_functions = "\n\n\n".join("\n".join(lines) for lines in functions)
@@ -65,16 +65,15 @@ def _header(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _own_modules(plan: Plan) -> list[str]:
+def _own_modules(plan: Plan, imports: Imports) -> list[str]:
+    """The user's files; what is installed is imported like any other library."""
     lines = []
     for module in plan.recipe.modules:
         if module.is_file and module.place is not None:
-            place = path_text(module.place)
-            lines += statement(
-                f"{module.alias} = ", call("runtime.import_file", text(place), text(module.alias)), depth=0
-            )
+            made = call("runtime.import_file", text(path_text(module.place)), text(module.alias))
+            lines += statement(f"{module.alias} = ", made, depth=0)
         else:
-            lines.append(f"import {module.target} as {module.alias}")
+            imports.add(f"import {module.target} as {module.alias}")
     return lines
 
 
@@ -179,6 +178,7 @@ def _main(plan: Plan, values: Values, functions: list[list[str]]) -> list[str]:
         "module",
         built_by=built_by(plan, values),
         preprocess="data.prepare",
+        example="data.example",
         classes="data.classes",
         scores="scores",
         folder="run.folder",

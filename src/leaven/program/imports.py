@@ -1,5 +1,9 @@
 """What a program imports, and how it then calls it."""
 
+import sys
+
+from leaven.program.code import WIDTH
+
 _AS = {  # where people import the module itself under a short name
     "torch.nn": ("from torch import nn", "nn"),
     "torchvision.transforms.v2": ("from torchvision.transforms import v2 as T", "T"),
@@ -44,16 +48,14 @@ class Imports:
         sections: list[list[str]] = [[], [], []]
         for line in self._lines:
             package = line.split()[1].partition(".")[0]
-            sections[0 if package in _PYTHONS else 2 if package == "leaven" else 1].append(line)
+            is_pythons = package in sys.stdlib_module_names
+            sections[0 if is_pythons else 2 if package == "leaven" else 1].append(line)
         found: list[str] = []
         for section in sections:
             if section and found:
                 found.append("")
-            found += sorted(_joined(section), key=lambda line: (line.startswith("from"), line.split()[1]))
+            found += sorted(_joined(section), key=lambda line: (line.startswith("from"), line.split()[1].lower()))
         return found
-
-
-_PYTHONS = ("argparse", "functools")
 
 
 def _joined(lines: list[str]) -> list[str]:
@@ -64,4 +66,16 @@ def _joined(lines: list[str]) -> list[str]:
         if line not in plain:
             _, module, _, name = line.split()
             names.setdefault(module, []).append(name)
-    return plain + [f"from {module} import {', '.join(sorted(set(found)))}" for module, found in names.items()]
+    return plain + [_from(module, sorted(set(found), key=_kind)) for module, found in names.items()]
+
+
+def _from(module: str, names: list[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
+
+
+def _kind(name: str) -> tuple[int, str]:
+    """Constants come first, then classes, then the rest."""
+    return 0 if len(name) > 1 and name.isupper() else 1 if name[0].isupper() else 2, name.lower()

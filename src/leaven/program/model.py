@@ -45,7 +45,7 @@ def _built(model: BuildModel, values: Values) -> list[str]:
 
 def _call(source: Call, values: Values, more: dict[str, Code]) -> Code:
     first: list[Code] = [text(source.name)] if source.library == "timm" else []
-    return call(values.target(source.invocation), *first, *values.arguments(source.invocation), **more)
+    return call(values.target(source.invocation), *first, *values.arguments(source.invocation, by_name=True), **more)
 
 
 def _component(stage: Invocation, channels: int | None, values: Values) -> Code:

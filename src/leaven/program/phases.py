@@ -1,6 +1,7 @@
 """One function per phase: what keeps still, what is made small, how, and the loop itself."""
 
 import re
+from typing import Any
 
 from leaven.plan.plan import Measure, ParameterGroup, Plan, TrainPhase
 from leaven.program.code import INDENT, Bracketed, Code, Item, call, listing, mapping, statement, text
@@ -9,6 +10,8 @@ from leaven.recipe.choices import is_chosen
 from leaven.recipe.recipe import Invocation, Override, Quantity, Score, Setting
 
 _CLASSES = re.compile(r"(?<![.\w\"])classes\b(?!=)")
+TRIES_SEVERAL_TIMES = ("LBFGS",)  # optimizers that compute the loss anew in every step
+TAKES_CURVATURE = ("Adahessian",)  # optimizers that differentiate twice
 _SHAPES = {"cosine", "linear", "polynomial"}  # schedules that are drawn over the whole phase
 
 
@@ -144,17 +147,25 @@ def _schedule(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     schedule = phase.schedule
     card = schedule.card
     if card.kind == "user" or card.source != "leaven":
-        return statement("schedule = ", values.call(schedule, "optimizer"), cite_call(schedule))
+        more: dict[str, Code] = {}
+        if card.target.endswith(".OneCycleLR") and not {"total_steps", "epochs"} & _chosen(schedule):
+            more["total_steps"] = "phase.steps"
+        made = call(values.target(schedule), "optimizer", *values.arguments(schedule, frozenset(more)), **more)
+        return statement("schedule = ", made, cite_call(schedule))
     named: dict[str, Code] = {}
     for setting in schedule.settings:
         if setting.name == "score":
-            named["higher_is_better"] = repr(not _is_lower_better(setting.value, plan.metrics))
+            named["higher_is_better"] = repr(not _is_lower_better(_score(setting.value), plan.metrics))
         elif is_chosen(setting, schedule) or (setting.name == "warmup" and _is_warmed_up(schedule)):
             named[setting.name] = _in_steps(setting, values)
     function, first = _schedule_function(card.name)
     if card.name == "exponential":
         named = {"every": "phase.steps_per_epoch", **named}
     return statement("schedule = ", call(f"runtime.{function}", "optimizer", *first, **named), cite_call(schedule))
+
+
+def _chosen(invocation: Invocation) -> set[str]:
+    return {setting.name for setting in invocation.settings if is_chosen(setting, invocation)}
 
 
 def _schedule_function(name: str) -> tuple[str, list[Code]]:
@@ -191,10 +202,14 @@ def _in_steps(setting: Setting, values: Values) -> Code:
     return amount
 
 
-def _is_lower_better(score: Score, metrics: tuple[Measure, ...]) -> bool:
-    if score.metric == "loss":
-        return True
-    return any(measure.label == score.metric and measure.lower_is_better for measure in metrics)
+def _score(value: Any) -> str:
+    """A score as it is recorded: `val.loss`."""
+    return f"{value.split}.{value.metric}" if isinstance(value, Score) else str(value)
+
+
+def _is_lower_better(score: str, metrics: tuple[Measure, ...]) -> bool:
+    name = score.rpartition(".")[2]
+    return name == "loss" or any(measure.label == name and measure.lower_is_better for measure in metrics)
 
 
 def _setup(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
@@ -274,8 +289,12 @@ def _batch(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
         )
     accumulate = train["accumulate"]
     steps = _step_lines(phase, plan, values)
+    optimizer = phase.optimizer.card.target.rpartition(".")[2]
+    if optimizer in TRIES_SEVERAL_TIMES:
+        return [*lines, *_closure(loss, values), *steps, "phase.saw(loss)"]
+    backward = "fabric.backward(loss, create_graph=True)" if optimizer in TAKES_CURVATURE else "fabric.backward(loss)"
     if accumulate.value == 1:
-        return [*lines, loss, "fabric.backward(loss)", *steps, "phase.saw(loss)"]
+        return [*lines, loss, backward, *steps, "phase.saw(loss)"]
     return [
         *lines,
         "with fabric.no_backward_sync(model, enabled=not phase.is_step):",
@@ -287,12 +306,28 @@ def _batch(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     ]
 
 
+def _closure(loss: str, values: Values) -> list[str]:
+    """The loss as a function, for an optimizer that looks at it more than once in a step."""
+    values.imports.use("torch.Tensor")
+    return [
+        "",
+        "def closure(images: torch.Tensor = images, labels: torch.Tensor = labels) -> torch.Tensor:",
+        "    optimizer.zero_grad()",
+        f"    {loss}",
+        "    fabric.backward(loss)",
+        "    return loss",
+        "",
+        "loss = optimizer.step(closure)",
+    ]
+
+
 def _step_lines(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     clip = plan.recipe.train["clip"]
     lines: list[str] = []
     if clip.value is not None:
         lines.append(f"fabric.clip_gradients(model, optimizer, max_norm={values.setting(clip)})  # {cite(clip.origin)}")
-    lines += ["optimizer.step()", "optimizer.zero_grad()"]
+    if phase.optimizer.card.target.rpartition(".")[2] not in TRIES_SEVERAL_TIMES:
+        lines += ["optimizer.step()", "optimizer.zero_grad()"]
     if phase.steps_schedule_by == "step":
         lines.append("schedule.step()")
     if phase.steps_schedule_by == "score" and _is_warmed_up(phase.schedule):
@@ -315,8 +350,7 @@ def _end_of_epoch(phase: TrainPhase, values: Values) -> list[str]:
     if phase.steps_schedule_by == "epoch":
         lines.append(f"{INDENT * 2}schedule.step()")
     if phase.steps_schedule_by == "score":
-        score = phase.schedule.value("score")
-        watched = f"{score.split}.{score.metric}" if isinstance(score, Score) else "val.loss"
+        watched = _score(phase.schedule.value("score", "val.loss"))
         lines.append(f"{INDENT * 2}schedule.step(scores[{text(watched)}])")
     if phase.after_epoch is not None:
         call_of_hook = f"{_name(phase.after_epoch)}(phase, module, scores)"

@@ -5,7 +5,7 @@ library, or neither. Nothing is imported or run.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from leaven.program.scopes import Names, Positions, Reference
 
 PACKAGE = "leaven"
 SECTION = b"# --"  # begins a comment that divides a module
-# Where Leaven may be missing, other commands lead on.
+# where there is no Leaven, people type other commands
 INSTEAD = {"leaven.runtime.commands": "leaven.runtime.commands_alone"}
 
 
@@ -40,6 +40,7 @@ class Own:
 
 
 Symbol = External | Own
+Change = tuple[int, int, str]  # from where to where, and what is to stand there
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +54,9 @@ class Definition:
     bound: frozenset[str]
     is_block: bool  # a function or class, not a constant
 
-    def text(self, changes: Sequence[tuple[int, int, str]]) -> str:
-        """Its source, with what stands between two places changed."""
-        text, pieces, at = self.module.text, [], self.start
-        for start, end, new in sorted(changes):
-            pieces += [text[at:start], new.encode()]
-            at = end
-        return b"".join([*pieces, text[at : self.end]]).decode()
+    def text(self, changes: Iterable[Change]) -> str:
+        """Its source, changed at some places."""
+        return changed(self.module.text[: self.end], changes, self.start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +66,7 @@ class Module:
     name: str
     text: bytes
     imports: dict[str, External]
-    submodules: frozenset[str]  # of other libraries, imported by `import a.b`
+    whole: frozenset[str]  # the modules that it imports as a whole: `import timm.optim`
     loads: tuple[tuple[str, str], ...]  # what it takes of Leaven's modules when it is loaded: module, name
     definitions: dict[str, Definition]
 
@@ -78,40 +75,33 @@ def read_module(name: str, source: str) -> Module:
     """A module from its text."""
     text = source.encode()
     tree = ast.parse(text)
-    positions = Positions(text)
-    lines = text.splitlines(keepends=True)
-    definitions: dict[str, Definition] = {}
-    loaded = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    whole = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    taken = [node for node in tree.body if isinstance(node, ast.ImportFrom) and is_leavens(node.module or "")]
     module = Module(
         name,
         text,
         {external.known_as: external for node in _imports(tree) for external in _externals(node)},
-        frozenset(alias.name for node in loaded if isinstance(node, ast.Import) for alias in node.names),
-        tuple(
-            (node.module or "", alias.name)
-            for node in loaded
-            if isinstance(node, ast.ImportFrom) and is_leavens(node.module or "")
-            for alias in node.names
-        ),
-        definitions,
+        frozenset(whole),
+        tuple((node.module or "", alias.name) for node in taken for alias in node.names),
+        {},
     )
+    positions, lines = Positions(text), text.splitlines()
     for node in tree.body:
-        for defined in _defined(node):
-            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-            while lines[first - 2].startswith(b"#") and not lines[first - 2].startswith(SECTION):
-                first -= 1
-            names = Names(positions)
-            names.visit(node)
-            assert node.end_lineno is not None
-            definitions[defined] = Definition(
-                module,
-                positions.line(first),
-                positions.line(node.end_lineno + 1),
-                tuple(names.taken),
-                frozenset(names.bound),
-                not isinstance(node, ast.Assign | ast.AnnAssign),
-            )
+        module.definitions.update((name, _definition(node, module, positions, lines)) for name in _defined(node))
     return module
+
+
+def _definition(node: ast.stmt, module: Module, positions: Positions, lines: Sequence[bytes]) -> Definition:
+    """A statement from the comments above it, or its decorators, to its last line."""
+    names = Names(positions)
+    names.visit(node)
+    assert node.end_lineno is not None
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    while first > 1 and lines[first - 2].startswith(b"#") and not lines[first - 2].startswith(SECTION):
+        first -= 1
+    start, end = positions.line(first), positions.line(node.end_lineno + 1)
+    is_block = not isinstance(node, ast.Assign | ast.AnnAssign)
+    return Definition(module, start, end, tuple(names.taken), frozenset(names.bound), is_block)
 
 
 def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -140,6 +130,15 @@ def _defined(node: ast.stmt) -> Iterator[str]:
             yield name
 
 
+def changed(text: bytes, changes: Iterable[Change], first: int = 0) -> str:
+    """A text from some place on, changed."""
+    pieces, at = [], first
+    for start, end, new in sorted(changes):
+        pieces += [text[at:start], new.encode()]
+        at = end
+    return b"".join([*pieces, text[at:]]).decode()
+
+
 def is_leavens(module: str) -> bool:
     return module.partition(".")[0] == PACKAGE
 
@@ -158,6 +157,11 @@ class Package:
             file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
             self._modules[name] = read_module(name, file.read_text(encoding="utf-8")) if file.is_file() else None
         return self._modules[name]
+
+    def definition(self, symbol: Own) -> Definition:
+        module = self.module(symbol.module)
+        assert module is not None
+        return module.definitions[symbol.name]
 
     def find(self, module: Module, path: Sequence[str]) -> tuple[Symbol, int] | None:
         """What a name in a module stands for, and how many parts of the path it takes to say so."""
@@ -180,8 +184,13 @@ class Package:
     def in_order(self, first: Module) -> list[Module]:
         """The modules that one needs, each after those that it needs itself."""
         found: dict[str, Module] = {}
-        for owner, name in first.loads:
-            above = self.module(f"{owner}.{name}") or self.module(owner)
-            if above is not None:
-                found |= {module.name: module for module in self.in_order(above)}
-        return [*found.values(), first]
+
+        def add(module: Module) -> None:
+            for owner, name in module.loads:
+                above = self.module(f"{owner}.{name}") or self.module(owner)
+                if above is not None and above.name not in found:
+                    add(above)
+            found[module.name] = module
+
+        add(first)
+        return list(found.values())

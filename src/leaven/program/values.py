@@ -4,6 +4,7 @@ import os.path
 from collections.abc import Iterable
 from typing import Any
 
+from leaven.catalog.card import Card
 from leaven.language import syntax
 from leaven.language.source import SourceKind
 from leaven.program.code import Code, Item, call, listing, number, text
@@ -43,6 +44,10 @@ class Values:
         if setting.name == "dtype" and isinstance(setting.value, str):
             return self.imports.use(f"torch.{setting.value.removeprefix('torch.')}")
         return self.value(setting.value)
+
+    def operand(self, setting: Setting) -> Code:
+        """A setting as part of a larger calculation."""
+        return self._operand(setting.syntax) if setting.syntax is not None else self.setting(setting)
 
     def value(self, value: Any) -> Code:
         match value:
@@ -98,10 +103,10 @@ class Values:
     # -- calls
 
     def call(self, invocation: Invocation, *first: Code, function: str = "", **more: Code) -> Code:
-        """A call of what a card stands for, with what is given first and what the recipe says."""
+        """A call of what a card stands for, with what is given first and, then by name, what the recipe says."""
         name = function or self.target(invocation)
-        given = [*self.arguments(invocation, without=frozenset(more)), *(Item(v, f"{k}=") for k, v in more.items())]
-        return call(name, *first, *given)
+        given = self.arguments(invocation, frozenset(more), by_name=bool(first))
+        return call(name, *first, *given, **more)
 
     def target(self, invocation: Invocation) -> str:
         card = invocation.card
@@ -127,8 +132,16 @@ class Values:
             is_leading = is_leading and parameter is not None and parameter.required and parameter.positional
             if name in without or not is_chosen(setting, invocation):
                 continue
-            items.append(Item(self.setting(setting), "" if is_leading and name not in without else f"{name}="))
+            items.append(Item(self._argument(setting, invocation.card), "" if is_leading else f"{name}="))
         return items
+
+    def _argument(self, setting: Setting, card: Card) -> Code:
+        """A setting as the library wants it: some texts are members of an enum, some lists are tensors."""
+        if setting.name in card.facts.get("enums", {}) and isinstance(setting.value, str):
+            return f"{self.imports.use(card.facts['enums'][setting.name])}.{setting.value.upper()}"
+        if setting.name in card.facts.get("tensors", ()) and isinstance(setting.value, tuple | list):
+            return call(self.imports.use("torch.tensor"), self.setting(setting))
+        return self.setting(setting)
 
 
 def is_own_function(invocation: Invocation) -> bool:

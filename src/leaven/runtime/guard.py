@@ -1,5 +1,6 @@
 """The frame around a program's `main`: what goes wrong is said in a few lines that point at the recipe."""
 
+import os
 import re
 import sys
 import traceback
@@ -30,10 +31,11 @@ def guard(main: Callable[[], None]) -> None:
         sys.exit(INTERRUPTED)
     except Failure as failure:
         sys.exit(report(failure, failure.__traceback__, program_file()))
-    except (RuntimeError, MemoryError) as problem:
-        if not _is_want_of_memory(problem):
+    except Exception as problem:
+        if os.environ.get("LEAVEN_DEBUG"):
             raise
-        sys.exit(report(_too_large(problem.__traceback__), problem.__traceback__, program_file()))
+        found = _too_large(problem.__traceback__) if _is_want_of_memory(problem) else _unforeseen(problem)
+        sys.exit(report(found, problem.__traceback__, program_file()))
 
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
@@ -71,6 +73,17 @@ def _line_about(words: str, program: str) -> int | None:
 
 def program_file() -> Path:
     return Path(sys.argv[0]).resolve()
+
+
+def _unforeseen(problem: Exception) -> Failure:
+    """What a library or the user's own code says, and where in it."""
+    said = " ".join(str(problem).split())
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    place = f"{os.path.relpath(frame.filename)}, line {frame.lineno}"
+    return Failure(
+        f"{type(problem).__name__}{f': {said}' if said else ''}",
+        f"it was raised in {place}; LEAVEN_DEBUG=1 shows the way there",
+    )
 
 
 def _is_want_of_memory(problem: BaseException) -> bool:

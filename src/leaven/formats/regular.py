@@ -1,0 +1,24 @@
+"""Opening a file that a name leads to, and nothing that could keep its reader waiting or never end."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = {
+    stat.S_IFDIR: (errno.EISDIR, "it is a folder"),
+    stat.S_IFIFO: (errno.EINVAL, "it is a pipe, not a file"),
+}
+_OTHER = (errno.EINVAL, "it is a device, not a file")
+_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe waits for its writer
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """A file, opened to be read. Raises OSError for what is no file, with a `strerror` that says what it is."""
+    handle = os.open(path, _FLAGS)
+    kind = stat.S_IFMT(os.fstat(handle).st_mode)
+    if kind == stat.S_IFREG:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise OSError(*_KINDS.get(kind, _OTHER), str(path))
