@@ -3,7 +3,7 @@
 `LEAVEN_BLESS=1` writes the reports anew (`make bless`); the difference is to be read as code.
 """
 
-import json
+import os
 from pathlib import Path
 
 import pytest
@@ -62,10 +62,10 @@ def test_an_example_without_a_recipe_prints_what_is_shown(
 
 
 def _break_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache that tells of a torch which could not be imported."""
-    index = folder / "cache" / "index" / versions.key()
-    index.mkdir(parents=True)
-    reason = "ImportError: libcudart.so.13: cannot open shared object file"
-    (index / "libraries.json").write_text(json.dumps({"absent": {"torch": reason}}))
+    """A torch which can't be imported, as the survey finds it."""
+    (folder / "torch.py").write_text("raise ImportError('libcudart.so.13: cannot open shared object file')")
     monkeypatch.setenv("LEAVEN_CACHE", str(folder / "cache"))
-    monkeypatch.setattr(library, "installed", lambda: library.Library(versions.key()))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+    broken = library.Library(versions.key())
+    broken.prepare(lambda line: None)
+    monkeypatch.setattr(library, "installed", lambda: broken)

@@ -17,6 +17,7 @@ from leaven.bundle.manifest import Manifest, read_manifest, versions
 from leaven.bundle.saving import fill
 from leaven.bundle.source_code import Code
 from leaven.bundle.steps import rebuild
+from leaven.formats.run_folder import BUNDLE, newest
 from leaven.runtime.failures import Failure
 from leaven.runtime.weights import BUNDLED_WEIGHTS
 
@@ -26,10 +27,12 @@ _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, RecursionError, Over
 def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str | torch.device = "cpu") -> Bundle:
     """The model in a bundle, ready to be asked.
 
-    A bundle that was changed or cut off is refused. Code in it runs only with `trust_code=True`, which a model or step
+    In the place of a bundle's file may stand the folder of its run, or that of several runs, of which the newest is
+    taken. A bundle that was changed or cut off is refused. Code in it runs only with `trust_code=True`, which a model or step
     of its maker's own needs.
     """
     path = Path(os.fspath(file))
+    path = newest(path, BUNDLE) or path
     members = read_archive(path)
     with golden.settled_chance():
         try:

@@ -47,6 +47,8 @@ class Parameter:
     maximum: float | None = None
     above: float | None = None  # like minimum and maximum, but the bound itself is not allowed
     below: float | None = None
+    items: str = "any"  # the type of what a list holds, and how much that is
+    length: int | None = None
     positional: bool = True
     variadic: bool = False
     target: str | None = None  # the library's name of it, where Leaven's differs

@@ -2,9 +2,11 @@
 
 The index is a folder of files that `leaven.facts.survey` writes in a process of its own, once for each set of
 installed versions. Two processes may make it at the same time: each fills a folder of its own, and the one that is
-ready first gives it the name. What the files mean is left to `library.py`.
+ready first gives it the name. A survey that failed is not remembered, and a library that could not be read only for a
+while: the cause may be gone. What the files mean is left to `library.py`.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ from leaven.catalog.versions import LIBRARIES
 
 SURVEY = "leaven.facts.survey"
 _SURVEY_SECONDS = 600.0
-_PATIENCE_SECONDS = 600.0  # for so long a survey that failed is not tried again
+_PATIENCE_MINUTES = 10  # for so long a library that could not be read is not tried again
+_NOT_INSTALLED = "not installed"  # once it is, the versions are others
 _KEPT = 6  # indexes that stay in the cache: of other versions and environments
 
 Say = Callable[[str], None]
@@ -32,7 +35,7 @@ class Index:
 def obtain(key: str, say: Say, survey: str = SURVEY) -> Index:
     """The index of a set of versions: as it is kept, or newly made."""
     name = _name(key)
-    return _kept(name) or _recent_failure(name) or _make(name, say, survey)
+    return _kept(name) or _make(name, say, survey)
 
 
 def is_kept(key: str) -> bool:
@@ -58,12 +61,19 @@ def _kept(name: str) -> Index | None:
 
 
 def _open(folder: Path) -> Index | None:
-    try:
-        told = store.parse_json((folder / "libraries.json").read_bytes())
-    except OSError:
+    """The index in a folder; None where there is no whole one, or one that told of a trouble some time ago."""
+    told = store.open_json(folder / "libraries.jsonl")
+    if told is None:
         return None
-    absent = told.get("absent") if isinstance(told, dict) else None
-    return Index(folder, absent) if isinstance(absent, dict) else None
+    absent: dict[str, str] = told["absent"]
+    is_troubled = any(reason != _NOT_INSTALLED for reason in absent.values())
+    if is_troubled and not 0 <= time.time() - told["time"] < 60 * _PATIENCE_MINUTES:
+        return None
+    return Index(folder, {library: _with_remedy(reason) for library, reason in absent.items()})
+
+
+def _with_remedy(reason: str) -> str:
+    return reason if reason == _NOT_INSTALLED else f"{reason} (tried again after {_PATIENCE_MINUTES} minutes)"
 
 
 def _make(name: str, say: Say, survey: str) -> Index:
@@ -78,11 +88,10 @@ def _make(name: str, say: Say, survey: str) -> Index:
         raise
     if finished.reason:
         store.remove(staged)
-        store.write_json(f"{name}.failed", {"reason": finished.reason, "time": time.time()})
         return _failed(finished.reason)
     for folder in store.places(name):
-        if folder.is_dir() and _open(folder) is None:
-            store.remove(folder)  # damaged, and in the way
+        if os.path.lexists(folder) and _open(folder) is None:
+            store.remove(folder)  # damaged or old, and in the way
     folder = store.publish(staged, name)
     store.keep_newest(folder.parent, _KEPT)
     return _open(folder) or _failed("the survey left no readable index")
@@ -95,12 +104,5 @@ def _how_often(staged: Path) -> str:
     return f"{kept}: the cache {store.user_folder()} can't be written; LEAVEN_CACHE names another"
 
 
-def _recent_failure(name: str) -> Index | None:
-    told = store.read_json(f"{name}.failed")
-    if isinstance(told, dict) and 0 <= time.time() - float(told.get("time", 0)) < _PATIENCE_SECONDS:
-        return _failed(str(told.get("reason", "")))
-    return None
-
-
 def _failed(reason: str) -> Index:
-    return Index(None, dict.fromkeys(LIBRARIES, f"could not be read: {reason}"))
+    return Index(None, dict.fromkeys(LIBRARIES, f"{reason} (tried again by the next command)"))

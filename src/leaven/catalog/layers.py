@@ -82,9 +82,9 @@ def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
         return None
     if "file" in request:  # what the user's file imports may change unseen
         return _layers(_told(text, seconds))
-    name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.json"
+    name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
     kept = store.read_json(name)
-    if isinstance(kept, dict) and kept.get("request") == text:
+    if kept and kept["request"] == text:
         return _layers(kept)
     answer = _told(text, seconds)
     if not answer.get("is_unanswered"):

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
-from leaven.catalog import index, store, versions
+from leaven.catalog import customs, index, store, versions
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.index import Index, Say
+from leaven.formats import sealed
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
-_FORMAT = 1  # of the files that the survey writes
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -103,12 +102,8 @@ class Library:
 
 def _read_shelf(folder: Path, kind: str) -> "_Shelf | None":
     """The cards of a kind; None where their file is missing or damaged."""
-    try:
-        data = (folder / f"{kind}.jsonl").read_bytes()
-    except OSError:
-        return None
-    head, _, body = data.partition(b"\n")
-    if store.parse_json(head) != {"format": _FORMAT, "checksum": crc32(body)}:
+    body = sealed.read(folder / f"{kind}.jsonl")
+    if body is None:
         return None
     first, *lines = body.decode("ascii").split("\n")
     return _Shelf(kind, store.parse_json(first), lines)
@@ -165,7 +160,7 @@ class _Shelf:
             summary=entry.get("summary", ""),
             target=entry["target"],
             friendly=entry.get("friendly", ""),
-            parameters=tuple(_parameter(fields) for fields in parameters),
+            parameters=tuple(customs.known(self.kind, _parameter(fields)) for fields in parameters),
             open_ended=entry.get("open_ended", False),
             facts=entry.get("facts", {}),
         )

@@ -38,14 +38,25 @@ def run(module: str, *arguments: str, text: str = "", seconds: float) -> Finishe
     return Finished(done.stdout) if done.returncode == 0 else Finished(reason=_reason(done.returncode, done.stderr))
 
 
-def _environment() -> dict[str, str]:
-    """This process's environment, in which Leaven is found and nothing is fetched from the net."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
-    places = environment.get("PYTHONPATH", "").split(os.pathsep)
+def search_path() -> list[str]:
+    """Where the process looks for modules before it looks among the installed ones."""
+    places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if _SOURCES.name not in ("site-packages", "dist-packages"):
         places.insert(0, str(_SOURCES))
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, places))  # an empty place is where the user stands
-    return environment
+    return [_absolute(place) for place in places if place]  # an empty place is where the user stands
+
+
+def _absolute(place: str) -> str:
+    try:
+        return os.path.abspath(place)
+    except OSError:  # the folder where the user stands is gone
+        return place
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, in which Leaven is found and nothing is fetched from the net."""
+    path = os.pathsep.join(search_path())
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": path}
 
 
 def _reason(code: int, errors: str) -> str:

@@ -1,25 +1,36 @@
 """The cache directory: where it is, and how files get into it.
 
-A file or folder appears whole or not at all. What can't be read counts as absent. Where the directory can't be
-written, a temporary one takes its place; reading still looks into both, so that an index that was put there beforehand
-serves a user who may only read it.
+A file or folder appears whole or not at all. What can't be read, or is not as it was written, counts as absent. Where
+the directory can't be written, a temporary one takes its place; reading still looks into both, so that an index that
+was put there beforehand serves a user who may only read it. What is being written or removed has a name that begins
+with a dot.
 """
 
+import contextlib
 import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from leaven.formats import sealed
+
+_LEFT_BEHIND_SECONDS = 3600.0  # longer than any writing takes
+
 
 def user_folder() -> Path:
     """The user's cache directory: `LEAVEN_CACHE`, or what the platform provides."""
-    if chosen := os.environ.get("LEAVEN_CACHE"):
+    chosen = os.environ.get("LEAVEN_CACHE")
+    if not chosen:
+        return _platform_caches() / "leaven"
+    try:
         return Path(chosen).expanduser().absolute()
-    return _platform_caches() / "leaven"
+    except (RuntimeError, OSError):  # the home of nobody, or relative to a folder that is gone
+        return _temporary_folder()
 
 
 def _platform_caches() -> Path:
@@ -87,19 +98,14 @@ def places(name: str) -> Iterator[Path]:
         yield _passing_folder() / name
 
 
-def read(name: str) -> bytes | None:
-    """What is kept under a name; None if nothing is, or it can't be read."""
-    for place in places(name):
-        try:
-            return place.read_bytes()
-        except OSError:
-            continue
-    return None
-
-
 def read_json(name: str) -> Any | None:
-    """The value that is kept under a name; None if there is none, or its text is damaged."""
-    return parse_json(read(name))
+    """The value that is kept under a name; None if there is none, or its file is damaged."""
+    return next((value for place in places(name) if (value := open_json(place)) is not None), None)
+
+
+def open_json(file: Path) -> Any | None:
+    """The value that a file keeps; None if there is none, or the file is damaged."""
+    return parse_json(sealed.read(file))
 
 
 def parse_json(data: bytes | str | None) -> Any | None:
@@ -113,12 +119,8 @@ def parse_json(data: bytes | str | None) -> Any | None:
 
 
 def write_json(name: str, value: Any) -> None:
-    """Keeps a value under a name."""
-    write(name, json.dumps(value, separators=(",", ":")).encode())
-
-
-def write(name: str, data: bytes) -> None:
-    """Keeps bytes under a name; nothing happens where nothing at all can be written."""
+    """Keeps a value under a name; nothing happens where nothing at all can be written."""
+    data = sealed.seal(json.dumps(value, separators=(",", ":")).encode())
     for folder in (user_folder, _temporary_folder):
         try:
             return _write_whole(folder() / name, data)
@@ -128,7 +130,7 @@ def write(name: str, data: bytes) -> None:
 
 def _write_whole(file: Path, data: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{file.name}.{unique()}")
+    beside = _aside(file)
     try:
         with beside.open("xb") as stream:
             stream.write(data)
@@ -144,7 +146,7 @@ def staging_folder(name: str) -> Path | None:
     """A new, empty folder beside the place of `name`, to be filled and then published; None if there is no room."""
     for folder in (user_folder, _temporary_folder):
         try:
-            staged = folder() / f"{name}.{unique()}"
+            staged = _aside(folder() / name)
             staged.mkdir(parents=True)
             return staged
         except OSError:
@@ -180,29 +182,34 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def remove(folder: Path) -> None:
-    """Takes a folder out of the way at once, then deletes it; one that can't be touched stays."""
+def remove(place: Path) -> None:
+    """Takes a folder, or what stands in its place, out of the way at once, then deletes it; what can't be stays."""
     import shutil
 
-    doomed = folder.with_name(f"{folder.name}.{unique()}")
+    doomed = _aside(place)
     try:
-        os.rename(folder, doomed)
+        os.rename(place, doomed)
     except OSError:
-        doomed = folder
-    shutil.rmtree(doomed, ignore_errors=True)
+        doomed = place
+    if doomed.is_dir() and not doomed.is_symlink():
+        shutil.rmtree(doomed, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            doomed.unlink()
 
 
-def unique() -> str:
-    """An ending that no other process chooses."""
-    return f"{os.getpid()}-{os.urandom(4).hex()}"
+def _aside(place: Path) -> Path:
+    """A name beside a place that no other process chooses."""
+    return place.with_name(f".{place.name.lstrip('.')}.{os.getpid()}-{os.urandom(4).hex()}")
 
 
 def keep_newest(folder: Path, count: int) -> None:
-    """Removes all but the newest folders in a folder."""
+    """Removes all but the newest folders in a folder, and what processes left behind that were ended too soon."""
     try:
-        inner = [entry for entry in folder.iterdir() if entry.is_dir()]
-        inner.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+        ages = {entry: time.time() - entry.lstat().st_mtime for entry in folder.iterdir()}
     except OSError:  # another process is tidying up
         return
-    for old in inner[count:]:
+    finished = [entry for entry in sorted(ages, key=ages.__getitem__) if entry.is_dir() and entry.name[0] != "."]
+    left_behind = [entry for entry, age in ages.items() if entry.name[0] == "." and age > _LEFT_BEHIND_SECONDS]
+    for old in (*finished[count:], *left_behind):
         remove(old)

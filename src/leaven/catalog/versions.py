@@ -9,6 +9,8 @@ import sys
 from functools import cache
 from zlib import crc32
 
+from leaven.catalog import process
+
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
 _FACTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "facts")
 _DESCRIPTION = re.compile(rf"({'|'.join(LIBRARIES)})(?:-([^-]+))?(?:-.*)?\.(?:dist|egg)-info", re.I)
@@ -49,10 +51,11 @@ def _told_version(description: str) -> str:
 def key() -> str:
     """A name for this set of installed versions, this environment and this way of looking at them.
 
-    The environment belongs to it because the same versions may work in one and break in another.
+    The environment belongs to it because the same versions may work in one and break in another; a module that the
+    user's own path puts in their place breaks them too.
     """
     versions = "-".join(f"{library}{version}" for library, version in sorted(installed().items()))
-    rest = repr((sys.prefix, sys.version_info[:2], _facts_stamp()))
+    rest = repr((sys.prefix, sys.version_info[:2], process.search_path(), _facts_stamp()))
     return f"{re.sub(r'[^A-Za-z0-9.+-]', '_', versions) or 'nothing'}-{crc32(rest.encode()):08x}"
 
 

@@ -26,9 +26,9 @@ def run(recipes: Sequence[str], options: Options, *, as_json: bool, concise: boo
             continue
         print_reports(checked.diagnostics, concise=concise)
         if not concise or checked.recipe is not None:
-            click.echo(f"{'<stdin>' if word == '-' else word}: {_verdict(checked)}")
+            click.echo(f"{'<stdin>' if word == '-' else report.visible(word)}: {_verdict(checked)}")
     if as_json:
-        click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
     return worst
 
 

@@ -1,5 +1,6 @@
 """`leaven format`: files rewritten in place, whole or not at all."""
 
+import errno
 import os
 import re
 import tempfile
@@ -12,6 +13,7 @@ from leaven.cli.recipes import open_source, print_reports
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.formatter import format_tree
 from leaven.language.parser import parse
+from leaven.language.report import visible
 
 
 def run(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
@@ -23,6 +25,7 @@ def run(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
 
 
 def _one(file: Path, only_check: bool, diff: bool) -> int:
+    name = visible(str(file))
     source = open_source(str(file))
     if isinstance(source, Diagnostic):
         print_reports([source], err=True)
@@ -30,10 +33,10 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
     parsed = parse(source)
     if parsed.diagnostics:
         print_reports(parsed.diagnostics, err=True)
-        click.echo(f"{file}: left as it is", err=True)
+        click.echo(f"{name}: left as it is", err=True)
         return 1
     formatted = format_tree(parsed.tree)
-    is_input = str(file) == "-"
+    is_input = str(file) == "-" or not file.is_file()
     if is_input and not (only_check or diff):
         click.echo(formatted, nl=False)
         return 0
@@ -43,14 +46,14 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
     if diff:
         click.echo(_difference(before, formatted, str(file)), nl=False)
     elif only_check:
-        click.echo(f"{file} would change")
+        click.echo(f"{name} would change")
     else:
         try:
             write_whole(file, formatted)
         except OSError as problem:
-            click.echo(f"can't write {file}: {problem.strerror}", err=True)
+            click.echo(f"can't write {name}: {problem.strerror}", err=True)
             return 1
-        click.echo(f"{file} formatted")
+        click.echo(f"{name} formatted")
     return int(only_check or diff)
 
 
@@ -70,6 +73,8 @@ def _lines(text: str) -> list[str]:
 def write_whole(file: Path, text: str) -> None:
     """Write a file so that it is there whole or as it was: beside it, then renamed. Links and rights stay."""
     target = Path(os.path.realpath(file))
+    if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
+        raise PermissionError(errno.EACCES, "it is marked as not to be written")
     handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:

@@ -80,7 +80,7 @@ def leaven() -> None:
         leaven check photos.leaven find every mistake before anything starts
         leaven show photos.leaven  see it with every default filled in
         leaven run photos.leaven   train it
-        leaven predict runs/photos/*/model.bundle photo.jpg
+        leaven predict runs/photos photo.jpg
     """
 
 
@@ -232,7 +232,10 @@ def run(recipes: list[Any], options: Any, quick: bool) -> None:
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--epochs", metavar="+N", help="Train a finished run so many epochs further.")
 def resume(folder: Path, epochs: str | None) -> None:
-    """Go on with a run that was interrupted, or train a finished one further."""
+    """Go on with a run that was interrupted, or train a finished one further.
+
+    RUN is the folder of a run, or that of several runs, of which the newest is meant.
+    """
     from leaven.cli import running
 
     running.resume(folder, epochs)
@@ -279,7 +282,7 @@ def _settle_output() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for as long as we run
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 

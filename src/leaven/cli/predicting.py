@@ -34,13 +34,14 @@ def predict(
 ) -> None:
     """Ask a model what is in pictures.
 
-    A PICTURE is a file, a folder of them, a pattern such as "*.jpg", or an address. Exit code 1 says that some could
-    not be read; the others are predicted.
+    A PICTURE is a file, a folder of them, a pattern such as "*.jpg", or an address. A BUNDLE may be given as the folder
+    of its run, or of several runs: the newest is asked. Exit code 1 says that some pictures could not be read; the
+    others are predicted.
 
     \b
     For example:
         leaven predict dogs.bundle photo.jpg
-        leaven predict dogs.bundle holidays --csv holidays.csv
+        leaven predict runs/dogs holidays --csv holidays.csv
     """
     sys.exit(run_predict(bundle, inputs, top=top, csv_file=csv_file, as_json=as_json, trust_code=trust_code))
 
@@ -227,7 +228,10 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
 
     from leaven.bundle import load
 
-    return load(bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    found = load(bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if found.path != bundle:
+        click.echo(f"using {found.path}", err=True)
+    return found
 
 
 def _asked(model: "Bundle", files: Sequence[str]) -> "Iterator[tuple[str, Prediction | Failure]]":

@@ -1,5 +1,6 @@
 """Commands that take a recipe: its own `arg`s become options, besides those that every recipe has."""
 
+import os.path
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ class RecipeCommand(click.Command):
     def _refuse_misspelt(self, ctx: click.Context, recipes: Sequence[str], args: Iterable[str]) -> None:
         """A word that is nearer to an option of the command than to an `arg` of the recipe was meant to be that one."""
         dashed = [word for word in recipes if word.startswith("-") and word != "-" and not Path(word).exists()]
-        if not dashed and (not args or "-" in recipes):  # standard input is read once, by the checker, who tells too
+        if not dashed and (not args or not all(map(_can_be_read_again, recipes))):  # the checker tells too
             return
         known = [flag(name) for name in declared(recipes)]
         options = [name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")]
@@ -131,7 +132,7 @@ def declared(recipes: Iterable[str]) -> "dict[str, syntax.Arg]":
 
     found: dict[str, syntax.Arg] = {}
     for recipe in recipes:
-        source = open_source(recipe) if recipe != "-" else None
+        source = open_source(recipe) if _can_be_read_again(recipe) else None
         if isinstance(source, Source):
             found |= assemble(source).args
     return found
@@ -157,6 +158,11 @@ def _sort_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 def is_recipe(word: str) -> bool:
     """Whether a word that may be anything is the name of a recipe."""
     return word.endswith(".leaven")
+
+
+def _can_be_read_again(word: str) -> bool:
+    """Whether looking into a recipe leaves it to be checked, as nothing does that comes through a pipe."""
+    return word != "-" and os.path.isfile(word)
 
 
 def open_source(word: str) -> "Source | Diagnostic":

@@ -80,9 +80,11 @@ def _new_run(source: Source, plan: Plan) -> Path:
 
 def resume(folder: Path, epochs: str | None) -> NoReturn:
     """Go on with a run: from its last checkpoint, or for some epochs more."""
-    if not (folder / run_folder.PROGRAM).is_file():
+    program = run_folder.newest(folder, run_folder.PROGRAM)
+    if program is None:
         what = "there is no such folder" if not folder.exists() else "there is no program.py in it"
         _fail(f"{folder} is no run: {what}", MISTAKE_IN_COMMAND)
+    folder = program.parent
     more = _more_epochs(epochs)
     if not more and (folder / run_folder.BUNDLE).is_file():
         click.echo(f"{folder} is finished; `leaven resume {folder} --epochs +10` trains it further")

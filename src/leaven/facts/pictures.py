@@ -125,6 +125,9 @@ def survey_data(shelf: Shelf) -> None:
         if not inspect.isclass(class_) or not issubclass(class_, datasets.VisionDataset) or name in _ABSTRACT:
             continue
         signature = signatures.read(class_)
+        for parameter in signature.parameters:
+            if parameter["name"] == "download":
+                parameter["default"] = True  # what is not there is fetched, as with Leaven's own cards
         facts = _facts(name, signature.names())
         chosen_by_part = {key for arguments in facts.get("split_arguments", {}).values() for key in arguments}
         shelf.add(

@@ -7,15 +7,14 @@ numbers of the cards it may mean, and then one line for each card and each signa
 
 import json
 import os
-import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leaven.formats import sealed
+
 if TYPE_CHECKING:
     from leaven.facts.signature import Entry, Signature
-
-FORMAT = 1
 
 
 class Shelf:
@@ -89,10 +88,8 @@ class Shelf:
 
 def write_whole(file: Path, lines: Iterable[str]) -> None:
     """Writes lines below one that holds their checksum."""
-    body = "\n".join(lines).encode()
-    head = _text({"format": FORMAT, "checksum": zlib.crc32(body)}).encode()
     with file.open("wb") as stream:
-        stream.write(head + b"\n" + body)
+        stream.write(sealed.seal("\n".join(lines).encode()))
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -1,8 +1,8 @@
 """Writes down what the installed libraries offer: `python -m leaven.facts.survey FOLDER`.
 
-One file of cards for each kind, and `libraries.json`, which tells what could not be read and why. A library that is
-not installed, or breaks when it is imported, costs its own cards only. `leaven.catalog.library` runs this once for
-each set of installed versions.
+One file of cards for each kind, and `libraries.jsonl`, which tells what could not be read and why. A library that is
+not installed, or breaks when it is imported, costs its own cards only; where a needed one breaks there is no survey.
+`leaven.catalog.index` runs this once for each set of installed versions.
 """
 
 import importlib
@@ -14,8 +14,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+from leaven.facts.shelf import Shelf, write_whole
+
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
+NEEDED = ("torch", "torchvision")
+NOT_INSTALLED = "not installed"
 
 # For each kind the functions that fill its shelf; the library that is read first wins a bare name.
 _SOURCES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -34,14 +38,18 @@ def main(folder: Path) -> None:
     warnings.simplefilter("ignore")
     started = time.monotonic()
     absent = {library: reason for library in LIBRARIES if (reason := _import_failure(library))}
+    for library in NEEDED:
+        if absent.get(library, NOT_INSTALLED) != NOT_INSTALLED:
+            sys.exit(f"{library} {absent[library]}")
     folder.mkdir(parents=True, exist_ok=True)
     troubles: dict[str, str] = {}
     if "torch" not in absent:
         _refuse_downloads()
         for kind in KINDS:
             troubles |= _survey(kind, folder, absent.keys())
-    told = {"absent": {**troubles, **absent}, "seconds": round(time.monotonic() - started, 1)}
-    (folder / "libraries.json").write_text(json.dumps(told), encoding="utf-8")
+    seconds = round(time.monotonic() - started, 1)
+    told = {"absent": {**troubles, **absent}, "seconds": seconds, "time": time.time()}
+    write_whole(folder / "libraries.jsonl", [json.dumps(told)])
 
 
 def _refuse_downloads() -> None:
@@ -60,7 +68,7 @@ def _import_failure(library: str) -> str:
         importlib.import_module(library)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        return "not installed" if missing == library else f"needs {missing}, which is not installed"
+        return NOT_INSTALLED if missing == library else f"needs {missing}, which is not installed"
     except Exception as error:
         return f"can't be imported: {_first_line(error)}"
     return ""
@@ -68,8 +76,6 @@ def _import_failure(library: str) -> str:
 
 def _survey(kind: str, folder: Path, absent: Collection[str]) -> dict[str, str]:
     """Writes the cards of a kind; returns which libraries' could not be read, and why."""
-    from leaven.facts.shelf import Shelf
-
     shelf = Shelf(kind)
     troubles = {}
     for library, function in _SOURCES[kind]:

@@ -46,6 +46,13 @@ def new_folder(output: Path) -> Path:
         return folder
 
 
+def newest(place: Path, name: str) -> Path | None:
+    """A file of a run, found from the run's folder, or from that of several runs: then of the newest that has it."""
+    if (place / name).is_file():
+        return place / name
+    return max(place.glob(f"*/{name}"), key=lambda file: file.parent.name, default=None)
+
+
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside, then put it in its place: a reader sees the old one or the new one, whole."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")

@@ -149,6 +149,8 @@ def round_list(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
     """`betas=(0.9, 0.999)`."""
     if token.type != "COMMA" or "COMMA" in accepted or "RPAR" not in accepted:
         return None
+    if statement[-1].type in ("LPAR", "CALL"):  # a comma alone makes no list
+        return None
     depth = 0
     for piece in reversed(statement):
         depth += {"RPAR": 1, "LPAR": -1, "CALL": -1}.get(piece.type, 0)

@@ -5,6 +5,7 @@ they are reported here and mended in the token stream, so that the grammar only 
 rest of the file is still read. What a statement may look like is left to the grammar.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
@@ -20,6 +21,7 @@ ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t"}
 _TAIL = {")": "RPAR", "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA"}  # what may follow a text on its line
 _OPEN = {"LPAR": ("RPAR", ")"), "CALL": ("RPAR", ")"), "LSQB": ("RSQB", "]"), "LBRACE": ("RBRACE", "}")}
 _CLOSE = {"RPAR", "RSQB", "RBRACE"}
+_BASES = {"x": "hexadecimal", "b": "binary", "o": "octal"}
 _SILENT = {"NEWLINE", "COMMENT"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH"}
 
@@ -41,6 +43,14 @@ class Arranged:
     is_beyond_limit: bool = False
 
 
+def _whole(text: str) -> int | None:
+    """The number that Python would read."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return None
+
+
 def arrange(tokens: list[Token], source: Source) -> Arranged:
     """The tokens of a file as the grammar expects them."""
     return _Layout(tokens, source).run()
@@ -60,6 +70,7 @@ class _Layout:
         self.open: list[_Open] = [_Open(Token("START", ""))]
         self.depth = 0
         self.word = ""  # the word that begins the statement being read
+        self.end = 0  # where the last token that was written ends
 
     def run(self) -> Arranged:
         following = self._significant_followers()
@@ -85,7 +96,7 @@ class _Layout:
                 return self._too_deep(token)
         end = Token("NEWLINE", "", start_pos=len(self.source.text), end_pos=len(self.source.text))
         while len(self.open) > 1:
-            self._report_unclosed(end)
+            self._report_unclosed()
             self._close_top(end)
         self._end_statement(end)
         return self.result
@@ -181,7 +192,7 @@ class _Layout:
     def _close_brackets(self, at: Token) -> None:
         """Close every round and square bracket: what comes next can't stand inside one."""
         while self._in_brackets():
-            self._report_unclosed(at)
+            self._report_unclosed()
             self._close_top(at)
 
     def _close_top(self, at: Token) -> None:
@@ -194,15 +205,16 @@ class _Layout:
         self.depth -= 1
         self._emit(at, closing_type, closing)
 
-    def _report_unclosed(self, at: Token, message: str = "") -> None:
+    def _report_unclosed(self, message: str = "", edit: Edit | None = None) -> None:
         opened = self.open[-1].token
         closing = _OPEN[opened.type][1]
-        place = Span(self.source, at.start_pos, at.start_pos)
         self._report(
             "unclosed-bracket",
             f"this `{opened}` is never closed",
             Spot(self._span(opened), f"no `{closing}` follows"),
-            fix=Fix(message or f"add the missing `{closing}`", Edit(place, closing)),
+            fix=Fix(
+                message or f"add the missing `{closing}`", edit or Edit(Span(self.source, self.end, self.end), closing)
+            ),
         )
 
     # -- blocks whose end is missing
@@ -248,7 +260,11 @@ class _Layout:
         self._end_statement(at)
         if self.open[-1].token.type == "LBRACE":
             line = self.source.position(at.start_pos)[0]
-            self._report_unclosed(at, f"add the missing `}}` before line {line}")
+            start = self.source.line_starts[line - 1]
+            closing = " " * self._indent(self.open[-1].token) + "}\n"
+            self._report_unclosed(
+                f"add the missing `}}` before line {line}", Edit(Span(self.source, start, start), closing)
+            )
             self._close_top(at)
             self._end_statement(at)
 
@@ -276,6 +292,8 @@ class _Layout:
             )
             self._end_statement(token)
             self._name(token, following)
+        elif self._is_of_another_base(token):
+            self._read_base(token)
         elif previous == "NUMBER" and (following is None or following.type not in ("EQUALS", "LPAR")):
             self._emit(token, "UNIT")
         else:
@@ -298,10 +316,41 @@ class _Layout:
             self._forget_operators()
         elif token.type == "TEXT":
             self._check_escapes(token)
+        elif token.type == "NUMBER":
+            self._check_digits(token)
         elif token.type == "OPEN_TEXT":
             self._open_text(token)
             return
         self._emit(token, kind)
+
+    def _is_of_another_base(self, token: Token) -> bool:
+        """Whether a word belongs to the number before it, as in `0x10`."""
+        before = self.result.tokens[-1]
+        is_near = before.type == "NUMBER" and before.value == "0" and before.span.end == token.start_pos
+        return is_near and token.value[0].lower() in _BASES and _whole("0" + token.value) is not None
+
+    def _read_base(self, token: Token) -> None:
+        """A number in another base: it is refused, and read as what it says."""
+        zero = self.result.tokens.pop()
+        span, number = zero.span.to(self._span(token)), str(_whole("0" + token.value))
+        self._report(
+            "unexpected-token",
+            f"`{span.text}` is {_BASES[token.value[0].lower()]}, and a recipe counts in tens",
+            Spot(span, "not a form of a number here"),
+            fix=Fix(f"write `{number}`", Edit(span, number)),
+        )
+        self._emit(Token("NUMBER", number, start_pos=span.start, end_pos=span.end), "NUMBER")
+
+    def _check_digits(self, token: Token) -> None:
+        """Report an underscore that does not stand between two digits."""
+        if "_" in token.value and re.search(r"_(?!\d)", token.value):
+            plain = token.value.replace("_", "")
+            self._report(
+                "unexpected-token",
+                f"`{token}` is no number",
+                Spot(self._span(token), "a `_` stands between two digits"),
+                fix=Fix(f"write `{plain}`", Edit(self._span(token), plain)),
+            )
 
     def _open_text(self, token: Token) -> None:
         """A text without its closing quote: brackets and commas at the end of its line are taken to stand behind it."""
@@ -362,6 +411,7 @@ class _Layout:
         """Pass a token on as `kind`; one with a value of its own was not written and has no width."""
         piece = Piece(kind, token.value if value is None else value)
         is_written = value is None or value == token.value
+        self.end = token.end_pos if is_written else self.end
         piece.span = Span(self.source, token.start_pos, token.end_pos if is_written else token.start_pos)
         self.result.tokens.append(piece)
 

@@ -173,7 +173,7 @@ def _cut(line: str, start: int, end: int) -> tuple[str, int, int]:
     """A line as it is shown, and which of its characters that are: all, or those around `start` to `end`."""
     first, last = (0, len(line)) if _fits(line) else _window(line, start, end)
     before, after = "…" * (first > 0), "…" * (last < len(line))
-    return before + _visible(line[first:last]) + after, first, last
+    return before + visible(line[first:last]) + after, first, last
 
 
 def _window(line: str, start: int, end: int) -> tuple[int, int]:
@@ -209,7 +209,7 @@ def _cost(text: str) -> int:
 
 def _columns(text: str) -> int:
     """How wide a terminal draws a text."""
-    shown = _visible(text)
+    shown = visible(text)
     return len(shown) if shown.isascii() else sum(_width(character) for character in shown)
 
 
@@ -220,7 +220,7 @@ def _width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """A text in which every character can be seen and none commands a terminal."""
     if text.isprintable():
         return text
@@ -241,7 +241,7 @@ def _message(text: str) -> str:
     """One line of a message, shortened in its middle where it quotes something endless."""
     if len(text) > MESSAGE_WIDTH:
         text = f"{text[: MESSAGE_WIDTH // 2]}…{text[-MESSAGE_WIDTH // 2 :]}"
-    return _visible(text)
+    return visible(text)
 
 
 def _paragraph(text: str) -> str:

@@ -212,6 +212,13 @@ def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> 
             Spot(name.span.to(before.span), label),
             fix=f"write a value behind `{name}=`, or leave `{name}` out",
         )
+    if token.type == "COMMA" and before.type in ("LPAR", "CALL", "LSQB"):
+        return error(
+            "missing-value",
+            "a value is missing before `,`",
+            Spot(token.span, "nothing stands before it"),
+            fix=Fix("remove the `,`", Edit(token.span, "")),
+        )
     return error(
         "missing-value",
         f"a value is missing after `{before}`",

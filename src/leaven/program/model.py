@@ -37,7 +37,7 @@ def _built(model: BuildModel, values: Values) -> list[str]:
     if isinstance(model.weights, HubWeights):
         name = source.invocation.card.bare_name
         return [
-            *statement("with ", call("runtime.from_hub", text(name)), suffix=":"),
+            *statement("with ", call("runtime.from_hub", text(name)), cite(model.because_weights), suffix=":"),
             *statement("model = ", made, comment, depth=2),
         ]
     return statement("model = ", made, comment)

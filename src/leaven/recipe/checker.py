@@ -6,6 +6,7 @@ built.
 """
 
 import gc
+import os.path
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -241,9 +242,21 @@ class _Checker:
     def _output(self, top: Mapping[str, list[Placed]]) -> Any:
         if top.get("output"):
             statement = self.statements.bound(top["output"][-1])
-            return statement if isinstance(statement, Unknown) else statement.settings[0]
+            return statement if isinstance(statement, Unknown) else self._new_folder(statement.settings[0])
         folder = f"runs/{self._name()}"
         return Setting("path", FilePath(folder, self.source.folder / folder), Default(""))
+
+    def _new_folder(self, output: Setting) -> Setting:
+        """The folder that a run is written to; a file can't become one."""
+        path = output.value
+        if isinstance(path, FilePath) and os.path.isfile(path.place):
+            self.scope.report(
+                "wrong-value",
+                f"the output `{path.text}` is a file that is there already",
+                *([Spot(path.span, "a run is written to a folder")] if path.span else []),
+                fix="name a folder; it is made if it is not there",
+            )
+        return output
 
     # -- model and data
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from leaven.language.source import SourceKind
 from leaven.recipe.recipe import Default, Invocation, Origin, Setting, Written
+from leaven.recipe.resolve import default_value
 
 
 def is_written(origin: Origin) -> bool:
@@ -18,7 +19,7 @@ def is_chosen(setting: Setting, invocation: Invocation) -> bool:
         return True
     if isinstance(setting.origin, Default) and setting.origin.reason.startswith("of "):
         return False
-    return bool(_plain(setting.value) != _plain(parameter.default))
+    return bool(_plain(setting.value) != _plain(default_value(parameter)))
 
 
 def _plain(value: Any) -> Any:

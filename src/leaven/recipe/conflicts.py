@@ -1,6 +1,5 @@
 """What contradicts itself in a phase: techniques that exclude each other, nothing left to train, a wrong teacher."""
 
-import os.path
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -148,7 +147,7 @@ def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) 
                     fix='give it some: `weights="teacher.bundle"`, or `pretrained=true`',
                 )
             weights = teacher.value("weights")
-            if isinstance(weights, FilePath) and not os.path.exists(weights.place):
+            if isinstance(weights, FilePath) and not files.is_there(weights.place):
                 files.missing_file(scope, weights, "the weights file")
             outputs = teacher.card.facts.get("classes")
             if not teacher.value("pretrained"):

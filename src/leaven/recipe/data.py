@@ -10,6 +10,7 @@ from leaven.catalog.lookup import nearest
 from leaven.formats.image_folder import read_image_folder
 from leaven.formats.tables import part_tables, separator_of
 from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.source import Span
 from leaven.recipe import files
 from leaven.recipe.recipe import FilePath, Invocation, Written
 from leaven.recipe.scope import Scope
@@ -26,7 +27,7 @@ class DataFacts:
     channels: int | None = None
     size: tuple[int, int] | None = None
     splits: tuple[str, ...] = ()
-    is_natural: bool = True
+    is_natural: bool | None = True  # photographs; None where nobody tells
 
 
 def describe_data(data: Invocation, scope: Scope) -> DataFacts:
@@ -41,7 +42,7 @@ def describe_data(data: Invocation, scope: Scope) -> DataFacts:
         channels=facts.get("channels"),
         size=_pair(facts.get("size")),
         splits=tuple(facts.get("splits", ())),
-        is_natural=bool(facts.get("natural", data.card.kind == "user")),
+        is_natural=None if data.card.kind == "user" else bool(facts.get("natural")),
     )
     for name in facts.get("must_exist", ()):
         path = data.value(name)
@@ -92,23 +93,24 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     place = [path.span] if path.span else []
     if os.path.isdir(path.place):
         parts = part_tables(path.place)
-        table = _train_table(path, parts, scope)
-        if table is None:
+        chosen = _train_table(path, parts, scope)
+        if chosen is None:
             return described
-        path, described = table, replace(described, splits=tuple(parts))
+        path, described = chosen, replace(described, splits=tuple(parts))
     label, separator = str(data.value("label")), separator_of(path.place, data.value("separator"))
     try:
-        columns, classes = files.csv_classes(path.place, label, separator)
+        table = files.read_table(path.place, label, separator)
     except (OSError, ValueError) as problem:
-        scope.report("missing-file", f"`{path.text}` can't be read: {problem}", *place)
+        reason = getattr(problem, "strerror", None) or problem
+        scope.report("missing-file", f"`{path.text}` can't be read: {reason}", *place)
         return described
     for name in ("image", "text", "label"):
         setting = data.setting(name)
-        if setting is None or setting.value is None or setting.value in columns:
+        if setting is None or setting.value is None or setting.value in table.columns:
             continue
         span = setting.origin.span if isinstance(setting.origin, Written) else path.span
-        near = nearest(setting.value, columns, limit=1)
-        shown = ", ".join(f"`{column}`" for column in columns[:8])
+        near = nearest(setting.value, table.columns, limit=1)
+        shown = ", ".join(f"`{column}`" for column in table.columns[:8])
         edit = Edit(span, f'"{near[0]}"') if near and span and isinstance(setting.origin, Written) else None
         scope.report(
             "unknown-column",
@@ -116,7 +118,29 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
             *([Spot(span, f"the columns are {shown}")] if span else []),
             fix=Fix(f"did you mean `{near[0]}`?", edit) if near else None,
         )
-    return replace(described, classes=classes)
+    if table.labels is None:
+        return described
+    _check_labels(table, path, label, place, scope)
+    return replace(described, classes=len(table.labels))
+
+
+def _check_labels(table: files.Table, path: FilePath, column: str, place: Sequence[Span], scope: Scope) -> None:
+    """There are at least two labels, and every line has one."""
+    if table.unlabelled is not None:
+        scope.report(
+            "no-classes",
+            f"line {table.unlabelled} of `{path.text}` has no label",
+            *(Spot(span, f"the column `{column}` is empty there") for span in place),
+            fix="fill it in, or remove the line",
+        )
+    elif len(table.labels or ()) < 2:
+        has = f"only the label `{min(table.labels)}`" if table.labels else "no labels"
+        scope.report(
+            "no-classes",
+            f"`{path.text}` has {has} in its column `{column}`",
+            *(Spot(span, "a classifier needs two at least") for span in place),
+            fix='name the column that holds the classes: `label="…"`',
+        )
 
 
 def _train_table(folder: FilePath, parts: Mapping[str, Sequence[Path]], scope: Scope) -> FilePath | None:

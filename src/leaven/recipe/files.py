@@ -1,10 +1,13 @@
 """Files that a recipe needs: whether they are there, and what a table holds."""
 
+import io
 import os.path
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from leaven.catalog.lookup import nearest
+from leaven.formats.regular import open_regular
 from leaven.formats.tables import ENCODING
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import SourceKind
@@ -12,10 +15,29 @@ from leaven.recipe.recipe import FilePath
 from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
 
+def is_there(place: Path) -> bool:
+    """Whether a folder or a file that can be read stands at a place."""
+    return os.path.exists(place) and (os.path.isdir(place) or _obstacle(place) is None)
+
+
+def _obstacle(place: Path) -> str | None:
+    """Why what stands at a place can't be read as a file; None where it can, or nothing stands there."""
+    try:
+        open_regular(place).close()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as problem:
+        return problem.strerror if os.path.lexists(place) else None
+    return None
+
+
 def missing_file(scope: Scope, path: FilePath, what: str) -> Unknown:
-    """Report that a file is not where the recipe says."""
+    """Report that a file is not where the recipe says, or can't be read there."""
     if path.span is not None and scope.is_blamed(path.span):
         return UNKNOWN
+    if obstacle := _obstacle(path.place):
+        place = [Spot(path.span, "can't be read")] if path.span is not None else []
+        return scope.report("missing-file", f"can't read {what} `{path.text}`: {obstacle}", *place)
     near = nearest(path.place.name, _neighbours(path.place))
     fix: Fix | None = None
     if near and path.span is not None:
@@ -41,24 +63,33 @@ def _relative_to(path: FilePath) -> str:
 
 def _neighbours(place: Path) -> list[str]:
     try:
-        return sorted(neighbour.name for neighbour in place.parent.iterdir())[:1000]
+        return sorted(neighbour.name for neighbour in place.parent.iterdir() if neighbour != place)[:1000]
     except (OSError, ValueError):
         return []
 
 
-def csv_classes(file: Path, column: str, separator: str) -> tuple[Sequence[str], int | None]:
-    """The columns of a table and its number of labels; None where that column is missing or the table very long.
+class Table(NamedTuple):
+    """What a table holds; `labels` is None where their column is missing or the table very long."""
 
-    Raises OSError or ValueError for what is no table.
-    """
+    columns: Sequence[str]
+    labels: frozenset[str] | None = None
+    unlabelled: int | None = None  # the first line without a label
+
+
+def read_table(file: Path, column: str, separator: str) -> Table:
+    """The columns and labels of a table. Raises OSError or ValueError for what is no table."""
     import csv
 
     try:
-        with file.open(newline="", encoding=ENCODING, errors="replace") as lines:
+        with io.TextIOWrapper(open_regular(file), newline="", encoding=ENCODING, errors="replace") as lines:
             rows = csv.DictReader(lines, delimiter=separator)
             columns = rows.fieldnames or []
             if column not in columns or file.stat().st_size > 50_000_000:
-                return columns, None
-            return columns, len({(row[column] or "").strip() for row in rows})
+                return Table(columns)
+            places: dict[str, int] = {}
+            for row in rows:
+                places.setdefault((row[column] or "").strip(), rows.line_num)
+            unlabelled = places.pop("", None)
+            return Table(columns, frozenset(places), unlabelled)
     except (csv.Error, TypeError) as problem:  # a TypeError is about the separator
         raise ValueError(str(problem)) from problem

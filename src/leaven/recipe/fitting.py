@@ -9,7 +9,7 @@ from leaven.catalog import lookup
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
 from leaven.recipe.data import DataFacts
-from leaven.recipe.models import ModelFacts
+from leaven.recipe.models import ModelFacts, takes_size
 from leaven.recipe.recipe import (
     Data,
     Default,
@@ -27,6 +27,12 @@ from leaven.recipe.scope import Scope
 
 USUAL_SIZE = 224
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
+_ON_TENSORS = (
+    "normalize",
+    "random_erasing",
+    "gaussian_noise",
+    "linear_transformation",
+)  # pictures must be numbers first
 
 
 # -- defaults
@@ -67,8 +73,10 @@ def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> S
     origin = Default(f"as {model.name} was trained" if model.size else "the data's own size")
     if data.size == size:
         return Steps((), origin)
+    if model.size is None and data.is_natural is None:
+        return Steps((), Default("as the data gives them"))
     how = model.interpolation
-    if data.size is not None or not data.is_natural:
+    if data.size is not None or data.is_natural is False:
         return Steps((step("resize", origin, size=list(size), interpolation=how),), origin)
     shorter = model.resize or round(min(size) / 0.875)
     resized = step("resize", origin, size=shorter, interpolation=how)
@@ -76,6 +84,8 @@ def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> S
 
 
 def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Steps) -> Steps:
+    if data.is_natural is None:
+        return Steps(eval.stages, Default("as in evaluation: nothing tells whether flips and crops are safe"))
     if not data.is_natural:
         return Steps(eval.stages, Default("as in evaluation: flips and crops are not safe for this data"))
     origin = Default("photographs may be cropped and mirrored")
@@ -117,15 +127,17 @@ def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:
     names = [stage.card.friendly for stage in steps.stages]
     origin = Default("always")
     before: list[Invocation] = []
+    middle: list[Invocation] = []
     after: list[Invocation] = []
+    first = next((at for at, name in enumerate(names) if name in _ON_TENSORS), len(names))
     if data.channels == 1 and model.channels == 3 and not {"rgb", "grayscale"} & set(names):
         before.append(step("rgb", Default(f"{model.name} takes three channels")))
     if not set(_TENSORS) & set(names):
-        after.append(step("to_tensor", origin))
+        middle.append(step("to_tensor", origin))
     if model.mean and "normalize" not in names:
         known = Default(f"as {model.name} was trained")
         after.append(step("normalize", known, mean=list(model.mean), std=list(model.std)))
-    return Steps((*before, *steps.stages, *after), steps.origin)
+    return Steps((*before, *steps.stages[:first], *middle, *steps.stages[first:], *after), steps.origin)
 
 
 def step(name: str, origin: Origin, **values: Any) -> Invocation:
@@ -223,6 +235,8 @@ def _after(stage: Invocation, picture: Picture) -> Picture:
     name, size = stage.card.friendly, stage.value("size")
     if stage.card.kind == "user":
         return Picture(None)
+    if any(_after(inner, picture) != picture for inner in _held(stage)):  # one that may be applied, or in any order
+        return Picture(None)
     if name == "rgb":
         return replace(picture, channels=3)
     if name == "grayscale":
@@ -237,6 +251,12 @@ def _after(stage: Invocation, picture: Picture) -> Picture:
     if name in ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda"):
         return Picture(picture.channels)
     return picture
+
+
+def _held(stage: Invocation) -> list[Invocation]:
+    """The transforms that a transform such as `random_apply` is given."""
+    lists = [setting.value for setting in stage.settings if isinstance(setting.value, tuple)]
+    return [item for items in lists for item in items if isinstance(item, Invocation)]
 
 
 def _check_picture(picture: Picture, facts: ModelFacts, places: Mapping[str, Span], scope: Scope) -> bool:
@@ -280,6 +300,14 @@ def _check_picture(picture: Picture, facts: ModelFacts, places: Mapping[str, Spa
             f"{facts.name} takes pictures of {facts.smallest} x {facts.smallest} or more, not of {height} x {width}",
             Spot(place, f"{height} x {width} from here on"),
             fix=_other_size(place, height, facts.size[0] if facts.size else facts.smallest),
+        )
+        return False
+    if not takes_size(facts, picture.size):
+        scope.report(
+            "input-size",
+            f"pictures of {height} x {width} do not pass through {facts.name}",
+            Spot(place, f"{height} x {width} from here on"),
+            fix=_other_size(place, height, (facts.size or (USUAL_SIZE,))[0]),
         )
         return False
     return True

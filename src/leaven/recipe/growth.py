@@ -44,6 +44,9 @@ def _measure(name: str, scope: Scope, sizes: dict[str, _Size]) -> _Size:
         if isinstance(value, syntax.Name) and value.path in scope.lets:
             inner = _measure(value.path, scope, sizes)
             above += _LET
+            if value.path in scope.broken_names:
+                scope.broken_names.add(name)
+                return sizes[name]
         pieces += inner.pieces
         depth, nesting = max(depth, above + inner.depth), max(nesting, around + inner.nesting)
         waiting += [(part, above + 1, around + is_bracketed) for part, is_bracketed in _parts(value)]

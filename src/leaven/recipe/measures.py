@@ -90,6 +90,18 @@ def within_bounds(scope: Scope, value: syntax.Value, number: Any, parameter: Par
     )
 
 
+def of_length(scope: Scope, value: syntax.Value, items: tuple[Any, ...], parameter: Parameter) -> Any:
+    """The items of a list, if there are as many as there must be."""
+    if parameter.length is None or len(items) == parameter.length:
+        return items
+    return scope.report(
+        "wrong-value",
+        f"`{parameter.name}` takes {parameter.length} values, not {len(items)}",
+        Spot(value.span, f"expected a list of {parameter.length}"),
+        fix=usual_value(parameter),
+    )
+
+
 def usual_value(parameter: Parameter) -> str | None:
     """What to write where nothing else is known to be right."""
     if parameter.default is None or parameter.default in ("0 epochs", "auto"):

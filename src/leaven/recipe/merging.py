@@ -216,7 +216,8 @@ def _changed(statement: Plain, edits: Sequence[syntax.Statement], diagnostics: l
     outer = [c for c in changes if call_at is None or (c.keyword is not None and c.keyword.path in its_own)]
     arguments = list(statement.arguments)
     if call_at is not None and inner:
-        arguments[call_at] = _changed_call(arguments[call_at], inner, kind)
+        changed = with_changes(arguments[call_at].value, inner, kind)
+        arguments[call_at] = replace(arguments[call_at], value=changed)
     block = statement.block
     for edit in edits:
         if edit.block is not None:
@@ -250,14 +251,14 @@ def _first_call(arguments: Sequence[syntax.Argument], parameters: Sequence[Param
     return None, ""
 
 
-def _changed_call(argument: syntax.Argument, changes: Sequence[syntax.Argument], kind: str) -> syntax.Argument:
-    value = argument.value
+def with_changes(value: syntax.Value, changes: Sequence[syntax.Argument], kind: str = "") -> syntax.Value:
+    """A call with some of its arguments replaced, or a name made one; any other value stays as it is."""
     if isinstance(value, syntax.Name):
         value = syntax.Call(value, (), value.span)
-    assert isinstance(value, syntax.Call)
+    if not isinstance(value, syntax.Call):
+        return value
     cards = lookup.find(kind, value.name.path) if kind in KINDS else ()
-    changed = _with_arguments(value.arguments, changes, cards[0].parameters if cards else ())
-    return replace(argument, value=replace(value, arguments=changed))
+    return replace(value, arguments=_with_arguments(value.arguments, changes, cards[0].parameters if cards else ()))
 
 
 def _with_arguments(

@@ -8,7 +8,7 @@ from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts, describe_model
 from leaven.recipe.placing import Placed
 from leaven.recipe.recipe import FitHead, Invocation, KeepHead, Model, Setting, Written
-from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver
+from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver, is_changed_let
 from leaven.recipe.scope import Scope, Unknown
 
 _LEAVENS = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
@@ -29,13 +29,32 @@ def _settings(statement: syntax.Statement, scope: Scope) -> tuple[Setting, ...] 
     assert card is not None
     with_leavens = (*card.parameters, *MODEL_PARAMETERS)
     resolver, place = Resolver(scope), statement.name.span
-    if statement.arguments and not isinstance(statement.arguments[0].value, syntax.Call | syntax.Name):
-        return resolver.bind(card, statement.arguments, place, with_leavens)
-    settings = resolver.bind(card, statement.arguments, place)
-    if not isinstance(settings, Unknown) and isinstance(settings[0].value, tuple):
-        # A `let` that names a pipeline: what holds for one that is written here holds for it too.
-        return resolver.bind(card, statement.arguments, place, with_leavens)
-    return settings
+    statement = _outside_of_let(statement, scope)
+    is_row = bool(statement.arguments) and _is_pipeline(statement.arguments[0].value, resolver)
+    return resolver.bind(card, statement.arguments, place, with_leavens if is_row else None)
+
+
+def _is_pipeline(value: syntax.Value, resolver: Resolver) -> bool:
+    """Whether a value stands for components in a row, itself or through `let`s."""
+    seen: set[str] = set()  # `let stem = stem` leads back to itself
+    while isinstance(value, syntax.Name) and value.path in resolver.scope.lets and value.path not in seen:
+        seen.add(value.path)
+        value = resolver.scope.lets[value.path].value
+    match value:
+        case syntax.Name(path=path) | syntax.Call(name=syntax.Name(path=path)):
+            return resolver.is_component(path)
+    return True
+
+
+def _outside_of_let(statement: syntax.Statement, scope: Scope) -> syntax.Statement:
+    """What was set of a pipeline that a `let` names, as arguments of the statement: a pipeline has no brackets."""
+    first = statement.arguments[0] if statement.arguments else None
+    if first is None or not isinstance(first.value, syntax.Call) or not is_changed_let(first.value, scope):
+        return statement
+    if not _is_pipeline(first.value.name, Resolver(scope)):
+        return statement
+    arguments = (replace(first, value=first.value.name), *first.value.arguments, *statement.arguments[1:])
+    return replace(statement, arguments=arguments)
 
 
 def _model(placed: Placed, settings: tuple[Setting, ...]) -> tuple[Model, Invocation]:

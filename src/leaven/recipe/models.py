@@ -2,6 +2,7 @@
 
 import os.path  # whose questions about files, unlike pathlib's, are answered for any text
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ class ModelFacts:
     layers: Layers | None = None
     arguments: frozenset[str] = frozenset()  # that the model takes
     kept: Span | None = None  # where the recipe keeps the head
+    request: Mapping[str, Any] | None = None  # with which its layers were asked for
 
 
 def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
@@ -52,16 +54,17 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     size = facts.get("input_size")
     wished = _wished_size(model.source)
     resize = facts.get("resize_size")
+    channels = model.source.value("in_chans") or (int(size[0]) if size else None)
     described = ModelFacts(
         name=card.bare_name,
         task=TASKS.get(task, task),
         classes=facts.get("classes"),
-        channels=model.source.value("in_chans") or (int(size[0]) if size else None),
+        channels=channels,
         size=wished or ((int(size[1]), int(size[2])) if size else None),
         smallest=int((facts.get("min_size") or [1])[0]),
         is_size_fixed=bool(facts.get("fixed_input_size")),
-        mean=tuple(facts.get("mean", ())),
-        std=tuple(facts.get("std", ())),
+        mean=_per_channel(facts.get("mean", ()), channels),
+        std=_per_channel(facts.get("std", ()), channels),
         resize=int(resize[0]) if resize and not wished else _resize(wished or size, facts.get("crop_pct")),
         interpolation=str(facts.get("interpolation", "bilinear")),
         layers=None,
@@ -70,7 +73,22 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     )
     if described.task != data.task:
         return _wrong_task(described, data, chosen, scope)
-    return _with_layers(described, model.source, scope)
+    described = _with_layers(described, model.source, scope)
+    if described.layers is not None and not described.layers.head and model.head == FitHead(None):
+        scope.report(
+            "unknown-head",
+            f"{described.name} has no head that could be fitted to the data's classes",
+            Spot(_span(model.source), "it does not tell classes apart"),
+            fix="choose another model: `leaven catalog search` lists what there is",
+        )
+    return described
+
+
+def _per_channel(published: Sequence[float], channels: Any) -> tuple[float, ...]:
+    """A number for each channel; where there are not as many as published, their mean for every one."""
+    if not published or not isinstance(channels, int) or channels == len(published):
+        return tuple(published)
+    return (round(sum(published) / len(published), 4),) * channels
 
 
 # -- weights and head
@@ -86,8 +104,15 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
             Spot(_place(weights, chosen), "and a file"),
             fix="keep one of the two",
         )
-    if isinstance(model.weights, FilePath) and not os.path.exists(model.weights.place):
+    if isinstance(model.weights, FilePath) and not files.is_there(model.weights.place):
         files.missing_file(scope, model.weights, "the weights file")
+    elif isinstance(model.weights, FilePath) and os.path.isdir(model.weights.place):
+        scope.report(
+            "missing-file",
+            f"`{model.weights.text}` is a folder, not a file of weights",
+            *([Spot(model.weights.span, "this is a folder")] if model.weights.span else []),
+            fix="name the file in it: a bundle, a checkpoint or a state dict",
+        )
     if not model.pretrained or pretrained is None:
         return
     card = model.source.card if isinstance(model.source, Invocation) else None
@@ -194,7 +219,15 @@ def _with_layers(
             fix=f"change its arguments; `leaven catalog show {card.name}` lists them" if card.kind == "model" else None,
         )
         return described
-    return replace(described, layers=answer)
+    return replace(described, layers=answer, request=request)
+
+
+def takes_size(facts: ModelFacts, size: tuple[int, int]) -> bool:
+    """Whether pictures of another size than usual pass through the model, as far as a trial without values tells."""
+    if facts.request is None or size == facts.size or facts.layers is None or not facts.layers.is_forward_order:
+        return True
+    answer = layer_facts.ask({**facts.request, "input_size": list(size)})
+    return answer is None or bool(answer.error) or answer.is_forward_order
 
 
 def _plain_arguments(source: Invocation, scope: Scope) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from leaven.catalog.card import Card, Parameter
+from leaven.formats.regular import open_regular
+
+MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,15 @@ class Unreadable:
 def read_definitions(file: Path, alias: str) -> Definitions | Unreadable:
     """The definitions of a Python file."""
     try:
-        tree = ast.parse(file.read_bytes(), filename=str(file))
+        with open_regular(file) as stream:
+            content = stream.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            return Unreadable(f"it is larger than {MAX_BYTES:,} bytes, the limit of an imported file")
+        tree = ast.parse(content, filename=str(file))
     except SyntaxError as mistake:
         return Unreadable(mistake.msg or "invalid syntax", mistake.lineno)
     except (OSError, ValueError, RecursionError, MemoryError) as problem:
-        return Unreadable(str(problem) or type(problem).__name__)
+        return Unreadable(getattr(problem, "strerror", None) or str(problem) or type(problem).__name__)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     cards: dict[str, Card] = {}
     is_complete = True

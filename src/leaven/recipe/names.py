@@ -1,7 +1,7 @@
 """The names that a recipe introduces: imports are read, `arg`s get their values, `let`s are kept to be unfolded."""
 
 import os.path
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,10 @@ from leaven.recipe.files import missing_file
 from leaven.recipe.growth import refuse_growth
 from leaven.recipe.modules import Unreadable, find_module, read_definitions
 from leaven.recipe.options import Options, given
-from leaven.recipe.reaching import way_to
+from leaven.recipe.reaching import argument_way
 from leaven.recipe.recipe import Arg, FilePath, Pending, UserModule, Written
-from leaven.recipe.remedies import owner_of
 from leaven.recipe.resolve import Resolver
-from leaven.recipe.scope import BOUND_BY_DATA, UNKNOWN, ImportedModule, Scope
+from leaven.recipe.scope import BOUND_BY_DATA, UNKNOWN, ImportedModule, Scope, Unknown
 from leaven.recipe.selectors import WORDS as SELECTOR_WORDS
 
 ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
@@ -100,7 +99,7 @@ def _refuse_circles(scope: Scope) -> None:
     """Report every `let` that leads back to itself or through too many others, so that unfolding one always ends."""
     depths: dict[str, int] = {}
     for start in list(scope.lets):
-        waiting = [] if start in depths else [(scope.lets[start].name, _names_in(scope.lets[start].value, scope))]
+        waiting = [] if start in depths else [(scope.lets[start].name, _names_in(scope.lets[start].value, scope.lets))]
         on_the_way = {start}
         while waiting:
             name, uses = waiting[-1]
@@ -110,7 +109,7 @@ def _refuse_circles(scope: Scope) -> None:
                 on_the_way.discard(name.path)
                 depth = depths.setdefault(name.path, 1)
                 if depth > MAX_LETS:
-                    depth = depths[name.path] = _too_deep(scope, name.path)
+                    _refuse_depth(scope, name.path, is_first=depth == MAX_LETS + 1)
                 if waiting:
                     above = waiting[-1][0].path
                     depths[above] = max(depths.get(above, 1), depth + 1)
@@ -124,20 +123,21 @@ def _refuse_circles(scope: Scope) -> None:
                 depths[name.path] = max(depths.get(name.path, 1), depths[use.path] + 1)
             else:
                 on_the_way.add(use.path)
-                waiting.append((use, _names_in(scope.lets[use.path].value, scope)))
+                waiting.append((use, _names_in(scope.lets[use.path].value, scope.lets)))
     for broken in scope.broken_names & set(scope.lets):
         del scope.lets[broken]
 
 
-def _too_deep(scope: Scope, name: str) -> int:
+def _refuse_depth(scope: Scope, name: str, is_first: bool) -> None:
+    """Report the `let` that is one too many; those that stand on it are not mentioned."""
     scope.broken_names.add(name)
-    scope.report(
-        "too-deep",
-        f"more than {MAX_LETS} `let`s stand on each other",
-        Spot(scope.lets[name].name.span, "the limit is reached here"),
-        fix="write some of the values out",
-    )
-    return 1
+    if is_first:
+        scope.report(
+            "too-deep",
+            f"more than {MAX_LETS} `let`s stand on each other",
+            Spot(scope.lets[name].name.span, "the limit is reached here"),
+            fix="write some of the values out",
+        )
 
 
 def _circle(scope: Scope, uses: list[syntax.Name]) -> None:
@@ -155,22 +155,22 @@ def _circle(scope: Scope, uses: list[syntax.Name]) -> None:
     )
 
 
-def _names_in(value: syntax.Value, scope: Scope) -> Iterator[syntax.Name]:
-    """The `let`s that a value names."""
+def _names_in(value: syntax.Value, wanted: Collection[str]) -> Iterator[syntax.Name]:
+    """Those of the wanted names that a value holds."""
     match value:
-        case syntax.Name(path=path) if path in scope.lets and path not in SELECTOR_WORDS:
+        case syntax.Name(path=path) if path in wanted and path not in SELECTOR_WORDS:
             yield value
         case syntax.Binary(left=left, right=right):
-            yield from _names_in(left, scope)
-            yield from _names_in(right, scope)
+            yield from _names_in(left, wanted)
+            yield from _names_in(right, wanted)
         case syntax.Negative(value=inner):
-            yield from _names_in(inner, scope)
+            yield from _names_in(inner, wanted)
         case syntax.Pipeline(stages=parts) | syntax.Listing(items=parts):
             for part in parts:
-                yield from _names_in(part, scope)
+                yield from _names_in(part, wanted)
         case syntax.Call(arguments=arguments):
             for argument in arguments:
-                yield from _names_in(argument.value, scope)
+                yield from _names_in(argument.value, wanted)
 
 
 # -- imports
@@ -209,11 +209,13 @@ def _import(alias: str, statement: syntax.Import, scope: Scope) -> None:
 
 def _python_line(name: str, file: Path, number: int | None) -> list[Spot]:
     """The line of a Python file where reading ended."""
+    if number is None:
+        return []
     try:
         source = Source(name, file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    if number is None or not 0 < number <= len(source.line_starts):
+    if not 0 < number <= len(source.line_starts):
         return []
     start, line = source.line_starts[number - 1], source.line(number)
     return [Spot(source.span(start + len(line) - len(line.lstrip()), start + len(line)), "here")]
@@ -233,7 +235,7 @@ def _missing_module(target: syntax.Name, scope: Scope) -> None:
 def _read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
     texts = given(options, set(assembled.args))
     for name, statement in assembled.args.items():
-        scope.args[name] = _arg(name, statement, texts.pop(name, None), scope)
+        scope.args[name] = _arg(statement, texts.pop(name, None), assembled.args, scope)
     for name, source in texts.items():
         near = lookup.nearest(name, [*assembled.args, "model", "data", "checkpoint", "output", "set", "with"])
         flags = " or ".join(f"`--{word.replace('_', '-')}`" for word in near)
@@ -241,21 +243,15 @@ def _read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
             "unknown-option",
             f"the recipe has no `arg {name}`",
             Spot(source.span(0, len(source.text)), "given here"),
-            fix=f"did you mean {flags}?" if near else _other_way(name, source.text, assembled),
+            fix=f"did you mean {flags}?"
+            if near
+            else argument_way(name, source.text, assembled.statements)
+            or f"declare it in the recipe: `arg {name}: float = …`",
         )
 
 
-def _other_way(name: str, value: str, assembled: Assembled) -> str:
-    """How an argument that is no `arg` is set from the command line."""
-    word = lookup.SYNONYMS.get(name, name)
-    owner = owner_of(word)
-    if not owner:
-        return f"declare it in the recipe: `arg {name}: float = …`"
-    return f"write `{way_to(owner, word, value, assembled.statements)}`"
-
-
-def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) -> Arg:
-    type = statement.type.path
+def _arg(statement: syntax.Arg, text: Source | None, args: Collection[str], scope: Scope) -> Arg:
+    name, type = statement.name.path, statement.type.path
     choices = _choices(statement, scope)
     help = statement.help.value if statement.help else ""
     value: Any = UNKNOWN
@@ -272,7 +268,8 @@ def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) ->
         origin = Written(text.span(0, len(text.text)))
         value = _given_value(type, choices, text, name, scope)
     elif statement.default is not None:
-        value = _typed(statement.default, type, choices, name, scope)
+        later = next(_names_in(statement.default, set(args) - set(scope.args) - set(scope.lets)), None)
+        value = _typed(statement.default, type, choices, name, scope) if later is None else _early(later, name, scope)
     elif not scope.requires_args:
         value = Pending(name)
         scope.note(
@@ -290,6 +287,23 @@ def _arg(name: str, statement: syntax.Arg, text: Source | None, scope: Scope) ->
     return Arg(name, type, choices, value, help, origin)
 
 
+def _early(use: syntax.Name, name: str, scope: Scope) -> Unknown:
+    """Report a default that names an `arg` which has no value yet."""
+    if use.path == name:
+        return scope.report(
+            "unknown-name",
+            f"`{name}` can't be its own default",
+            Spot(use.span, "it has no value yet"),
+            fix="write a value in its place, or leave the default out",
+        )
+    return scope.report(
+        "unknown-name",
+        f"`{use.path}` has no value yet",
+        Spot(use.span, "this `arg` is declared further down"),
+        fix=f"move `arg {use.path}` above this line",
+    )
+
+
 def _choices(statement: syntax.Arg, scope: Scope) -> tuple[str, ...]:
     if statement.choices is None:
         if statement.type.path == "choice":
@@ -300,7 +314,17 @@ def _choices(statement: syntax.Arg, scope: Scope) -> tuple[str, ...]:
                 fix='the form is `choice["small", "large"]`',
             )
         return ()
-    return tuple(item.value if isinstance(item, syntax.Text) else item.span.text for item in statement.choices.items)
+    return tuple(_choice(item) for item in statement.choices.items)
+
+
+def _choice(item: syntax.Value) -> str:
+    """A choice as it is to be given; how it is spaced does not matter."""
+    match item:
+        case syntax.Text(value=text):
+            return text
+        case syntax.Number(unit="%"):
+            return item.span.text.replace(" ", "")
+    return " ".join(item.span.text.split())
 
 
 def _given_value(type: str, choices: tuple[str, ...], text: Source, name: str, scope: Scope) -> Any:

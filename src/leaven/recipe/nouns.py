@@ -167,6 +167,12 @@ def placeholder(parameter: Parameter) -> str:
     return _PLACEHOLDERS.get(kind, parameter.name if parameter.positional else "…")
 
 
+def has_example(parameter: Parameter) -> bool:
+    """Whether the placeholder of a parameter is a value that it takes as it is."""
+    kind = parameter.types[0]
+    return kind in ("text", "path", "quantity") or (kind in _PLACEHOLDERS and kind not in ("function", "data", "model"))
+
+
 def default(parameter: Parameter) -> str:
     """A default as it is written: quantities and choices without quotes."""
     is_bare = isinstance(parameter.default, str) and bool(set(parameter.types) & {"quantity", "choice"})

@@ -10,9 +10,8 @@ from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.parser import parse, parse_setting, parse_value
 from leaven.language.source import Source, SourceKind
 from leaven.recipe.assemble import Assembled, add, replace_value
-from leaven.recipe.keys import Plain, has_label
-from leaven.recipe.reaching import way_to
-from leaven.recipe.remedies import owner_of
+from leaven.recipe.keys import has_label, statement_card
+from leaven.recipe.reaching import way_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def apply(options: Options, assembled: Assembled) -> None:
                 add(assembled, [statement])
     changes = []
     for text in options.settings:
-        change, mistakes = _setting(text, assembled.statements)
+        change, mistakes = _setting(text, assembled)
         assembled.diagnostics += mistakes
         if change is not None:
             changes.append(change)
@@ -94,7 +93,7 @@ def _is_path(text: str) -> bool:
     return (bool(text) and os.path.exists(text)) or (any(mark in text for mark in "/\\") and "(" not in text)
 
 
-def _setting(text: str, statements: Sequence[Plain]) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
     """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path leads into phases and blocks."""
     source = option_source("set", text)
     setting, diagnostics = parse_setting(source)
@@ -102,14 +101,13 @@ def _setting(text: str, statements: Sequence[Plain]) -> tuple[syntax.Statement |
         return None, diagnostics
     *owners, last = setting.path
     assert isinstance(last, syntax.Name)
-    if not owners:
-        way = way_to(owner_of(last.path) or "train", last.path, setting.value.span.text, statements)
+    if not owners or [owner.span.text for owner in owners] == ["arg"]:
         return None, (
             error(
                 "unknown-name",
-                f"`{last.path}` does not say which statement it belongs to",
-                Spot(last.span, "expected `statement.argument=value`"),
-                fix=f"write `{way}`",
+                _nobodys(last.path, bool(owners), assembled),
+                Spot((owners or [last])[0].span, "expected `statement.argument=value`"),
+                fix=way_in(last.path, setting.value, assembled.statements, assembled.args),
             ),
         )
     argument = syntax.Argument(last, setting.value, last.span.to(setting.span))
@@ -120,6 +118,15 @@ def _setting(text: str, statements: Sequence[Plain]) -> tuple[syntax.Statement |
         name = syntax.Name("change", target[0].span)
         statement = syntax.Statement(name, (*target, *inside), block, setting.span)
     return statement, diagnostics
+
+
+def _nobodys(name: str, is_arg: bool, assembled: Assembled) -> str:
+    """What is wrong with a setting that leads to no statement's argument."""
+    if is_arg:
+        return "an `arg` has an option of its own" if name in assembled.args else f"the recipe has no `arg {name}`"
+    if statement_card(name) and name not in assembled.args:
+        return f"`{name}` is a whole statement, not an argument of one"
+    return f"`{name}` does not say which statement it belongs to"
 
 
 def _targets(owners: Sequence[syntax.Name | syntax.Text]) -> list[tuple[syntax.Argument, ...]]:

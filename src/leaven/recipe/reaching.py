@@ -4,15 +4,17 @@ A setting at the top holds in the phases that have no such statement of their ow
 the recipe: `--set optimizer.lr=…`, or `--set phase.head.optimizer.lr=…`.
 """
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 
 from leaven.catalog import lookup, own
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Severity, Spot, error
-from leaven.recipe import nouns
-from leaven.recipe.keys import BLOCK_OWNERS, Plain, is_edit, key_of, plain, statement_card
+from leaven.recipe import adding, nouns, remedies
+from leaven.recipe.keys import BLOCK_OWNERS, EDITS, Plain, is_edit, key_of, plain, statement_card
 from leaven.recipe.unknown import is_certain
 
+_FLAGS = ("model", "data", "output")  # statements that an option of that name gives
 _SHOWN = 8  # labels that a report lists
 _LONGEST = 60  # characters of the arguments that a report repeats
 
@@ -44,6 +46,35 @@ def way_to(owner: str, name: str, value: str, statements: Sequence[Plain]) -> st
     return _option(owner, f"{name}={value}")
 
 
+def way_in(name: str, value: syntax.Value, statements: Sequence[Plain], args: Collection[str]) -> str:
+    """What to write in place of `--set name=value`, which names no statement or nothing but one."""
+    word, text = lookup.SYNONYMS.get(name, name), value.span.text
+    card = None if word in EDITS else statement_card(word)
+    if word in args:
+        return f"write `--{word.replace('_', '-')} {shlex.quote(_bare(value))}`"
+    if word in _FLAGS and (word != "output" or isinstance(value, syntax.Text)):
+        return f"write `--{word} {shlex.quote(_bare(value) if word == 'output' else text)}`"
+    if card is not None:
+        return adding.in_place_of(card, value)
+    inner = own.read("statement", f"data.{word}")
+    if inner is not None and inner.parameters and inner.parameters[0].positional:
+        return f"write `{way_to(f'data.{word}', inner.parameters[0].name, text, statements)}`"
+    return argument_way(name, text, statements) or "the form is `--set train.epochs=20`"
+
+
+def argument_way(name: str, value: str, statements: Sequence[Plain]) -> str:
+    """How an argument is set whose statement was not named; empty where no statement has one of that name."""
+    word = lookup.SYNONYMS.get(name, name)
+    if owner := remedies.owner_of(word):
+        return f"write `{way_to(owner, word, value, statements)}`"
+    near = lookup.nearest(word, remedies.owned(), limit=1)
+    return f"did you mean `{way_to(remedies.owner_of(near[0]), near[0], value, statements)}`?" if near else ""
+
+
+def _bare(value: syntax.Value) -> str:
+    return value.value if isinstance(value, syntax.Text) else value.span.text
+
+
 def _into_phase(labels: Sequence[str]) -> str:
     return f"phase.{_word(labels[0])}"
 
@@ -55,8 +86,7 @@ def _word(label: str) -> str:
 
 def _option(path: str, setting: str) -> str:
     """`--set path.setting`, in the shell's quotes where it needs them."""
-    whole = f"{path}.{setting}"
-    return f"--set {whole}" if not set(whole) & set("\"'()[] *$&;|<>") else f"--set '{whole}'"
+    return f"--set {shlex.quote(f'{path}.{setting}')}"
 
 
 def is_misspelt(name: str, statements: Iterable[Plain], owner: str) -> bool:
@@ -152,8 +182,20 @@ def _name_fix(edit: syntax.Statement, target: syntax.Name, statements: Sequence[
         return Fix(f"did you mean `{near[0]}`?", Edit(target.span, near[0]))
     if edit.name.path == "drop":
         return "remove the line"
-    added = f"{target.path} {_arguments(edit)}"
-    return f"to add it, write `--with '{added}'`" if _is_option(edit) else f"to add it, write `{added}`"
+    return _addition(edit, target, statements, owner)
+
+
+def _addition(edit: syntax.Statement, target: syntax.Name, statements: Sequence[Plain], owner: str) -> str:
+    """How to add the statement that an edit would change, with what else it needs."""
+    card = statement_card(target.path, owner)
+    given = {one.keyword.path: one.value.span.text for one in edit.arguments if one.keyword}
+    if card is None:
+        name, value = next(iter(given.items()), ("", ""))
+        way = argument_way(name, value, statements) if _is_option(edit) and name else ""
+        return way or "no statement has that name; `leaven catalog search` lists what there is"
+    word = "to add it, write" if adding.is_ready(card, given) else "it is added in the form"
+    statement = adding.added(card, given)
+    return f"{word} `{adding.with_option(statement) if _is_option(edit) else statement}`"
 
 
 def _unwritten(owner: str) -> list[str]:

@@ -34,6 +34,8 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
             return _replace(value.span, quoted, "write it in quotes: ")
         case syntax.Listing(items=items) if items:
             return _for_list(value, items, parameter)
+        case syntax.Call(name=name) if parameter.items in KINDS and lookup.find(parameter.items, name.path):
+            return _replace(value.span, f"[{value.span.text}]", "write a list: ")
         case syntax.Call(name=name):
             for kind in ("schedule", "optimizer", "loss"):
                 if lookup.find(kind, name.path):
@@ -190,22 +192,24 @@ def reordered(arguments: Sequence[syntax.Argument]) -> str:
 
 def owner_of(name: str) -> str:
     """The statement that takes an argument of that name, itself or in its call; empty where none does."""
-    if name in ("pretrained", "weights", "head"):
-        return "model"
+    return owned().get(name, "")
+
+
+def owned() -> dict[str, str]:
+    """The arguments that are often named alone, each with the statement that takes it, itself or in its call."""
+    found = dict.fromkeys(("pretrained", "weights", "head"), "model")
     for kind, example in (
         ("optimizer", "adamw"),
         ("optimizer", "sgd"),
         ("schedule", "cosine"),
         ("loss", "cross_entropy"),
+        ("statement", "train"),
+        ("statement", "early_stop"),
     ):
-        found = lookup.find(kind, example)
-        if found and found[0].parameter(name):
-            return kind
-    for statement in ("train", "early_stop"):
-        card = own.read("statement", statement)
-        if card is not None and card.parameter(name):
-            return statement
-    return ""
+        for card in lookup.find(kind, example)[:1]:
+            for parameter in card.parameters:
+                found.setdefault(parameter.name, example if kind == "statement" else kind)
+    return found
 
 
 def usage(owner: str, name: str, value: str = "…") -> str:

@@ -17,7 +17,8 @@ from leaven.language.source import SourceKind, Span
 from leaven.recipe import nouns, remedies
 from leaven.recipe.arithmetic import calculate, plural, unfolded
 from leaven.recipe.binding import fit_together, left_to_say, match_arguments
-from leaven.recipe.measures import bare_share, in_units, usual_value, whole, within_bounds
+from leaven.recipe.measures import bare_share, in_units, of_length, usual_value, whole, within_bounds
+from leaven.recipe.merging import with_changes
 from leaven.recipe.pipelines import read_pipeline
 from leaven.recipe.recipe import (
     Default,
@@ -108,9 +109,11 @@ class Resolver:
             case syntax.Literal(value=literal):
                 return self._literal(value, literal, parameter)
             case syntax.Listing(items=items) if set(types) & {"list", "any"}:
-                element = replace(parameter, type="quantity" if parameter.units else "any")
+                element = replace(parameter, type="quantity" if parameter.units else parameter.items)
                 resolved = tuple(self.resolve(item, element) for item in items)
-                return UNKNOWN if any(isinstance(item, Unknown) for item in resolved) else resolved
+                if any(isinstance(item, Unknown) for item in resolved):
+                    return UNKNOWN
+                return of_length(self.scope, value, resolved, parameter)
         return self.mismatch(value, parameter)
 
     def mismatch(self, value: syntax.Value, parameter: Parameter, found: str | None = None) -> Unknown:
@@ -130,8 +133,12 @@ class Resolver:
         types = set(parameter.types)
         if "choice" in types:
             return self._choice(value, text, parameter)
-        if "path" in types:
+        if "path" in types and text:
             return FilePath(text, value.span.source.folder / text, value.span)
+        if "path" in types:
+            return self.scope.report(
+                "wrong-value", "an empty path leads nowhere", Spot(value.span, "expected the name of a file or folder")
+            )
         if types & {"text", "any"}:
             return text
         return self.mismatch(value, parameter)
@@ -277,6 +284,12 @@ class Resolver:
 
     def _call(self, value: syntax.Call, parameter: Parameter) -> Any:
         types = set(parameter.types)
+        named = self.scope.lets.get(value.name.path)
+        if named is not None and is_changed_let(value, self.scope) and not isinstance(named.value, syntax.Pipeline):
+            kind = parameter.types[0]
+            return self.unfold(
+                value.name, lambda inner: self.resolve(with_changes(inner, value.arguments, kind), parameter)
+            )
         if "transforms" in types:
             return read_pipeline(value, "transform", self)
         if types & _CARD_KINDS:
@@ -292,6 +305,8 @@ class Resolver:
     def invoke(self, call: syntax.Call, parameter: Parameter) -> Any:
         """The card that a call names, put to use with the call's arguments."""
         kind = next(word for word in parameter.types if word in _CARD_KINDS)
+        if parameter.name == "model" and self.is_component(call.name.path):
+            return read_pipeline(call, "component", self)
         card = self.card(call.name, kind)
         if isinstance(card, Unknown):
             return UNKNOWN
@@ -300,6 +315,11 @@ class Resolver:
         parameters = left_to_say(card, kind, call.name, self.scope)
         settings = UNKNOWN if parameters is None else self.bind(card, call.arguments, call.name.span, parameters)
         return UNKNOWN if isinstance(settings, Unknown) else Invocation(card, settings, origin_of(call.span))
+
+    def is_component(self, name: str) -> bool:
+        """Whether a name can only mean a component, which makes a pipeline of one stage."""
+        is_users = self.scope.user_card(name) is not None
+        return not is_users and not lookup.find("model", name) and bool(lookup.find("component", name))
 
     def _model_call(self, card: Card, call: syntax.Call, is_teacher: bool) -> Any:
         # `pretrained`, `weights` and `head` are Leaven's in every model call, whatever the model itself takes.
@@ -347,6 +367,11 @@ MODEL_PARAMETERS = (
         summary="fit: to the data's classes, newly initialised; keep: as it was trained; a text names the layer",
     ),
 )
+
+
+def is_changed_let(call: syntax.Call, scope: Scope) -> bool:
+    """Whether `change` or `--set` gave arguments to what a `let` names: it was written without brackets."""
+    return call.span == call.name.span and call.name.path in scope.lets
 
 
 def default_value(parameter: Parameter) -> Any:

@@ -16,6 +16,7 @@ from leaven.catalog.layers import Layers
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
 from leaven.language.source import Source, Span
+from leaven.recipe import lookalikes
 from leaven.recipe.modules import Definitions, unseen_card
 from leaven.recipe.recipe import Arg, FromData, UserModule
 
@@ -62,6 +63,7 @@ class Scope:
     failed_lets: set[str] = field(default_factory=set)
     numbers: dict[str, Any] = field(default_factory=dict)  # what each `let` comes to, worked out once
     used: set[str] = field(default_factory=set)
+    pieces: int = 0  # of the selectors that were read
     measured: list[str] | None = None  # what scores there are, once the metrics are known
     layers: Layers | None = None  # of the model, where they are known
     model_name: str = "the model"
@@ -81,7 +83,10 @@ class Scope:
 
     def report(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> Unknown:
         """Note a mistake; the answer is the value that stands for what could not be worked out."""
-        self.diagnostics.append(error(id, headline, *spots, **more))
+        report = error(id, headline, *spots, **more)
+        if id.startswith("unknown-") and (note := lookalikes.note_of(report)):
+            report = replace(report, notes=(*report.notes, note))
+        self.diagnostics.append(report)
         return UNKNOWN
 
     def note(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:

@@ -20,7 +20,8 @@ from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
 CALLS = ("stages", "first", "last", "type")
-MAX_PIECES = 10_000
+MAX_PIECES = 10_000  # in a whole recipe: `let`s that join `let`s grow fast, and may be used often
+_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -131,18 +132,20 @@ class _Reading:
         self.scope = scope
         self.layers = layers
         self.model = model
-        self.pieces = 0  # `let`s that join `let`s grow fast
 
     def _too_long(self, value: syntax.Value) -> Unknown:
-        if self.pieces > MAX_PIECES + 1:
+        if self.scope.pieces > MAX_PIECES + 1:
             return UNKNOWN
         return self.scope.report(
-            "wrong-value", f"more than {MAX_PIECES:,} pieces choose these layers", Spot(value.span, "too long")
+            "wrong-value",
+            f"more than {MAX_PIECES:,} pieces choose layers",
+            Spot(value.span, "too many"),
+            fix='choose many layers at once by a glob: `"layer*.conv1"`',
         )
 
     def read(self, value: syntax.Value) -> Selector | Unknown:
-        self.pieces += 1
-        if self.pieces > MAX_PIECES:
+        self.scope.pieces += 1
+        if self.scope.pieces > MAX_PIECES:
             return self._too_long(value)
         match value:
             case syntax.Binary(operator="+" | "-" as operator, left=left, right=right):
@@ -272,8 +275,8 @@ class _Reading:
             near = []
         fix: Fix | None = None
         if near:
-            replacement = f'"{near[0]}"' if isinstance(value, syntax.Text) else near[0]
-            fix = Fix(f"{nouns.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, replacement))
+            near = [_written(path, isinstance(value, syntax.Text)) for path in near]
+            fix = Fix(f"{nouns.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
         else:
             fix = Fix(parts)
         return self.scope.report("unknown-layer", headline, Spot(value.span, label), fix=fix)
@@ -302,8 +305,13 @@ def _most(amount: Quantity) -> float:
     return 100 if amount.unit == "%" else float("inf")
 
 
+def _written(path: str, is_quoted: bool = False) -> str:
+    """A layer as it is named in a recipe: in quotes where it is no name of the language, as `1.conv1` is none."""
+    return path if _NAME.fullmatch(path) and not is_quoted else nouns.quoted(path)
+
+
 def _parts(layers: Layers) -> str:
     """The top-level modules, a few of them."""
     tops = list(dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters))
-    shown = ", ".join(f"`{top}`" for top in tops[:8])
+    shown = ", ".join(f"`{_written(top)}`" for top in tops[:8])
     return shown + (", …" if len(tops) > 8 else "")

@@ -4,6 +4,7 @@ The text is a recipe again: checking it gives an equal one. Origins stand in com
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from leaven.recipe import nouns
@@ -97,7 +98,17 @@ def _model(model: Model) -> Iterator[Line]:
     else:
         given = [model.chosen_weights] if model.weights is not None and model.chosen_weights is not None else []
         credit = _credit(model.source.origin, [*_shown(model.source), *given])
-        yield from _called("model", model.source, extra, credit=credit)
+        yield from _called("model", _without_fitted(model), extra, credit=credit)
+
+
+def _without_fitted(model: Model) -> Invocation:
+    """The call that makes a model, without the number of classes that the data gives in place of a default."""
+    assert isinstance(model.source, Invocation)
+    if model.source.card.kind != "user" or model.head != FitHead(None):
+        return model.source
+    settings = model.source.settings
+    given = (s for s in settings if s.name not in ("classes", "num_classes") or not isinstance(s.origin, Default))
+    return replace(model.source, settings=tuple(given))
 
 
 def _data(data: Data) -> Iterator[Line]:
@@ -252,6 +263,8 @@ def _setting(setting: Setting, types: Sequence[str]) -> str:
 def _choice_or_value(item: Any, types: Sequence[str]) -> str:
     if isinstance(item, str) and {"choice", "name", "statement"} & set(types):
         return item if item.replace(".", "").replace("_", "").isalnum() else nouns.plain(item)
+    if isinstance(item, tuple) and not {"transforms", "model"} & set(types):  # of calls too, a list and no pipeline
+        return "[" + ", ".join(value(part) for part in item) + "]"
     return value(item)
 
 

@@ -125,7 +125,7 @@ class Phase:
             yield self.epoch
             if self._row is None:
                 raise Failure("the program did not call `phase.record` at the end of an epoch")
-            self._keep_best(watch, at_least)
+            self._keep_best(watch, at_least, is_needed=stop_early is not None)
             self.epoch += 1
             self.batch, self.losses = 0, _Losses()
             stops = stop_early is not None and self.stale >= max(1, patience)
@@ -218,7 +218,7 @@ class Phase:
 
     # -- the best epoch
 
-    def _keep_best(self, watch: str, at_least: float) -> None:
+    def _keep_best(self, watch: str, at_least: float, *, is_needed: bool) -> None:
         assert self._row is not None
         is_lower_better = watch.rpartition(".")[2] in self.run.lower_is_better
         score = self._row[watch] if watch in self._row else self._row["train.loss"]
@@ -228,7 +228,7 @@ class Phase:
             return
         self.best, self.stale = score, 0
         self.run.best_epochs[self.name] = self.epoch + 1
-        if self.run.fabric.is_global_zero:
+        if self.run.fabric.is_global_zero and (self.run.saving.keep != "last" or is_needed):
             self.run.write("best.ckpt", self._weights(self._best_of))
         self.run.fabric.barrier()
 

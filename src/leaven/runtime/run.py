@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from leaven.formats.run_folder import BEST, LAST, LOCK, METRICS, PROGRAM, SCORES, read_json
@@ -30,6 +29,9 @@ from leaven.runtime.commands import to_use
 from leaven.runtime.failures import Failure
 from leaven.runtime.phase import Phase
 from leaven.runtime.records import Recorder
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric  # takes a second to load, and whoever only predicts needs none
 
 MOST_NAMED = 8
 
@@ -50,7 +52,7 @@ class Run:
     def __init__(
         self,
         args: argparse.Namespace,
-        fabric: Fabric,
+        fabric: "Fabric",
         *,
         seed: int,
         watch: str,
@@ -182,7 +184,7 @@ class Run:
 class _StopButton:
     """Ctrl-C, or a cluster's SIGTERM: the first asks the run to save and end, the second ends it at once."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: "Fabric") -> None:
         self._fabric = fabric
         self.is_pressed_here = False
         if threading.current_thread() is threading.main_thread():  # only there can signals be caught

@@ -1,6 +1,6 @@
 """Asking for a model's layers: once of a helper process, then of the cache."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,26 +47,38 @@ def test_an_answer_that_takes_too_long_says_so_and_is_asked_again(
     told = ask(RESNET, seconds=0.01)
     assert "longer than 0.01 seconds" in told.error
     assert told.is_unanswered
-    assert not list(tmp_path.rglob("*.json"))
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
 def test_a_damaged_answer_is_asked_for_again(cache: Path) -> None:
     before = ask(RESNET)
-    damaged = [file for file in cache.glob("layers/*/*.json") if "resnet18" in file.read_text()]
-    for file in damaged:
-        file.write_bytes(file.read_bytes()[:1000])
-    assert damaged
+    assert _changed(cache, lambda kept: kept[:1000])
     assert ask(RESNET) == before
+
+
+@pytest.mark.parametrize("head", ["", '"head":null,', '"head":7,', '"head":["wrong"],'])
+def test_an_answer_that_somebody_changed_is_asked_for_again(cache: Path, head: str) -> None:
+    before = ask(RESNET)
+    assert _changed(cache, lambda kept: kept.replace('"head":["fc"],', head))
+    assert ask(RESNET) == before
+
+
+def _changed(cache: Path, change: Callable[[str], str]) -> list[Path]:
+    """Changes what is kept about a model; the answer is what was changed."""
+    files = [file for file in cache.glob("layers/*/*.jsonl") if "resnet18" in file.read_text()]
+    for file in files:
+        file.write_text(change(file.read_text()))
+    return files
 
 
 def test_an_answer_to_another_question_is_not_taken(cache: Path) -> None:
     """Files are named by a short checksum, which two requests may share."""
     before = ask(RESNET)
-    for file in cache.glob("layers/*/*.json"):
-        kept = store.parse_json(file.read_bytes())
-        if isinstance(kept, dict) and "resnet18" in kept["request"] and "in_chans" in kept["request"]:
+    for file in cache.glob("layers/*/*.jsonl"):
+        kept = store.open_json(file)
+        if kept and "resnet18" in kept["request"] and "in_chans" in kept["request"]:
             kept["request"], kept["head"] = "another", ["wrong"]
-            file.write_text(json.dumps(kept))
+            store.write_json(str(file.relative_to(cache)), kept)
     assert ask(RESNET).head == before.head
 
 

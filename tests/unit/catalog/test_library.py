@@ -1,10 +1,12 @@
 """What the installed libraries offer, and an index that survives whatever happens to it."""
 
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from leaven.catalog import library, versions
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.library import Library
+from leaven.formats import sealed
 
 
 def card(kind: str, name: str) -> Card:
@@ -210,19 +213,22 @@ def test_versions_are_found_without_importlib_metadata() -> None:
 # -- how the index is made and kept
 
 QUICK_SURVEY = """
-import json, pathlib, sys, time
+import json, os, pathlib, signal, sys, time
 from leaven.facts.shelf import write_whole
 
 here = pathlib.Path(__file__).parent
 with open(here / "runs", "a") as runs:
     runs.write("x")
+if (here / "is_killed").exists():
+    os.kill(os.getpid(), signal.SIGKILL)
 time.sleep(float((here / "seconds").read_text()))
 folder = pathlib.Path(sys.argv[1])
 table = {"names": {"sgd": [0]}, "spellings": {"SGD": [0]}, "renamed": {}, "cards": 1}
 card = {"name": "torch.SGD", "target": "torch.optim.SGD", "parameters": [{"name": "lr", "type": "float"}]}
 for kind in ("optimizer", "loss"):
     write_whole(folder / f"{kind}.jsonl", [json.dumps(table), json.dumps(card)])
-(folder / "libraries.json").write_text(json.dumps({"absent": {"timm": "not installed"}}))
+told = {"absent": {"timm": (here / "timm").read_text()}, "time": time.time()}
+write_whole(folder / "libraries.jsonl", [json.dumps(told)])
 """
 
 
@@ -235,6 +241,7 @@ class Place:
         self.key = f"torch1-{folder.name}"  # what goes to the temporary folder outlives a test
         (folder / "quick_survey.py").write_text(QUICK_SURVEY)
         (folder / "seconds").write_text("0")
+        (folder / "timm").write_text("not installed")
 
     def library(self, key: str = "") -> Library:
         return Library(key or self.key, survey="quick_survey")
@@ -299,9 +306,10 @@ def test_a_file_that_was_cut_or_changed_is_made_again(place: Place, where: float
     assert place.surveys == 3
 
 
-def test_a_damaged_table_of_libraries_is_made_again(place: Place) -> None:
+@pytest.mark.parametrize("damage", ['{"absent"', '{"absent":{"torch":5}}', "{}", "[]", "5"])
+def test_a_damaged_table_of_libraries_is_made_again(place: Place, damage: str) -> None:
     place.library().names("optimizer")
-    place.file("libraries.json").write_text('{"absent"')
+    place.file("libraries.jsonl").write_text(damage)
     again = place.library()
     assert again.absent() == {"timm": "not installed"}
     assert again.names("optimizer") == ("sgd",)
@@ -373,14 +381,69 @@ def test_a_survey_that_fails_leaves_an_empty_index_that_says_why(place: Place) -
     assert broken.names("optimizer") == ()
     assert broken.find("model", "resnet18") == []
     assert "could not convert string to float" in broken.absent()["torch"]
-    assert [entry.name for entry in (place.cache / "index").iterdir()] == [f"{place.key}.failed"]
+    assert list((place.cache / "index").iterdir()) == []
 
 
-def test_a_survey_that_failed_is_not_tried_again_at_once(place: Place) -> None:
+def test_a_survey_that_failed_is_tried_again_by_the_next_command(place: Place) -> None:
     (place.folder / "seconds").write_text("no number")
-    place.library().prepare()
-    place.library().prepare()
+    assert "tried again by the next command" in place.library().absent()["torch"]
+    (place.folder / "seconds").write_text("0")
+    assert place.library().names("optimizer") == ("sgd",)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are another matter there")
+def test_a_survey_that_was_killed_is_tried_again_by_the_next_command(place: Place) -> None:
+    (place.folder / "is_killed").touch()
+    assert "signal 9" in place.library().absent()["torch"]
+    (place.folder / "is_killed").unlink()
+    assert place.library().absent() == {"timm": "not installed"}
+
+
+def test_a_library_that_breaks_is_tried_again_after_a_while(place: Place) -> None:
+    (place.folder / "timm").write_text("can't be imported: ImportError")
+    for _ in range(2):
+        assert place.library().absent() == {"timm": "can't be imported: ImportError (tried again after 10 minutes)"}
     assert place.surveys == 1
+    (place.folder / "timm").write_text("not installed")
+    told = json.dumps({"absent": {"timm": "can't be imported: ImportError"}, "time": time.time() - 601})
+    place.file("libraries.jsonl").write_bytes(sealed.seal(told.encode()))
+    for _ in range(2):
+        assert place.library().absent() == {"timm": "not installed"}
+    assert place.surveys == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links are another matter there")
+@pytest.mark.parametrize("obstacle", ["file", "dangling link", "looping link"])
+def test_what_stands_in_the_way_of_the_index_goes(place: Place, obstacle: str) -> None:
+    folder = place.file("x").parent
+    folder.parent.mkdir(parents=True)
+    if obstacle == "file":
+        folder.touch()
+    else:
+        folder.symlink_to(place.key if obstacle == "looping link" else "nowhere")
+    for _ in range(2):
+        assert place.library().names("optimizer") == ("sgd",)
+    assert place.surveys == 1
+
+
+def test_a_module_in_the_place_of_a_library_gets_an_index_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text("raise SystemExit('the wrong torch')")
+    program = "from leaven.catalog import versions; print(versions.key())"
+    monkeypatch.chdir(tmp_path)
+    keys = set()
+    for path in ("", str(tmp_path), ".", ".."):
+        places = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program],
+            env={**os.environ, "PYTHONPATH": places},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        keys.add(done.stdout)
+    assert len(keys) == 3
 
 
 def test_a_survey_that_is_not_there_is_told(place: Place) -> None:

@@ -29,9 +29,17 @@ def test_writing_again_replaces(folder: Path) -> None:
     assert store.read_json("value.json") == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"head": ["f', b"\xff\xfe\x00", b"[" * 100_000])
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"head": ["f', b"\xff\xfe\x00", b"[" * 100_000, b"null", b"{}"])
 def test_a_damaged_file_counts_as_absent(folder: Path, damage: bytes) -> None:
-    store.write("value.json", damage)
+    folder.mkdir()
+    (folder / "value.json").write_bytes(damage)
+    assert store.read_json("value.json") is None
+
+
+def test_a_file_that_was_changed_counts_as_absent(folder: Path) -> None:
+    store.write_json("value.json", {"head": ["fc"], "stem": []})
+    file = folder / "value.json"
+    file.write_text(file.read_text().replace('"head"', '"hand"'))
     assert store.read_json("value.json") is None
 
 
@@ -115,6 +123,34 @@ def test_only_the_newest_folders_are_kept(folder: Path) -> None:
         os.utime(folder / f"{age}", (1e9 - age, 1e9 - age))
     store.keep_newest(folder, 2)
     assert sorted(entry.name for entry in folder.iterdir()) == ["0", "1"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links are another matter there")
+@pytest.mark.parametrize("target", ["nowhere", "key"], ids=["dangling", "looping"])
+def test_a_link_that_leads_nowhere_can_be_removed(folder: Path, target: str) -> None:
+    folder.mkdir()
+    (folder / "key").symlink_to(target)
+    store.remove(folder / "key")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_in_the_making_is_none_that_is_kept_and_goes_once_it_is_old(folder: Path) -> None:
+    old, young = store.staging_folder("index/key"), store.staging_folder("index/key")
+    assert old is not None
+    assert young is not None
+    os.utime(old, (1e9, 1e9))
+    (folder / "index" / "kept").mkdir()
+    os.utime(folder / "index" / "kept", (2e9, 1e9))
+    store.keep_newest(folder / "index", 1)
+    assert sorted(entry.name for entry in (folder / "index").iterdir()) == sorted([young.name, "kept"])
+
+
+@pytest.mark.parametrize("chosen", ["~nobody-has-this-name/cache", f"{os.devnull}/x"])
+def test_a_cache_that_cant_be_is_no_trouble(chosen: str, tmp_path: Path) -> None:
+    program = "from leaven.catalog import store; store.write_json('x', 1); print(store.read_json('x'))"
+    environment = {**os.environ, "LEAVEN_CACHE": chosen, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these have their own places")

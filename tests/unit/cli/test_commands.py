@@ -54,6 +54,11 @@ class TestCheck:
         assert result.exit_code == 2
         assert "did you mean `--lr`?" in result.output
 
+    def test_an_option_that_is_like_none_is_a_mistake_of_the_command_line(self, folder: Path) -> None:
+        result = run("check", "first.leaven", "-x")
+        assert result.exit_code == 2
+        assert "there is no option `-x`" in result.output
+
     @pytest.mark.parametrize(
         ("misspelt", "meant"), [("--jsn", "--json"), ("-json", "--json"), ("--run_cod", "--run-code")]
     )

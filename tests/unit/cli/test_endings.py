@@ -1,6 +1,8 @@
 """How a command ends that can't go on: in a line, with an exit code that says why, and with nothing left behind."""
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,6 +32,86 @@ def test_output_that_cant_be_written_is_no_bug_of_ours(words: list[str], recipe:
         done = subprocess.run([*COMMAND, *words, recipe], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 74
     assert done.stderr == "could not write the output: No space left on device\n"
+
+
+def run(*words: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *words], env={**os.environ, **settings}, capture_output=True, check=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell is another matter there")
+@pytest.mark.parametrize(("content", "code"), [(RECIPE, 0), ("model resnet18(\n", 1)])
+def test_output_that_was_closed_changes_no_answer(content: str, code: int, recipe: str) -> None:
+    Path(recipe).write_text(content)
+    command = f"{shlex.join([*COMMAND, 'check', recipe])} >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["catalog", "--help"], ["new", "--help"], ["check", "→.leaven"], ["show", "→.leaven"], ["check", "ok→.leaven"]],
+)
+def test_what_an_encoding_does_not_have_is_escaped(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "→.leaven").write_text("model resnet18(\n")
+    (tmp_path / "ok→.leaven").write_text(RECIPE)
+    done = run(*words, PYTHONIOENCODING="latin-1")
+    assert done.returncode == (1 if words[1] == "→.leaven" else 0)
+    assert rb"\u20" in done.stdout + done.stderr or rb"\u2192" in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
+class TestNamesThatAreNoText:
+    def test_in_json_they_are_escaped(self, tmp_path: Path) -> None:
+        file = os.fsencode(tmp_path) + b"/n\xff.leaven"
+        Path(os.fsdecode(file)).write_text("model resnet18(\n")
+        done = subprocess.run([*COMMAND, "check", "--json", file], capture_output=True, check=False)
+        assert json.loads(done.stdout.decode())["recipe"].endswith("n\udcff.leaven")
+
+    def test_a_class_may_have_one(self, tmp_path: Path) -> None:
+        for name in (b"n\xff", b"other"):
+            folder = Path(os.fsdecode(os.fsencode(tmp_path / "photos") + b"/" + name))
+            folder.mkdir(parents=True)
+            (folder / "1.jpg").touch()
+            (folder / "2.jpg").touch()
+        output = str(tmp_path / "photos.leaven")
+        done = run("new", str(tmp_path / "photos"), "--model", "resnet18", "--scratch", "-o", output)
+        assert b"Leaven itself failed" not in done.stderr
+
+
+def test_a_name_with_control_characters_is_shown_by_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a\nb\x1b[31m.leaven").write_text(RECIPE + "\n\n\n")
+    for command in ("check", "format"):
+        assert run(command, "a\nb\x1b[31m.leaven").stdout.decode().startswith("a␊b␛[31m.leaven")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a folder in use can't be removed")
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    leave = "import os; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')"
+    program = f"{leave}; os.execv({COMMAND[0]!r}, {[*COMMAND, 'check', '-']!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, input=b"model resnet18", capture_output=True, check=False
+    )
+    assert done.returncode in (1, 2)
+    assert b"could not write" not in done.stderr
+    assert b"Leaven itself failed" not in done.stderr
+
+
+def test_a_cache_in_the_home_of_nobody_is_no_trouble(recipe: str, tmp_path: Path) -> None:
+    done = run("check", recipe, LEAVEN_CACHE="~nobody-has-this-name/cache", TMPDIR=str(tmp_path))
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["json.py", "typing.py", "pathlib.py", "click.py"])
+def test_a_file_of_the_users_is_not_run(name: str, recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(recipe).parent
+    monkeypatch.chdir(folder)
+    (folder / name).write_text("raise SystemExit('the wrong one')")
+    done = run("check", "--json", recipe)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_reader_that_has_enough_is_no_trouble(recipe: str) -> None:

@@ -1,5 +1,6 @@
 """`leaven format -` in a pipe does what it does to a file, and what `--diff` prints is a patch."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -48,3 +49,23 @@ def test_a_diff_makes_the_file_what_format_makes_it(
     CliRunner().invoke(leaven, ["format", "one.leaven"])
     # `patch` leaves no empty file behind
     assert (patched.read_bytes() if patched.exists() else b"") == formatted.read_bytes()
+
+
+def test_a_recipe_that_is_not_to_be_written_stays(tmp_path: Path) -> None:
+    file = tmp_path / "kept.leaven"
+    file.write_text("model   x\n")
+    file.chmod(0o444)
+    result = CliRunner().invoke(leaven, ["format", str(file)])
+    assert result.exit_code == 1
+    assert "can't write" in result.output
+    assert file.read_text() == "model   x\n"
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no names of open files here")
+def test_what_comes_through_a_pipe_is_printed() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"model   x\n")
+    os.close(writer)
+    result = CliRunner().invoke(leaven, ["format", f"/dev/fd/{reader}"])
+    os.close(reader)
+    assert (result.exit_code, result.output) == (0, "model x\n")

@@ -21,7 +21,8 @@ def test_a_library_that_breaks_costs_only_its_own_cards(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    absent = json.loads((tmp_path / "index" / "libraries.json").read_text())["absent"]
+    told = (tmp_path / "index" / "libraries.jsonl").read_text().splitlines()[-1]
+    absent = json.loads(told)["absent"]
     assert absent == {
         "timm": "can't be imported: RuntimeError: built for another torch",
         "torchmetrics": "needs lightning_utilities_of_old, which is not installed",

@@ -224,6 +224,9 @@ BOMBS = {
     "doubled numbers": HEAD + lets("1", "_ + _", 60) + "train seed=a59",
     "squared numbers": HEAD + lets("9" * 18, "_ * _", 20) + "train seed=a19",
     "doubled layers": HEAD + lets("layer1", "_ + _", 60) + "freeze a59",
+    "doubled layers, used often": HEAD
+    + lets("layer1", "_ + _", 12)
+    + "".join(f'phase "{at}", epochs=1 {{ freeze a11 }}\n' for at in range(300)),
     "long unions on each other": HEAD + lets("layer1", "_" + " + layer1" * 100, 20) + "freeze a19",
     "doubled pipelines": "model resnet18()\ndata digits() { train a59 }\n" + lets("resize(32)", "_ -> _", 60),
     "repeated pipelines": "model resnet18()\ndata digits() { train resize(32) * 9999 * 9999 }\n",
@@ -279,14 +282,102 @@ def test_an_unreadable_file(tmp_path: Path) -> None:
     assert [report.id for report in reports(file)] == ["missing-file"]
 
 
+def test_a_file_that_is_there_is_not_misspelt(tmp_path: Path) -> None:
+    (tmp_path / "loop.leaven").symlink_to("loop.leaven")
+    (report,) = reports(tmp_path / "loop.leaven")
+    assert "symbolic links" in report.headline
+    assert report.fix is None
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_recipe_may_come_through_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_text(RIGHT))
-    writer.start()
-    assert reports(pipe) == []
-    writer.join()
+@pytest.mark.parametrize("recipe", ["pipe.leaven", 'extends "pipe.leaven"\n'])
+def test_nobody_waits_for_a_pipe_that_nobody_may_write(recipe: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.leaven")
+    (tmp_path / "recipe.leaven").write_text(recipe)
+    (report,) = reports(tmp_path / ("pipe.leaven" if recipe == "pipe.leaven" else "recipe.leaven"))
+    assert report.id == "missing-file"
+    assert "it is a pipe, not a file" in report.headline
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_device_is_no_recipe() -> None:
+    (report,) = reports(Path("/dev/zero"))
+    assert "it is a device, not a file" in report.headline
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no names of open files here")
+@pytest.mark.parametrize("options", [[], ["--lr", "1e-4"]])
+def test_a_recipe_may_come_through_a_pipe_that_is_open(options: list[str], tmp_path: Path) -> None:
+    """As a shell makes of `leaven check <(command)`."""
+    reader, writer = os.pipe()
+    text = "arg lr: float = 1e-3\noptimizer adamw(lr=lr)\n" + RIGHT
+    threading.Timer(0.5, lambda: (os.write(writer, text.encode()), os.close(writer))).start()
+    done = subprocess.run(
+        [sys.executable, "-m", "leaven", "check", f"/dev/fd/{reader}", *options],
+        pass_fds=[reader],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    os.close(reader)
+    assert done.returncode == 0, done.stdout
+    assert "no mistakes" in done.stdout
+
+
+USES = {
+    "import": 'import "{}" as mine\nmodel mine.Net()\ndata digits()\n',
+    "weights": 'model resnet18(weights="{}")\ndata digits()\n',
+    "teacher": 'distill resnet18(weights="{}")\n' + RIGHT,
+    "table": 'model resnet18()\ndata csv("{}", image="a", label="b")\n',
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(("name", "told"), [("pipe", "it is a pipe"), ("loop", "symbolic links")])
+def test_what_a_recipe_uses_is_a_file_that_can_be_read(use: str, name: str, told: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    found = reports_of(USES[use].format(name), tmp_path)
+    (report,) = [report for report in found if report.is_error]
+    assert report.id == "missing-file"
+    assert told in report.headline
+    assert report.fix is None
+
+
+def test_a_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (report,) = reports_of(USES["import"].format("package"), tmp_path)
+    assert "it is a folder" in report.headline
+    assert report.fix is None
+
+
+def test_an_imported_file_has_a_limit_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("numbers = [1, 2, 3]\n" * 60_000)
+    (report,) = reports_of(USES["import"].format("mine.py"), tmp_path)
+    assert "larger than 1,000,000 bytes" in report.headline
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("use", ["import", "weights", "table"])
+def test_a_file_that_may_not_be_read_is_not_said_to_be_missing(use: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").touch(mode=0)
+    (report,) = [report for report in reports_of(USES[use].format("secret"), tmp_path) if report.is_error]
+    assert "Permission denied" in report.headline
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("closed", ["photos", "photos/train"])
+def test_a_folder_that_may_not_be_read_is_not_said_to_be_empty(closed: str, tmp_path: Path) -> None:
+    for part in ("train", "val"):
+        (tmp_path / "photos" / part / "ants").mkdir(parents=True)
+    (tmp_path / closed).chmod(0)
+    try:
+        (report, *_) = reports_of('model resnet18()\ndata folder("photos")\n', tmp_path)
+    finally:
+        (tmp_path / closed).chmod(0o755)
+    assert "Permission denied" in report.headline
 
 
 # -- recipes that extend others

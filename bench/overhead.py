@@ -1,0 +1,301 @@
+"""What a generated program costs beside a bare PyTorch loop and beside Lightning's Trainer, on the same work.
+
+The three train in one process and take turns, a few steps each, so that what disturbs one disturbs the others. Prints
+medians, the middle half of all measurements and ratios; exits with 1 if an epoch of the program takes more than 1.03
+times the processor time of the bare loop's, or not less than the Trainer's. README.md beside this file says how to
+read it.
+"""
+
+import logging
+import math
+import os
+import platform
+import runpy
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+import lightning
+import timm
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+from torchmetrics import Accuracy
+from torchvision.transforms import v2 as T
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+import leaven
+from leaven.language.source import Source
+
+RECIPE = """
+model mobilenetv3_small_100(in_chans=1)
+data  digits() {
+    split train=1440 items, val=180 items
+    eval  resize(64) -> to_tensor() -> normalize([0.5], [0.5])
+}
+optimizer adamw(lr=1e-3)
+train epochs=9
+"""
+BATCH, EPOCHS, STEPS = 32, 9, 45  # 1440 items
+TURN = 9  # steps; five turns are an epoch, of which the last also measures and saves
+MOST = 1.03
+
+Step = Callable[[], None]
+
+
+class Cost(NamedTuple):
+    """What a turn or an epoch took, in milliseconds."""
+
+    wall: float
+    processor: float
+
+
+class Turns:
+    """Lets several trainings, each in a thread of its own, go on one after another for a few steps each."""
+
+    def __init__(self, trainings: dict[str, Callable[[Step], None]]) -> None:
+        self.costs: dict[str, list[Cost]] = {name: [] for name in trainings}
+        self._go = {name: threading.Semaphore(0) for name in trainings}
+        self._done = threading.Semaphore(0)
+        self._failed: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._train, args=(name, train), daemon=True) for name, train in trainings.items()
+        ]
+
+    def run(self) -> None:
+        for thread in self._threads:
+            thread.start()
+        for _ in range(EPOCHS * STEPS // TURN + 1):  # the first turn is what comes before the first step
+            for name, go in self._go.items():
+                wall, processor = time.perf_counter(), time.process_time()
+                go.release()
+                self._done.acquire()
+                if self._failed:
+                    raise self._failed[0]
+                took = time.perf_counter() - wall, time.process_time() - processor
+                self.costs[name].append(Cost(took[0] * 1000, took[1] * 1000))
+
+    def _train(self, name: str, train: Callable[[Step], None]) -> None:
+        seen = 0
+
+        def step() -> None:
+            """To be called before every step; comes back when it is this training's turn."""
+            nonlocal seen
+            if seen % TURN == 0:
+                self._done.release()
+                self._go[name].acquire()
+            seen += 1
+
+        self._go[name].acquire()
+        try:
+            train(step)
+        except BaseException as problem:
+            self._failed.append(problem)
+        self._done.release()
+
+
+# -- the three
+
+
+def program(step: Step) -> None:
+    """What `leaven generate` prints."""
+    Path("program.py").write_text(leaven.generate(Source("overhead.leaven", RECIPE)), encoding="utf-8")
+    made: dict[str, Any] = runpy.run_path("program.py", run_name="program")
+    flags = {"output": "runs", "resume": None, "more_epochs": 0, "quick": False, "devices": 1, "machines": 1}
+    run = made["build_run"](Namespace(**flags))
+    run.tell = lambda text: None
+    run.pace = lambda phase: step()
+    data = made["build_data"]()
+    made["train"](run, made["build_model"](10), data, made["build_metrics"](10))
+
+
+class Digits(Dataset[tuple[Tensor, int]]):
+    """The same pictures, read as people read them."""
+
+    def __init__(self, places: range) -> None:
+        images, self.labels = load_digits(return_X_y=True)
+        self.images = (images.reshape(-1, 8, 8)[places] * 255 / 16).round().astype("uint8")
+        self.labels = self.labels[places]
+        self.prepare = T.Compose(
+            [T.ToPILImage(), T.Resize(64), T.ToImage(), T.ToDtype(torch.float32, scale=True), T.Normalize([0.5], [0.5])]
+        )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, place: int) -> tuple[Tensor, int]:
+        return self.prepare(self.images[place]), int(self.labels[place])
+
+
+def loaders() -> tuple[DataLoader[Any], DataLoader[Any]]:
+    train, val = Digits(range(1440)), Digits(range(1440, 1620))
+    return DataLoader(train, batch_size=BATCH, shuffle=True), DataLoader(val, batch_size=BATCH)
+
+
+def built() -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+    model = timm.create_model("mobilenetv3_small_100", in_chans=1, num_classes=10)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda at: (1 + math.cos(math.pi * min(1.0, at / (EPOCHS * STEPS)))) / 2
+    )
+    return model, optimizer, schedule
+
+
+def bare(step: Step) -> None:
+    """A loop as in the tutorials, which measures and saves once an epoch."""
+    train, val = loaders()
+    model, optimizer, schedule = built()
+    for _ in range(EPOCHS):
+        model.train()
+        total = 0.0
+        for images, labels in stepping(train, step):
+            loss = F.cross_entropy(model(images), labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            total += loss.item()
+        model.eval()
+        right, wrong = 0, 0.0
+        with torch.no_grad():
+            for images, labels in val:
+                outputs = model(images)
+                wrong += F.cross_entropy(outputs, labels, reduction="sum").item()
+                right += int((outputs.argmax(1) == labels).sum())
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()}
+        torch.save({**state, "scores": [total, right, wrong]}, "bare.pt")
+
+
+def stepping(batches: DataLoader[Any], step: Step) -> Iterator[tuple[Tensor, Tensor]]:
+    """The batches; each is read in the turn to which it belongs."""
+    read = iter(batches)
+    for _ in range(len(batches)):
+        step()
+        yield next(read)
+
+
+class Lit(lightning.LightningModule):
+    """The same for Lightning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model, self._optimizer, self._schedule = built()
+        self.accuracy = Accuracy(task="multiclass", num_classes=10)
+
+    def training_step(self, batch: tuple[Tensor, Tensor], _number: int) -> Tensor:
+        loss = F.cross_entropy(self.model(batch[0]), batch[1])
+        self.log("train.loss", loss, on_step=False, on_epoch=True)
+        return loss
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], _number: int) -> None:
+        outputs = self.model(batch[0])
+        self.accuracy(outputs, batch[1])
+        self.log("val.loss", F.cross_entropy(outputs, batch[1]))
+        self.log("val.accuracy", self.accuracy)
+
+    def configure_optimizers(self) -> Any:
+        return [self._optimizer], [{"scheduler": self._schedule, "interval": "step"}]
+
+
+class Stepping(lightning.Callback):
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        self._step()
+
+
+def trainer(step: Step) -> None:
+    """Lightning's Trainer with what it does by default, but for what it shows."""
+    train, val = loaders()
+    lightning.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_epochs=EPOCHS,
+        callbacks=[Stepping(step)],
+        default_root_dir="lightning",
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    ).fit(Lit(), train, val)
+
+
+# -- what it comes to
+
+
+def main() -> int:
+    torch.set_num_threads(1)
+    logging.getLogger("lightning").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        turns = Turns({"program": program, "bare": bare, "trainer": trainer})
+        turns.run()
+        os.chdir("/")
+    per_epoch = STEPS // TURN
+    warm = {
+        name: costs[1 + per_epoch :] for name, costs in turns.costs.items()
+    }  # neither the start nor the first epoch
+    steps = {name: [of_step(c) for at, c in enumerate(costs, 1) if at % per_epoch] for name, costs in warm.items()}
+    epochs = {name: joined(costs, per_epoch) for name, costs in warm.items()}
+
+    print(versions())
+    count = len(steps["bare"]) * TURN
+    print(f"{count} steps of each between the ends of epochs, {len(epochs['bare'])} epochs, in turns of {TURN} steps")
+    print("in milliseconds: the median, and the middle half of all\n")
+    ratios = table("a step", steps) and table("an epoch", epochs)
+    is_kept = ratios["bare"] <= MOST and ratios["trainer"] < 1
+    print(f"by processor time, an epoch takes {ratios['bare']:.3f} of bare and {ratios['trainer']:.3f} of Trainer")
+    return 0 if is_kept else 1
+
+
+def of_step(cost: Cost) -> Cost:
+    return Cost(cost.wall / TURN, cost.processor / TURN)
+
+
+def joined(costs: Sequence[Cost], count: int) -> list[Cost]:
+    """So many turns as one."""
+    groups = [costs[at : at + count] for at in range(0, len(costs), count)]
+    return [Cost(sum(c.wall for c in group), sum(c.processor for c in group)) for group in groups]
+
+
+def table(title: str, costs: dict[str, list[Cost]]) -> dict[str, float]:
+    """Prints what the three take and how the program compares; the ratios by processor time."""
+    print(f"{title:24}{'wall time':>26}{'processor time':>26}")
+    for name, words in (("bare", "bare loop"), ("program", "generated program"), ("trainer", "Lightning's Trainer")):
+        print(f"  {words:22}" + "".join(cell(values, 1) for values in zip(*costs[name], strict=True)).rstrip())
+    found: dict[str, float] = {}
+    for name in ("bare", "trainer"):
+        cells = []
+        for at in range(2):
+            pairs = [one[at] / other[at] for one, other in zip(costs["program"], costs[name], strict=True)]
+            cells.append(cell(pairs, 3))
+            found[name] = median(pairs)
+        print(f"  {'program / ' + name:22}" + "".join(cells).rstrip())
+    print()
+    return found
+
+
+def cell(values: Sequence[float], digits: int) -> str:
+    low, _, high = quantiles(values, n=4)
+    return f"{median(values):12.{digits}f}  {f'{low:.{digits}f} to {high:.{digits}f}':14}"
+
+
+def versions() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightning", "timm"))
+    return f"Python {platform.python_version()}, {packages}, {platform.machine()}, one thread"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Pages as their readers follow them: the blocks of a page are carried out in order, in one folder.
+
+    ```leaven NAME, ```python NAME   a file that the reader saves
+    ```console                       commands, each behind `$ `, and what they print
+    ```sh                            commands that have to succeed; `leaven run` and `python` take two batches there
+    ```python                        a program that has to succeed
+
+In what is printed, a line `…` stands for any lines, and `…` in a line for anything; a decimal number stands for any
+other, and so does the time that names a run. Commands run in children of a server that has loaded torch already.
+"""
+
+import multiprocessing
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import at_work
+
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+ANYTHING = "…"
+_LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_\d+)?|(?:(?<= ) *)\d+\.\d+(?:e-?\d+)?|…")
+_NOT_HERE = ("make", "pip", "source", "torchrun", "git")  # they change the machine, or need more than one
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: the words behind its fence, its text, and the line where it begins."""
+
+    words: tuple[str, ...]
+    text: str
+    line: int = 0
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(tuple(found["info"].split()), found["text"], text.count("\n", 0, found.start()) + 1)
+        for found in FENCE.finditer(text)
+    ]
+
+
+def follow(page: Path, folder: Path) -> None:
+    """Do what a page says; an assertion fails where something else happens than it says."""
+    for block in blocks(page):
+        where = f"{page.name}:{block.line}"
+        match block.words:
+            case ("leaven" | "python" | "csv", name):
+                file = folder / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(block.text, encoding="utf-8")
+            case ("console",):
+                for command, shown in commands(block.text):
+                    code, said = carry_out(command, folder)
+                    is_wrong = any(line.startswith("error") for line in shown)
+                    assert (code != 0) == is_wrong, f"{where}: `{command}` ended with {code}\n{said}"
+                    assert matches(shown, said), f"{where}: `{command}` prints\n{said}"
+            case ("sh",):
+                for line in block.text.splitlines():
+                    command = line.partition("  #")[0].strip()
+                    if command and command.split()[0] not in _NOT_HERE:
+                        code, said = carry_out(_quick(command), folder)
+                        assert code == 0, f"{where}: `{command}` ended with {code}\n{said}"
+            case ("python",):
+                program = folder / "block.py"
+                program.write_text(block.text, encoding="utf-8")
+                code, said = carry_out("python block.py", folder)
+                assert code == 0, f"{where}: {said}"
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a console block, each with the lines that it prints."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        while command.endswith("\\"):
+            more, _, output = output.partition("\n")
+            command = command.removesuffix("\\") + more.strip()
+        yield command, [line.rstrip() for line in output.rstrip().splitlines()]
+
+
+def matches(shown: list[str], said: str) -> bool:
+    """Whether a command said what is shown; of one that shows nothing, nothing is expected."""
+    pattern = "".join(r"(?:.*\n)*?" if line == ANYTHING else _loosely(line) + r"\n" for line in shown)
+    return not shown or bool(re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines())))
+
+
+def _loosely(line: str) -> str:
+    pattern, at = "", 0
+    for found in _LOOSE.finditer(line):
+        pattern += re.escape(line[at : found.start()])
+        pattern += _loose(found[0])
+        at = found.end()
+    return pattern + re.escape(line[at:])
+
+
+def _loose(word: str) -> str:
+    if word == ANYTHING:
+        return ".*"
+    return r"[\d_-]+" if "_" in word else r" *\d+\.\d+(?:e-?\d+)?"
+
+
+def _quick(command: str) -> str:
+    is_training = command.startswith(("leaven run", "python train")) and "--quick" not in command
+    return f"{command} --quick" if is_training else command
+
+
+# -- commands
+
+
+def carry_out(command: str, folder: Path) -> tuple[int, str]:
+    """The exit code of a command that is given in a folder, and all that it prints."""
+    words = shlex.split(command)
+    if words[0] not in ("leaven", "python") or words[:2] == ["python", "-c"]:
+        done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([*at_work.LIBRARIES, "leaven.runtime", "leaven.bundle", "leaven.tasks.classification"])
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
+        process = server.Process(target=_work, args=(words, folder, log.name))
+        process.start()
+        process.join(at_work.LIMIT)
+        assert process.exitcode is not None, f"`{command}` hangs:\n{log.read()}"
+        return process.exitcode, log.read()
+
+
+def _work(words: list[str], folder: Path, log: str) -> None:
+    """In the child: be the command. What `leaven run` turns into is run here too, instead of loading torch anew."""
+    os.environ.update(OMP_NUM_THREADS="1", NO_COLOR="1")
+    import torch
+
+    torch.set_num_threads(1)
+    said = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    os.chdir(folder)
+    os.execv = lambda _python, command: _be(command[1:])  # type: ignore[assignment]
+    if words[0] == "python":
+        _be(words[1:])
+        return
+    from leaven.cli.main import main
+
+    sys.argv = words
+    main()
+
+
+def _be(words: list[str]) -> None:
+    sys.argv = words
+    runpy.run_path(words[0], run_name="__main__")
+    sys.exit(0)

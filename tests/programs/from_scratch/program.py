@@ -1,0 +1,142 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+A small residual net with attention, trained from nothing on digits.
+
+Every choice cites the line of the recipe that it comes from, or says that it is a default.
+
+    python program.py                            train
+    python program.py --resume RUN               go on with a run that was interrupted
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import torch
+from lightning.fabric import Fabric
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torchmetrics import Accuracy
+from torchvision.transforms import v2 as T
+
+from leaven import bundle, runtime
+from leaven.components.conv import Conv
+from leaven.components.global_pool import GlobalPool
+from leaven.components.linear import Linear
+from leaven.components.res_block import ResBlock
+from leaven.components.squeeze_excite import SqueezeExcite
+from leaven.tasks import classification as task
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="A small residual net with attention, trained from nothing on digits.")
+    return runtime.parse(parser, output="runs/recipe")  # default
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    fabric = Fabric(devices=args.devices, num_nodes=args.machines, precision="32-true")  # default
+    fabric.launch()
+    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+
+
+def build_data() -> runtime.Data:
+    augment = T.Compose(
+        [
+            T.RandomAffine(10, translate=[0.1, 0.1]),  # line 5
+            T.ToImage(),  # default: always
+            T.ToDtype(torch.float32, scale=True),  # default: always
+        ]
+    )
+    prepare = T.Compose(
+        [
+            T.ToImage(),  # default: always
+            T.ToDtype(torch.float32, scale=True),  # default: always
+        ]
+    )
+    items = runtime.digits()  # line 5
+    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    return runtime.Data(items, parts, train=augment, eval=prepare, batch=64, seed=0)  # line 11
+
+
+def build_model(classes: int) -> nn.Module:
+    model = nn.Sequential(  # line 4
+        Conv(1, 16),  # line 4
+        ResBlock(16, 32),  # line 2
+        SqueezeExcite(32),  # line 2
+        ResBlock(32, 32),  # line 2
+        SqueezeExcite(32),  # line 2
+        ResBlock(32, 64, stride=2),  # line 4
+        GlobalPool(),  # line 4
+        Linear(64, classes),  # line 4
+    )
+    return model
+
+
+def build_metrics(classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+
+
+def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "train": 5 epochs."""
+    fabric = run.fabric
+    criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
+    optimizer = torch.optim.AdamW(runtime.trainable(module), lr=3e-4)  # default
+    phase = run.phase("train", epochs=5, data=data, is_last=True)  # line 11
+    schedule = runtime.one_cycle(optimizer, phase.steps, peak=0.01, warmup=round(0.3 * phase.steps))  # line 8
+    model, optimizer = fabric.setup(module, optimizer)
+    mixup = T.MixUp(alpha=0.2, num_classes=len(data.classes))  # line 9
+    ema = AveragedModel(module, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)  # line 10
+    phase.restore(module=module, optimizer=optimizer, schedule=schedule, ema=ema)
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            images, labels = mixup(images, labels)
+            loss = criterion(model(images), labels)
+            fabric.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            ema.update_parameters(module)
+            phase.saw(loss)
+        scores = task.evaluate(run, ema.module, data.val, metrics, criterion)
+        phase.record(scores, weights=ema.module)
+    module.load_state_dict(ema.module.state_dict())  # the averaged weights go on
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    with run.fabric.rank_zero_first():
+        data = build_data()
+    module = build_model(len(data.classes))
+    metrics = build_metrics(len(data.classes))
+
+    train(run, module, data, metrics)
+
+    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
+    if run.fabric.is_global_zero:
+        saved = bundle.save(
+            run.folder / "model.bundle",
+            module,
+            built_by=bundle.Components(
+                [
+                    ("Conv", {"in_channels": 1, "channels": 16}),
+                    ("ResBlock", {"in_channels": 16, "channels": 32}),
+                    ("SqueezeExcite", {"in_channels": 32}),
+                    ("ResBlock", {"in_channels": 32, "channels": 32}),
+                    ("SqueezeExcite", {"in_channels": 32}),
+                    ("ResBlock", {"in_channels": 32, "channels": 64, "stride": 2}),
+                    ("GlobalPool", {}),
+                    ("Linear", {"in_channels": 64, "features": len(data.classes)}),
+                ]
+            ),
+            preprocess=data.prepare,
+            example=data.example,
+            classes=data.classes,
+            scores=scores,
+            folder=run.folder,
+        )
+        run.made(saved)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)

