@@ -10,7 +10,6 @@ LEAVEN_VENV ?= .venv
 VENV ?= $(LEAVEN_VENV)
 BIN := $(VENV)/bin
 PYTHON := $(BIN)/python
-LEAVEN := $(PYTHON) -m leaven
 STAMP := $(VENV)/.leaven-installed
 
 # An environment that somebody else made, where Leaven is already at hand, needs nothing from us. In ours, the stamp
@@ -36,15 +35,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -m compileall -q src/leaven  # where PYTHONDONTWRITEBYTECODE is set, every start would compile anew
 	@touch $(STAMP)
 
-say = echo; echo '$$ leaven $(1)'; $(LEAVEN) $(1)
-
-demo: setup  ## check and show the recipes in examples/
-	@$(call say,check examples/quickstart.leaven)
-	@$(call say,show examples/quickstart.leaven)
-	@$(call say,check examples/from_scratch.leaven)
-	@$(call say,show examples/from_scratch.leaven)
-	@echo; echo 'And a recipe whose files are not here, with the report it gets:'
-	@$(call say,check examples/ants_bees.leaven) || [ $$? -eq 1 ]
+demo: setup  ## train the quickstart, compare, predict (a few minutes)
+	@$(PYTHON) examples/demo.py
 
 test: setup  ## run the tests
 	@$(PYTHON) -m pytest

@@ -6,7 +6,8 @@
     ```python                        a program that has to succeed
 
 In what is printed, a line `…` stands for any lines, and `…` in a line for anything; a decimal number stands for any
-other, and so does the time that names a run. Commands run in children of a server that has loaded torch already.
+other, and so do the time that names a run, and how wide a gap is. Commands run in children of a server that has loaded
+torch already.
 """
 
 import multiprocessing
@@ -25,7 +26,7 @@ from tests import at_work
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
-_LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_\d+)?|(?:(?<= ) *)\d+\.\d+(?:e-?\d+)?|…")
+_LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_\d+)?| *\d+\.\d+(?:e-?\d+)?| {2,}|…")
 _NOT_HERE = ("make", "pip", "source", "torchrun", "git")  # they change the machine, or need more than one
 
 
@@ -102,6 +103,8 @@ def _loosely(line: str) -> str:
 def _loose(word: str) -> str:
     if word == ANYTHING:
         return ".*"
+    if not word.strip():
+        return " {2,}"
     return r"[\d_-]+" if "_" in word else r" *\d+\.\d+(?:e-?\d+)?"
 
 

@@ -187,8 +187,10 @@ def run_export(
     """Write the model in another format; 1 where that can't be."""
 
     def work() -> int:
-        written = _loaded(bundle, trust_code, device="cpu").export(to, output, size=size)
-        click.echo(f"{written}: {os.path.getsize(written) / 2**20:.1f} MB, and its outputs are those of {bundle.name}")
+        model = _loaded(bundle, trust_code, device="cpu")
+        written = model.export(to, output, size=size)
+        size_of_it = f"{os.path.getsize(written) / 2**20:.1f} MB"
+        click.echo(f"{written}: {size_of_it}, and its outputs are those of {model.path.name}")
         return 0
 
     return _told(work)

@@ -93,6 +93,7 @@ def resume(folder: Path, epochs: str | None) -> NoReturn:
     place = folder.resolve()
     if isinstance(started_in, str) and Path(started_in).is_dir():
         os.chdir(started_in)
+    place = place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place
     _become(place, ["--more-epochs", str(more)] if more else [])
 
 

@@ -152,9 +152,10 @@ class _Checker:
         logs, output = self._logs(top), self._output(top)
         if isinstance(model, Model) and isinstance(data, Data):
             fitting.check_fit(model, model_facts, data, data_facts, self.scope)
-            conflicts.check_phases(
-                [p for p in phases if isinstance(p, Phase)], model, model_facts, data_facts, self.scope
-            )
+            sound = [phase for phase in phases if isinstance(phase, Phase)]
+            conflicts.check_phases(sound, model, model_facts, data_facts, self.scope)
+            measures = () if isinstance(metrics, Unknown) else metrics
+            conflicts.check_measures(measures, [phase.loss for phase in sound], data_facts, self.scope)
         if has_errors(self.scope.diagnostics):
             return None
         assert isinstance(model, Model)  # what is missing or wrong has been reported

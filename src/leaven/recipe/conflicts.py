@@ -29,6 +29,18 @@ from leaven.recipe.recipe import (
 from leaven.recipe.scope import Scope
 from leaven.recipe.selectors import is_settled, matching
 
+LOSSES_OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "MultiMarginLoss")  # of torch's
+NO_SINGLE_NUMBER = (  # of torchmetrics'
+    "ConfusionMatrix",
+    "LogAUC",
+    "PrecisionAtFixedRecall",
+    "PrecisionRecallCurve",
+    "ROC",
+    "RecallAtFixedPrecision",
+    "SensitivityAtSpecificity",
+    "SpecificityAtSensitivity",
+    "StatScores",
+)
 Select = Callable[[Selector], frozenset[str]]  # the parameters that a selector means, found out once
 
 
@@ -109,6 +121,30 @@ def _check_task(calls: Sequence[Invocation], loss: Invocation, data: DataFacts, 
                 *spots,
                 fix=f"remove `{call.card.bare_name}`, or use another loss: `loss cross_entropy()`",
             )
+
+
+def check_measures(metrics: Sequence[Invocation], losses: Sequence[Invocation], data: DataFacts, scope: Scope) -> None:
+    """Losses and metrics that the libraries have for other tasks than telling classes apart."""
+    if not data.task.endswith("-classification"):
+        return
+    for loss in {id(loss): loss for loss in losses}.values():  # one that holds for every phase is told once
+        if loss.card.source == "torch" and loss.card.bare_name not in LOSSES_OF_CLASSES:
+            headline = f"`{loss.card.friendly}` does not compare classes, and the data is for {_spoken(data.task)}"
+            fix = "use `cross_entropy()`, `focal()` or `bce()`"
+            scope.report("wrong-task", headline, Spot(_span(loss.origin), "can't be used here"), fix=fix)
+    for metric in metrics:
+        if metric.card.source != "torchmetrics":
+            continue
+        made_for = metric.card.facts.get("task")
+        place = Spot(_span(metric.origin), "can't be used here")
+        if made_for != "classification":
+            what = f"is made for {made_for}" if made_for else "does not compare classes"
+            headline = f"`{metric.card.friendly}` {what}, and the data is for {_spoken(data.task)}"
+            scope.report("wrong-task", headline, place, fix="use `accuracy()`, `f1()` or `auroc()`")
+        elif metric.card.bare_name in NO_SINGLE_NUMBER:
+            headline = f"`{metric.card.friendly}` is not one number, and can't be written down for every epoch"
+            fix = "use `accuracy()`, `f1()` or `auroc()`; `leaven evaluate` prints the confusion table of a bundle"
+            scope.report("wrong-task", headline, place, fix=fix)
 
 
 def _spoken(task: str) -> str:

@@ -63,7 +63,7 @@ class Scope:
     failed_lets: set[str] = field(default_factory=set)
     numbers: dict[str, Any] = field(default_factory=dict)  # what each `let` comes to, worked out once
     used: set[str] = field(default_factory=set)
-    pieces: int = 0  # of the selectors that were read
+    pieces: int = 0  # of selectors that came from `let`s
     measured: list[str] | None = None  # what scores there are, once the metrics are known
     layers: Layers | None = None  # of the model, where they are known
     model_name: str = "the model"

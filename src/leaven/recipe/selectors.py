@@ -20,7 +20,7 @@ from leaven.recipe.scope import UNKNOWN, Scope, Unknown
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
 CALLS = ("stages", "first", "last", "type")
-MAX_PIECES = 10_000  # in a whole recipe: `let`s that join `let`s grow fast, and may be used often
+MAX_PIECES = 50_000  # that `let`s make in a whole recipe: those that join others grow fast, and may be used often
 _NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 _GLOB = re.compile(r"[*?\[]")
 
@@ -138,14 +138,14 @@ class _Reading:
             return UNKNOWN
         return self.scope.report(
             "wrong-value",
-            f"more than {MAX_PIECES:,} pieces choose layers",
+            f"the `let`s of this recipe come to more than {MAX_PIECES:,} pieces that choose layers",
             Spot(value.span, "too many"),
             fix='choose many layers at once by a glob: `"layer*.conv1"`',
         )
 
     def read(self, value: syntax.Value) -> Selector | Unknown:
-        self.scope.pieces += 1
-        if self.scope.pieces > MAX_PIECES:
+        self.scope.pieces += bool(self.scope.unfolding)
+        if self.scope.unfolding and self.scope.pieces > MAX_PIECES:
             return self._too_long(value)
         match value:
             case syntax.Binary(operator="+" | "-" as operator, left=left, right=right):

@@ -24,6 +24,7 @@ from leaven.runtime.sets import Stream, as_pair
 from leaven.runtime.streams import StreamPart, StreamReader
 
 MOST_WORKERS = 4
+FEW = 500  # items: so many are read sooner than another process has started
 Sampler = Literal["shuffled", "balanced"]
 
 
@@ -94,8 +95,9 @@ class Data:
 
 
 def _workers(items: Items | Stream) -> int:
-    """How many processes load the data: none for what is at hand, nor for streams, which most people write for one."""
-    if isinstance(items, Stream) or items.in_memory:
+    """How many processes load the data: none for what is at hand or little, nor for streams, which most people write for
+    one."""
+    if isinstance(items, Stream) or items.in_memory or len(items) < FEW:
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MOST_WORKERS, cores)

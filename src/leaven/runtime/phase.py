@@ -131,7 +131,8 @@ class Phase:
             stops = stop_early is not None and self.stale >= max(1, patience)
             self.is_over = stops or self.epoch >= self.total
             if stops:
-                self.run.tell(f"{self.name}: {watch} has not improved for {self.stale} epochs; the best ones go on")
+                since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
+                self.run.tell(f"{self.name}: {watch} has not improved for {since}; the best weights go on")
                 self.parts["module"].load_state_dict(self.run.best(self.number) or {})
             if self.is_over or self.epoch % self.run.saving.epochs == 0:
                 self.save()

@@ -67,7 +67,7 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
 
 
 def build_model(classes: int) -> nn.Module:
-    with runtime.from_hub("convnext_tiny"):
+    with runtime.from_hub("convnext_tiny"):  # line 4
         model = timm.create_model("convnext_tiny", drop_path_rate=0.1, pretrained=True)  # line 4
     runtime.fit_head(model, "head.fc", classes)  # default: the head is fitted to the data
     return model

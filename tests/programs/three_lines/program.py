@@ -57,7 +57,7 @@ def build_data() -> runtime.Data:
 
 
 def build_model(classes: int) -> nn.Module:
-    with runtime.from_hub("resnet18"):
+    with runtime.from_hub("resnet18"):  # line 1
         model = timm.create_model("resnet18", pretrained=True)  # line 1
     runtime.fit_head(model, "fc", classes)  # default: the head is fitted to the data
     return model

@@ -59,9 +59,9 @@ class TestNoBundle:
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
         refused(tmp_path / "none.bundle", "none.bundle does not exist")
 
-    def test_a_folder_with_a_bundle_in_it(self, tmp_path: Path) -> None:
+    def test_the_folder_of_a_run_stands_for_the_bundle_in_it(self, tmp_path: Path) -> None:
         (tmp_path / "model.bundle").touch()
-        assert "did you mean" in refused(tmp_path, "is a folder, not a bundle").help
+        refused(tmp_path, "model.bundle is empty")
 
     def test_an_empty_file(self, tmp_path: Path) -> None:
         (tmp_path / "a.bundle").touch()

@@ -175,8 +175,8 @@ class TestTheFile:
             )
 
     def test_what_would_be_refused_is_not_written(self, tmp_path: Path) -> None:
-        (tmp_path / "lock.json").write_bytes(b" " * (17 * 2**20))
-        with pytest.raises(Failure, match=r"lock\.json is larger than 16 MB"):
+        (tmp_path / "program.py").write_bytes(b" " * (17 * 2**20))
+        with pytest.raises(Failure, match=r"program\.py is larger than 16 MB"):
             bundle.save(
                 tmp_path / "a.bundle",
                 colour_net(),
