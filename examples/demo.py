@@ -56,7 +56,7 @@ def best(output: Path, phase: str) -> tuple[float, int, float]:
 
 def predict() -> None:
     """Ask the model about a digit of the test part, which nothing was chosen by."""
-    print(f"\nA digit that it has never seen, a {draw_unseen(PICTURE)}:")
+    print(f"\nA digit that it has never seen; it is {draw_unseen(PICTURE)}:")
     leaven("predict", str(TRAINED), str(PICTURE), "--top", "3")
 
 

@@ -26,6 +26,7 @@ from tests import at_work
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
+LEAVEN = ("leaven.runtime", "leaven.bundle", "leaven.tasks.classification")
 _LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_\d+)?| *\d+\.\d+(?:e-?\d+)?| {2,}|…")
 _NOT_HERE = ("make", "pip", "source", "torchrun", "git")  # they change the machine, or need more than one
 
@@ -88,7 +89,9 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 def matches(shown: list[str], said: str) -> bool:
     """Whether a command said what is shown; of one that shows nothing, nothing is expected."""
     pattern = "".join(r"(?:.*\n)*?" if line == ANYTHING else _loosely(line) + r"\n" for line in shown)
-    return not shown or bool(re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines())))
+    return not shown or bool(
+        re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines()))
+    )
 
 
 def _loosely(line: str) -> str:
@@ -123,7 +126,9 @@ def carry_out(command: str, folder: Path) -> tuple[int, str]:
         done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([*at_work.LIBRARIES, "leaven.runtime", "leaven.bundle", "leaven.tasks.classification"])
+    server.set_forkserver_preload(
+        [*at_work.LIBRARIES, "leaven.runtime", "leaven.bundle", "leaven.tasks.classification"]
+    )
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
         process = server.Process(target=_work, args=(words, folder, log.name))
         process.start()

@@ -1,23 +1,18 @@
-"""What the documentation says is so: recipes can be read, commands print what is shown, links lead somewhere.
+"""What the documentation says is so: recipes can be read, what is mentioned is there, links lead somewhere.
 
-The examples in docs/errors, with the reports they get, are tried out elsewhere; here, that every id has its page and
-that what a page proposes is right.
+Pages that show commands are followed in test_pages.py, and the examples in docs/errors, with the reports they get, are
+tried out elsewhere; here, that every id has its page and that what a page proposes is right.
 """
 
 import ast
-import os
 import re
-import shlex
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from runpy import run_path
 
 import click
 import pytest
 from tests.lang.sections import Section, read_sections, try_out
+from tests.pages import FENCE, blocks
 
 from leaven.cli.main import leaven
 from leaven.language.parser import parse
@@ -32,24 +27,9 @@ CARDS = sorted(ROOT.glob("src/leaven/**/*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
 REPORTING = {"error", "report", "_report", "note", "warn", "Finding"}
 
-FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"(?:(?<!`)`|^\$ )leaven ([a-z]+)(?: ([a-z]+))?", re.MULTILINE)
-ANYTHING = "…"
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: the words behind its fence, and its text."""
-
-    words: tuple[str, ...]
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    text = page.read_text(encoding="utf-8")
-    return [Block(tuple(match["info"].split()), match["text"]) for match in FENCE.finditer(text)]
 
 
 def name(page: Path) -> str:
@@ -67,69 +47,10 @@ def test_every_recipe_in_the_docs_can_be_read(page: Path) -> None:
             assert not mistakes, "\n\n".join(map(render_full, mistakes))
 
 
-# -- what the README shows
-
-
-@pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    """A folder with the examples and with what the README asks its reader to save."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    for block in blocks(README):
-        if len(block.words) == 2 and block.words[0] == "leaven":
-            (tmp_path / block.words[1]).write_text(block.text, encoding="utf-8")
-    return tmp_path
-
-
-def shown_commands() -> Iterator[tuple[str, str]]:
-    """The commands in the README's console blocks, each with what it prints."""
-    for block in blocks(README):
-        if block.words == ("console",):
-            for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-                command, _, output = part.partition("\n")
-                yield command, output
-
-
-@pytest.mark.parametrize(("command", "output"), list(shown_commands()))
-def test_a_command_in_the_readme_prints_what_is_shown(command: str, output: str, scratch: Path) -> None:
-    program, *words = shlex.split(command)
-    assert program == "leaven"
-    done = run([sys.executable, "-m", "leaven", *words], scratch)
-    shown = [line.rstrip() for line in output.splitlines()]
-    pattern = "".join(r"(?:.*\n)*?" if line == ANYTHING else re.escape(line) + r"\n" for line in shown)
-    plain = "".join(line.rstrip() + "\n" for line in done.stdout.rstrip().splitlines())
-    assert re.fullmatch(pattern, plain), f"it prints\n{plain}{done.stderr}"
-
-
-def test_the_readme_shows_commands() -> None:
-    assert len(list(shown_commands())) >= 3
-
-
-def test_the_python_in_the_readme_runs(scratch: Path) -> None:
-    programs = [block.text for block in blocks(README) if block.words == ("python",)]
-    assert programs
-    for program in programs:
-        done = run([sys.executable, "-c", program], scratch)
-        assert done.returncode == 0, done.stderr
-        assert "model " in done.stdout
-
-
-def test_the_python_in_the_readme_is_right_for_a_recipe_with_mistakes_too(scratch: Path) -> None:
-    for block in blocks(README):
-        if block.words == ("python",):
-            done = run([sys.executable, "-c", block.text.replace("examples/quickstart", "digits")], scratch)
-            assert done.returncode == 0, done.stderr
-            assert done.stdout.startswith("unknown-layer resnet18 has no layer named `layre4`\n")
-
-
-def run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "NO_COLOR": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
-
-
 # -- what is mentioned is there
 
 
-@pytest.mark.parametrize("page", [README, ROOT / "docs/README.md", ROOT / "docs/language.md", *ERRORS], ids=name)
+@pytest.mark.parametrize("page", [README, *DOCS], ids=name)
 def test_every_command_that_is_mentioned_exists(page: Path) -> None:
     for command, below in COMMAND.findall(page.read_text(encoding="utf-8")):
         assert command in leaven.commands, f"leaven {command}"
@@ -143,6 +64,13 @@ def test_every_make_target_in_the_readme_exists() -> None:
     mentioned = set(re.findall(r"(?:`|^)make ([a-z]+)", README.read_text(), re.MULTILINE))
     assert mentioned >= {"demo", "test", "check"}
     assert mentioned <= targets
+
+
+def test_the_picture_in_the_readme_shows_what_was_printed() -> None:
+    draw = run_path(str(ROOT / "docs/picture.py"))["draw"]
+    shown = (ROOT / "docs/quickstart.txt").read_text(encoding="utf-8")
+    assert (ROOT / "docs/quickstart.svg").read_text(encoding="utf-8") == draw(shown)
+    assert "$ leaven run examples/quickstart.leaven\n" in shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -1,26 +1,79 @@
 """Every block of these pages is carried out, in order, in a folder that holds the examples."""
 
+import os
+import pty
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from tests.pages import blocks, follow
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "docs/features.md"]
+EXAMPLES = ROOT / "examples"
+DEMO = EXAMPLES / "demo.py"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/features.md",
+    ROOT / "docs/running.md",
+    *sorted(ROOT.glob("docs/tutorials/*.md")),
+]
+NUMBER_OF_PROMISES = 18
 
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder as it is after `make demo`, as far as the pages need it."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "data"))
+    run_path(str(DEMO))["draw_unseen"](tmp_path / "runs/demo/digit.png")
+    return tmp_path
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "data"))
-    follow(page, tmp_path)
+def test_a_page_can_be_followed(page: Path, checkout: Path) -> None:
+    follow(page, checkout)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_nothing_on_a_page_is_left_untried(page: Path) -> None:
-    known = {"leaven", "python", "console", "sh", "csv"}
+    known = {"leaven", "python", "console", "sh"}
     assert {block.words[0] if block.words else "" for block in blocks(page)} <= known
+
+
+def test_every_promise_has_a_command() -> None:
+    page = (ROOT / "docs/features.md").read_text(encoding="utf-8")
+    sections = page.split("\n## ")[1:]
+    assert [section.partition(".")[0] for section in sections] == [str(n + 1) for n in range(NUMBER_OF_PROMISES)]
+    assert all("```console\n$ " in section for section in sections)
+
+
+def test_the_readme_begins_with_the_quickstart() -> None:
+    recipe = next(block for block in blocks(ROOT / "README.md") if block.words == ("leaven",))
+    assert recipe.text == (EXAMPLES / "quickstart.leaven").read_text(encoding="utf-8")
+
+
+def test_a_terminal_shows_a_bar_for_every_epoch(checkout: Path) -> None:
+    """By the command as a user starts it, not by the server of `pages.py`."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "leaven", "run", "examples/quickstart.leaven", "--quick"]
+    process = subprocess.Popen(command, cwd=checkout, stdout=its, stderr=its, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    os.close(its)
+    said = b""
+    while chunk := _read(ours):
+        said += chunk
+    assert process.wait() == 0, said.decode()
+    assert "images/s" in said.decode()
+    assert "head 1/1:" in said.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # how Linux says that nobody writes any more
+        return b""

@@ -28,8 +28,8 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
     """The model in a bundle, ready to be asked.
 
     In the place of a bundle's file may stand the folder of its run, or that of several runs, of which the newest is
-    taken. A bundle that was changed or cut off is refused. Code in it runs only with `trust_code=True`, which a model or step
-    of its maker's own needs.
+    taken. A bundle that was changed or cut off is refused. Code in it runs only with `trust_code=True`, which a model
+    or step of its maker's own needs.
     """
     path = Path(os.fspath(file))
     path = newest(path, BUNDLE) or path

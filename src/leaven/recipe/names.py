@@ -268,7 +268,8 @@ def _arg(statement: syntax.Arg, text: Source | None, args: Collection[str], scop
         origin = Written(text.span(0, len(text.text)))
         value = _given_value(type, choices, text, name, scope)
     elif statement.default is not None:
-        later = next(_names_in(statement.default, set(args) - set(scope.args) - set(scope.lets)), None)
+        uses = _names_in(statement.default, args)
+        later = next((use for use in uses if use.path not in scope.args and use.path not in scope.lets), None)
         value = _typed(statement.default, type, choices, name, scope) if later is None else _early(later, name, scope)
     elif not scope.requires_args:
         value = Pending(name)

@@ -95,8 +95,7 @@ class Data:
 
 
 def _workers(items: Items | Stream) -> int:
-    """How many processes load the data: none for what is at hand or little, nor for streams, which most people write for
-    one."""
+    """How many processes load the data: none for what is at hand or little, nor for streams, mostly written for one."""
     if isinstance(items, Stream) or items.in_memory or len(items) < FEW:
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
