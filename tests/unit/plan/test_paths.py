@@ -9,9 +9,9 @@ from leaven.plan.paths import paths_of
 
 
 def layers_of(names: Iterable[str]) -> Layers:
-    parameters = tuple(LayerParameter(name, (1,), "Linear") for name in names)
-    modules = dict.fromkeys(name.rpartition(".")[0] for name in names)
-    return Layers(modules=tuple(LayerModule(path, "Linear") for path in modules), parameters=parameters)
+    parameters = tuple(LayerParameter(name, 1, (1,), "Linear", name.rpartition(".")[0]) for name in names)
+    modules = dict.fromkeys(parameter.module_path for parameter in parameters)
+    return Layers(parameters, tuple(LayerModule(path, "Linear", True) for path in modules))
 
 
 NET = [
@@ -30,7 +30,10 @@ LAYERS = layers_of(NET)
         (lambda name: name == "stem.bias", ("stem.bias",)),
         (lambda name: ".norm1." in name, ("blocks.*.*.norm1",)),
         (lambda name: name.endswith("bias"), ("stem.bias", "blocks.*.*.fc1.bias", "blocks.*.*.norm1.bias")),
-        (lambda name: ".2.norm1." in name or ".3.norm1." in name, ("blocks.*.2.norm1", "blocks.*.3.norm1")),
+        (
+            lambda name: ".norm1." in name and ".0.norm1." not in name,
+            ("blocks.*.1.norm1", "blocks.*.2.norm1", "blocks.*.3.norm1"),
+        ),
     ],
 )
 def test_paths_that_differ_in_numbers_become_globs(chosen, paths: tuple[str, ...]) -> None:
