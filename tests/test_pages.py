@@ -9,7 +9,7 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
-from tests.pages import blocks, follow
+from tests.pages import blocks, carry_out, follow
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -32,6 +32,7 @@ def checkout(tmp_path: Path) -> Path:
     """A folder as it is after `make demo`, as far as the pages need it."""
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "data"))
     run_path(str(DEMO))["draw_unseen"](tmp_path / "runs/demo/digit.png")
+    carry_out("leaven check examples/quickstart.leaven", tmp_path)  # the first time, it tells that it reads libraries
     return tmp_path
 
 

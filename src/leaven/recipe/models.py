@@ -223,9 +223,21 @@ def _with_layers(
 
 
 def takes_size(facts: ModelFacts, size: tuple[int, int]) -> bool:
-    """Whether pictures of another size than usual pass through the model, as far as a trial without values tells."""
-    if facts.request is None or size == facts.size or facts.layers is None or not facts.layers.is_forward_order:
+    """Whether pictures smaller than usual pass through the model, as far as a trial without values tells.
+
+    A net that takes a size takes larger ones, so the next lower power of two is tried first: a trial needs a process
+    of its own, and its answer is kept.
+    """
+    if facts.request is None or facts.layers is None or not facts.layers.is_forward_order:
         return True
+    if facts.size is not None and min(size) >= max(facts.size):
+        return True
+    rung = 1 << (min(size).bit_length() - 1)
+    return _passes(facts, (rung, rung)) or (size != (rung, rung) and _passes(facts, size))
+
+
+def _passes(facts: ModelFacts, size: tuple[int, int]) -> bool:
+    assert facts.request is not None
     answer = layer_facts.ask({**facts.request, "input_size": list(size)})
     return answer is None or bool(answer.error) or answer.is_forward_order
 
