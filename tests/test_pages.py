@@ -5,6 +5,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from runpy import run_path
 
@@ -62,6 +63,7 @@ def test_the_readme_begins_with_the_quickstart() -> None:
 def test_a_terminal_shows_a_bar_for_every_epoch(checkout: Path) -> None:
     """By the command as a user starts it, not by the server of `pages.py`."""
     ours, its = pty.openpty()
+    termios.tcsetwinsize(its, (24, 100))
     command = [sys.executable, "-m", "leaven", "run", "examples/quickstart.leaven", "--quick"]
     process = subprocess.Popen(command, cwd=checkout, stdout=its, stderr=its, env=os.environ | {"OMP_NUM_THREADS": "1"})
     os.close(its)

@@ -150,8 +150,7 @@ def _schedule(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
         more: dict[str, Code] = {}
         if card.target.endswith(".OneCycleLR") and not {"total_steps", "epochs"} & _chosen(schedule):
             more["total_steps"] = "phase.steps"
-        made = call(values.target(schedule), "optimizer", *values.arguments(schedule, frozenset(more)), **more)
-        return statement("schedule = ", made, cite_call(schedule))
+        return statement("schedule = ", values.call(schedule, "optimizer", **more), cite_call(schedule))
     named: dict[str, Code] = {}
     for setting in schedule.settings:
         if setting.name == "score":

@@ -61,7 +61,7 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = mine.Calm(runtime.trainable(module), lr=0.01)  # line 6
     phase = run.phase("train", epochs=8, data=data, is_last=True)  # line 9
-    schedule = mine.breathe(optimizer, 4)  # line 7
+    schedule = mine.breathe(optimizer, period=4)  # line 7
     model, optimizer = fabric.setup(module, optimizer)
     phase.restore(module=module, optimizer=optimizer, schedule=schedule)
 

@@ -67,7 +67,7 @@ def train_late_layers(run: runtime.Run, module: nn.Module, data: runtime.Data, m
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = torch.optim.RMSprop(runtime.trainable(module), lr=1e-4)  # line 9
     phase = run.phase("late layers", epochs=4, data=data)  # line 5
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)  # line 10
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 10
     model, optimizer = fabric.setup(module, optimizer)
     phase.restore(module=module, optimizer=optimizer, schedule=schedule)
 
@@ -90,7 +90,7 @@ def train_norms(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = torch.optim.SGD(runtime.trainable(module), lr=1e-3)  # line 14
     phase = run.phase("norms", epochs=2, data=data, is_last=True)  # line 12
-    schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, 1e-4, 1e-3, step_size_up=10)  # line 15
+    schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1e-4, max_lr=1e-3, step_size_up=10)  # line 15
     model, optimizer = fabric.setup(module, optimizer)
     phase.restore(module=module, optimizer=optimizer, schedule=schedule)
 
