@@ -128,6 +128,7 @@ def test_no_data_is_not_the_folder_one_stands_in(tmp_path: Path) -> None:
 def test_techniques_that_exclude_each_other_are_reported_once_for_each_that_is_too_much() -> None:
     assert ids(HEAD + "ema 0.99\nswa 50%\n") == ["contradiction"]
 
+
 def test_how_a_choice_is_spaced_does_not_matter() -> None:
     text = "model resnet18()\ndata digits()\narg o: choice[a, 3 %] = a\n"
     spaced, close = (leaven.check(Source("recipe.leaven", one)).recipe for one in (text, text.replace("3 %", "3%")))

@@ -1,6 +1,7 @@
 """Checking is linear: ten times the statements take at most twelve times the work, counted in function calls.
 
-Calls are the same on every machine however busy it is; `bench/check.py` measures the time. What stands at the top of a recipe holds in every phase, so only one of the two is many here.
+Calls are the same on every machine however busy it is; `bench/check.py` measures the time. What stands at the top of a
+recipe holds in every phase, so only one of the two is many here.
 """
 
 import cProfile

@@ -323,10 +323,11 @@ def test_a_worker_that_was_killed() -> None:
 # -- workers
 
 
-def test_auto_takes_no_workers_for_what_is_in_memory(tmp_path: Path) -> None:
+def test_auto_takes_no_workers_for_what_is_in_memory_or_little(tmp_path: Path) -> None:
     assert make(digits(), split(digits()), PLAIN).workers == 0
-    on_disk = image_folder(photos(tmp_path, 4))
-    assert 1 <= make(on_disk, split(on_disk), PLAIN).workers <= 4
+    few, many = image_folder(photos(tmp_path / "few", 4)), image_folder(photos(tmp_path / "many", 250))
+    assert make(few, split(few), PLAIN).workers == 0
+    assert 1 <= make(many, split(many), PLAIN).workers <= 4
 
 
 class Whereabouts:
