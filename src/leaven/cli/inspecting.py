@@ -5,19 +5,14 @@ import sys
 import click
 
 from leaven.catalog.layers import Layers
-from leaven.cli.recipes import exit_code, open_source, print_reports
-from leaven.language.diagnostics import Diagnostic
+from leaven.cli.recipes import exit_code, print_reports, source_or_exit
 from leaven.recipe.checker import model_layers
 from leaven.recipe.options import Options
 
 
 def run(word: str, options: Options, *, run_code: bool) -> None:
     """Print the layers of a recipe's model; mistakes elsewhere in the recipe do not matter."""
-    source = open_source(word)
-    if isinstance(source, Diagnostic):
-        print_reports([source], err=True)
-        sys.exit(1)
-    name, layers, classes, diagnostics = model_layers(source, options, run_code=run_code)
+    name, layers, classes, diagnostics = model_layers(source_or_exit(word), options, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)

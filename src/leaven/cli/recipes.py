@@ -182,6 +182,17 @@ def open_source(word: str) -> "Source | Diagnostic":
     return decode(content, "<stdin>", Path(), SourceKind.INPUT)
 
 
+def source_or_exit(word: str) -> "Source":
+    """The recipe that a word names; where it can't be read that is printed and the command ends."""
+    from leaven.language.source import Source
+
+    source = open_source(word)
+    if isinstance(source, Source):
+        return source
+    print_reports([source], err=True)
+    sys.exit(MISTAKE_IN_RECIPE)
+
+
 def exit_code(diagnostics: Sequence["Diagnostic"]) -> int:
     """0 without errors; 2 where every error lies in the command line; else 1."""
     from leaven.language.source import SourceKind
@@ -208,14 +219,10 @@ def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, con
 
 def report_and_exit(word: str, options: "Options", *, requires_args: bool = False) -> "Recipe":
     """The checked recipe; where there are mistakes they are printed and the command ends."""
-    from leaven.language.diagnostics import Diagnostic, Severity
+    from leaven.language.diagnostics import Severity
     from leaven.recipe.checker import check
 
-    source = open_source(word)
-    if isinstance(source, Diagnostic):
-        print_reports([source], err=True)
-        sys.exit(MISTAKE_IN_RECIPE)
-    checked = check(source, options, requires_args=requires_args)
+    checked = check(source_or_exit(word), options, requires_args=requires_args)
     print_reports([d for d in checked.diagnostics if d.severity is not Severity.NOTE], err=True)
     if checked.recipe is None:
         sys.exit(exit_code(checked.diagnostics))

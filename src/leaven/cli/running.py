@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import click
 
-from leaven.cli.recipes import MISTAKE_IN_COMMAND, MISTAKE_IN_RECIPE, exit_code, open_source, print_reports
+from leaven.cli.recipes import MISTAKE_IN_COMMAND, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder
-from leaven.language.diagnostics import Diagnostic, Severity
+from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.plan.explain import explain
@@ -55,10 +55,7 @@ def run(word: str, options: Options, *, is_quick: bool) -> NoReturn:
 
 def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Plan]:
     """A recipe and its plan; where there are mistakes they are printed and the command ends."""
-    source = open_source(word)
-    if isinstance(source, Diagnostic):
-        print_reports([source], err=True)
-        sys.exit(MISTAKE_IN_RECIPE)
+    source = source_or_exit(word)
     compiled = compile_source(source, options, requires_args=requires_args)
     print_reports([d for d in compiled.diagnostics if d.severity is not Severity.NOTE], err=True)
     if compiled.plan is None:

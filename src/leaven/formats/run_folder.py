@@ -30,6 +30,11 @@ BEST = "best.ckpt"
 BUNDLE = "model.bundle"
 
 
+def epoch_file(phase: int, epoch: int) -> str:
+    """Where `checkpoint keep="all"` puts the weights of an epoch; phases count from 0, epochs from 1."""
+    return f"phase{phase + 1}-epoch{epoch}.ckpt"
+
+
 def new_folder(output: Path) -> Path:
     """A folder of its own for a run, named by the time."""
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S")

@@ -1,6 +1,5 @@
 """From a checked recipe and the layers of its model to a plan. Pure: the same recipe and layers give the same plan."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from leaven.catalog.layers import Layers
@@ -21,7 +20,6 @@ from leaven.plan.plan import (
     TrainPhase,
     Weights,
 )
-from leaven.recipe.checker import metric_label
 from leaven.recipe.fitting import is_random
 from leaven.recipe.recipe import (
     FitHead,
@@ -36,9 +34,9 @@ from leaven.recipe.recipe import (
     Score,
     Technique,
     Unfreeze,
-    Word,
     Written,
 )
+from leaven.recipe.scores import metric_label
 from leaven.recipe.selectors import matching
 from leaven.recipe.shapes import channels_through
 
@@ -61,6 +59,8 @@ def make_plan(recipe: Recipe, layers: Layers | None, summary: str = "") -> Plan 
     if missing:
         return missing
     layers = layers or Layers()
+    if isinstance(recipe.model.head, FitHead) and recipe.data.classes:
+        layers = layers.fitted(recipe.data.classes)
     metrics = tuple(_measure(metric) for metric in recipe.metrics)
     return Plan(
         recipe=recipe,
@@ -69,7 +69,7 @@ def make_plan(recipe: Recipe, layers: Layers | None, summary: str = "") -> Plan 
         model=_model(recipe.model, layers, recipe),
         metrics=metrics,
         watch=_watch(recipe, metrics),
-        phases=_phases(recipe.phases, layers, sizes_of(recipe, layers)),
+        phases=_phases(recipe.phases, layers),
     )
 
 
@@ -181,22 +181,22 @@ def _measure(metric: Invocation) -> Measure:
 def _watch(recipe: Recipe, metrics: tuple[Measure, ...]) -> str:
     """The score that says which epoch was the best."""
     by = recipe.checkpoint.value("by")
-    return f"{by.split}.{by.metric}" if isinstance(by, Score) else f"val.{metrics[0].label}"
+    return str(by) if isinstance(by, Score) else f"val.{metrics[0].label}"
 
 
 # -- phases
 
 
-def _phases(phases: tuple[Phase, ...], layers: Layers, sizes: Mapping[str, int]) -> tuple[TrainPhase, ...]:
+def _phases(phases: tuple[Phase, ...], layers: Layers) -> tuple[TrainPhase, ...]:
     found: list[TrainPhase] = []
     for phase in phases:
         was_held = bool(found) and found[-1].hold is not None
-        found.append(_phase(phase, layers, sizes, was_held, is_last=phase is phases[-1]))
+        found.append(_phase(phase, layers, was_held, is_last=phase is phases[-1]))
     return tuple(found)
 
 
-def _phase(phase: Phase, layers: Layers, sizes: Mapping[str, int], was_held: bool, is_last: bool) -> TrainPhase:
-    hold = _hold(phase, layers, sizes)
+def _phase(phase: Phase, layers: Layers, was_held: bool, is_last: bool) -> TrainPhase:
+    hold = _hold(phase, layers)
     hooks = {override.hook: override for override in phase.overrides}
     techniques = tuple(t.invocation for t in phase.techniques if isinstance(t, Technique))
     return TrainPhase(
@@ -224,7 +224,7 @@ def _phase(phase: Phase, layers: Layers, sizes: Mapping[str, int], was_held: boo
     )
 
 
-def _hold(phase: Phase, layers: Layers, sizes: Mapping[str, int]) -> Hold | None:
+def _hold(phase: Phase, layers: Layers) -> Hold | None:
     """What keeps still after every `freeze` and `unfreeze` of the phase, in their order."""
     still: frozenset[str] = frozenset()
     norms, because = "still", []
@@ -241,21 +241,9 @@ def _hold(phase: Phase, layers: Layers, sizes: Mapping[str, int]) -> Hold | None
     moving = frozenset(p.name for p in layers.parameters) - still
     held, free = paths_of(still, layers), paths_of(moving, layers)
     is_all_but = len(free) < len(held)
-    count, total = sum(sizes[name] for name in moving), sum(sizes.values())
+    count = sum(p.count for p in layers.parameters if p.name in moving)
+    total = sum(p.count for p in layers.parameters)
     return Hold(free if is_all_but else held, is_all_but, norms, count, total, tuple(because))
-
-
-def sizes_of(recipe: Recipe, layers: Layers) -> dict[str, int]:
-    """How many numbers each parameter holds once the head is fitted to the data."""
-    published, classes = layers.classes, recipe.data.classes
-    is_fitted = isinstance(recipe.model.head, FitHead) and published and classes
-    head = matching(Word("head"), layers) if is_fitted else frozenset()
-    return {
-        p.name: p.count // published * classes
-        if published and classes and p.name in head and p.shape[:1] == (published,)
-        else p.count
-        for p in layers.parameters
-    }
 
 
 def _groups(phase: Phase, layers: Layers) -> tuple[ParameterGroup, ...]:
@@ -270,7 +258,7 @@ def _groups(phase: Phase, layers: Layers) -> tuple[ParameterGroup, ...]:
 
 
 def _stepped_by(schedule: Invocation) -> str:
-    if schedule.card.name == "plateau":
+    if schedule.card.facts.get("needs_score"):
         return "score"
     if schedule.card.source == "leaven" and schedule.card.kind == "schedule":
         return "step"

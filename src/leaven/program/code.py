@@ -33,6 +33,27 @@ class Bracketed:
 Code = str | Bracketed
 
 
+ARGS = "args: argparse.Namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the program. `parameters` are written with their types."""
+
+    name: str
+    parameters: tuple[str, ...]
+    returns: str
+    body: list[str]
+
+    @property
+    def takes_args(self) -> bool:
+        return ARGS in self.parameters
+
+    def lines(self) -> list[str]:
+        head = statement(f"def {self.name}", call("", *self.parameters), depth=0, suffix=f" -> {self.returns}:")
+        return [*head, *self.body]
+
+
 def call(function: str, *arguments: Code | Item, **named: Code) -> Bracketed:
     items = [argument if isinstance(argument, Item) else Item(argument) for argument in arguments]
     items += [Item(value, f"{name}=") for name, value in named.items()]

@@ -1,7 +1,7 @@
 """The function that builds the data."""
 
 from leaven.plan.plan import Plan, ReadData
-from leaven.program.code import Code, Item, call, listing, statement
+from leaven.program.code import ARGS, Code, Function, Item, call, listing, statement
 from leaven.program.values import Values, cite, cite_call, is_own_function
 from leaven.recipe.choices import is_written
 from leaven.recipe.recipe import Invocation, Origin, Quantity, Setting
@@ -10,8 +10,13 @@ _MAKERS = {"digits": "runtime.digits", "folder": "runtime.image_folder", "csv": 
 _DATA_DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
 
 
-def build_data(plan: Plan, values: Values) -> list[str]:
-    """`def build_data`, whole."""
+def build_data(plan: Plan, values: Values) -> Function:
+    with values.noting() as names:
+        body = _body(plan, values)
+    return Function("build_data", (ARGS,) if "args" in names else (), "runtime.Data", body)
+
+
+def _body(plan: Plan, values: Values) -> list[str]:
     data, recipe = plan.data, plan.recipe
     lines: list[str] = []
     if data.is_same:
@@ -39,9 +44,7 @@ def build_data(plan: Plan, values: Values) -> list[str]:
         origins.append(recipe.data.sampler.origin)
     if not data.is_random:
         items.append(Item("False", "random="))
-    lines += statement("return ", call("runtime.Data", *items), cite(*origins))
-    signature = "args: argparse.Namespace" if any("args." in line for line in lines) else ""
-    return [f"def build_data({signature}) -> runtime.Data:", *lines]
+    return [*lines, *statement("return ", call("runtime.Data", *items), cite(*origins))]
 
 
 def steps_statement(name: str, steps: tuple[Invocation, ...], origin: Origin, values: Values) -> list[str]:

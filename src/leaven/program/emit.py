@@ -1,9 +1,10 @@
 """From a plan to the text of a program: one function builds the data, one the model, one per phase trains."""
 
+from collections.abc import Container
 from textwrap import wrap
 
 from leaven.plan.plan import Measure, Plan
-from leaven.program.code import WIDTH, Code, Item, call, listing, mapping, statement, text
+from leaven.program.code import ARGS, WIDTH, Code, Function, Item, call, flat, listing, mapping, statement, text
 from leaven.program.data import build_data
 from leaven.program.imports import Imports
 from leaven.program.model import build_model, built_by
@@ -36,19 +37,14 @@ def emit(plan: Plan) -> str:
         _build_metrics(plan, values),
         *(phase_function(phase, plan, values) for phase in plan.phases),
     ]
-    functions.append(_main(plan, values, functions))
+    functions.append(_main(plan, values, {function.name for function in functions if function.takes_args}))
     functions.insert(0, _parse_args(plan, values))
     own = _own_modules(plan, imports)
     parts = [_header(plan), "\n".join(imports.lines())]
     if own:
         parts.append("\n".join(own))
-    text_of_functions = "\n\n\n".join("\n".join(lines) for lines in functions)
-    return (
-        "\n\n".join(parts)
-        + "\n\n\n"
-        + text_of_functions
-        + '\n\n\nif __name__ == "__main__":\n    runtime.guard(main)\n'
-    )
+    start = 'if __name__ == "__main__":\n    runtime.guard(main)\n'
+    return "\n\n\n".join(["\n\n".join(parts), *("\n".join(each.lines()) for each in functions), start])
 
 
 def _header(plan: Plan) -> str:
@@ -80,7 +76,7 @@ def _own_modules(plan: Plan, imports: Imports) -> list[str]:
 # -- arguments
 
 
-def _parse_args(plan: Plan, values: Values) -> list[str]:
+def _parse_args(plan: Plan, values: Values) -> Function:
     described = call("argparse.ArgumentParser", description=text(plan.summary or f"{plan.recipe.name}.leaven"))
     lines = statement("parser = ", described)
     for arg in plan.recipe.args:
@@ -93,7 +89,7 @@ def _parse_args(plan: Plan, values: Values) -> list[str]:
         named["devices"] = values.setting(devices)
         origins.append(devices.origin)
     lines += statement("return ", call("runtime.parse", "parser", **named), cite(*origins))
-    return ["def parse_args() -> argparse.Namespace:", *lines]
+    return Function("parse_args", (), "argparse.Namespace", lines)
 
 
 def _flag(arg: Arg, values: Values) -> Code:
@@ -123,10 +119,10 @@ def _default(arg: Arg, values: Values) -> Code:
 # -- metrics
 
 
-def _build_metrics(plan: Plan, values: Values) -> list[str]:
+def _build_metrics(plan: Plan, values: Values) -> Function:
     entries: dict[str, Code] = {measure.label: _metric(measure, values) for measure in plan.metrics}
     comment = cite(*(measure.invocation.origin for measure in plan.metrics))
-    return ["def build_metrics(classes: int) -> task.Metrics:", *statement("return ", mapping(entries), comment)]
+    return Function("build_metrics", ("classes: int",), "task.Metrics", statement("return ", mapping(entries), comment))
 
 
 def _metric(measure: Measure, values: Values) -> Code:
@@ -153,24 +149,21 @@ def _metric(measure: Measure, values: Values) -> Code:
 # -- main
 
 
-def _main(plan: Plan, values: Values, functions: list[list[str]]) -> list[str]:
-    takes_args = {lines[0].partition("(")[0].removeprefix("def "): _takes_args(lines) for lines in functions}
-    data_args = "args" if takes_args["build_data"] else ""
-    model_args = "len(data.classes)" + (", args" if takes_args["build_model"] else "")
+def _main(plan: Plan, values: Values, take_args: Container[str]) -> Function:
+    def called(name: str, *given: str) -> str:
+        return flat(call(name, *given, *(["args"] if name in take_args else [])))
+
     lines = [
-        "def main() -> None:",
         "    args = parse_args()",
         "    run = build_run(args)",
-        "    with run.fabric.rank_zero_first():",
-        f"        data = build_data({data_args})",
-        f"    module = build_model({model_args})",
+        "    with run.fabric.rank_zero_first():  # what must be downloaded is, once",
+        f"        data = {called('build_data')}",
+        f"        module = {called('build_model', 'len(data.classes)')}",
         "    metrics = build_metrics(len(data.classes))",
         "",
     ]
     for phase in plan.phases:
-        name = function_name(phase, plan)
-        more = ", args" if takes_args[name] else ""
-        lines.append(f"    {name}(run, module, data, metrics{more})")
+        lines.append(f"    {called(function_name(phase, plan), 'run', 'module', 'data', 'metrics')}")
     lines += ["", "    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))"]
     saved = call(
         "bundle.save",
@@ -183,24 +176,16 @@ def _main(plan: Plan, values: Values, functions: list[list[str]]) -> list[str]:
         scores="scores",
         folder="run.folder",
     )
-    return [
-        *lines,
-        "    if run.fabric.is_global_zero:",
-        *statement("saved = ", saved, depth=2),
-        "        run.made(saved)",
-    ]
+    lines += ["    if run.fabric.is_global_zero:", *statement("saved = ", saved, depth=2), "        run.made(saved)"]
+    return Function("main", (), "None", lines)
 
 
-def _build_run(plan: Plan, values: Values) -> list[str]:
-    lines = ["def build_run(args: argparse.Namespace) -> runtime.Run:", *_deterministic(plan, values)]
+def _build_run(plan: Plan, values: Values) -> Function:
+    lines = _deterministic(plan, values)
     lines += statement("fabric = ", _fabric(plan, values), _cite_train(plan, "precision", "devices", "strategy"))
     lines += ["    fabric.launch()"]
-    return [*lines, *statement("return ", _run(plan, values), _cite_run(plan))]
-
-
-def _takes_args(lines: list[str]) -> bool:
-    head = lines[: next(at for at, line in enumerate(lines) if line.rstrip().endswith(":")) + 1]
-    return any("args: argparse.Namespace" in line for line in head)
+    lines += statement("return ", _run(plan, values), _cite_run(plan))
+    return Function("build_run", (ARGS,), "runtime.Run", lines)
 
 
 def _deterministic(plan: Plan, values: Values) -> list[str]:

@@ -1,7 +1,7 @@
 """The function that builds the model, and the words by which a bundle can build it again."""
 
 from leaven.plan.plan import BuildModel, Call, Chain, FileWeights, HubWeights, Plan, StarterWeights
-from leaven.program.code import Code, Item, call, flat, listing, mapping, statement, text
+from leaven.program.code import ARGS, Code, Function, Item, call, flat, listing, mapping, statement, text
 from leaven.program.values import Values, cite, cite_call, path_text
 from leaven.recipe.choices import is_chosen
 from leaven.recipe.recipe import Invocation
@@ -9,15 +9,14 @@ from leaven.recipe.recipe import Invocation
 FITTED = "default: the head is fitted to the data"
 
 
-def build_model(plan: Plan, values: Values) -> list[str]:
-    """`def build_model`, whole."""
+def build_model(plan: Plan, values: Values) -> Function:
     model = plan.model
-    lines = _built(model, values)
-    lines += _filled(model, values)
+    with values.noting() as names:
+        lines = [*_built(model, values), *_filled(model, values)]
     if model.replaced_head is not None:
         lines += statement("", call("runtime.fit_head", "model", text(model.replaced_head), "classes"), FITTED)
-    signature = "classes: int" + (", args: argparse.Namespace" if any("args." in line for line in lines) else "")
-    return [f"def build_model({signature}) -> nn.Module:", *lines, "    return model"]
+    parameters = ("classes: int", ARGS) if "args" in names else ("classes: int",)
+    return Function("build_model", parameters, "nn.Module", [*lines, "    return model"])
 
 
 def _built(model: BuildModel, values: Values) -> list[str]:

@@ -1,15 +1,13 @@
 """One function per phase: what keeps still, what is made small, how, and the loop itself."""
 
 import re
-from typing import Any
 
 from leaven.plan.plan import Measure, ParameterGroup, Plan, TrainPhase
-from leaven.program.code import INDENT, Bracketed, Code, Item, call, listing, mapping, statement, text
+from leaven.program.code import ARGS, INDENT, Bracketed, Code, Function, Item, call, listing, mapping, statement, text
 from leaven.program.values import Values, cite, cite_call, is_own_function
 from leaven.recipe.choices import is_chosen
-from leaven.recipe.recipe import Invocation, Override, Quantity, Score, Setting
+from leaven.recipe.recipe import Invocation, Override, Quantity, Setting
 
-_CLASSES = re.compile(r"(?<![.\w\"])classes\b(?!=)")
 TRIES_SEVERAL_TIMES = ("LBFGS",)  # optimizers that compute the loss anew in every step
 TAKES_CURVATURE = ("Adahessian",)  # optimizers that differentiate twice
 _SHAPES = {"cosine", "linear", "polynomial"}  # schedules that are drawn over the whole phase
@@ -19,34 +17,35 @@ def function_name(phase: TrainPhase, plan: Plan) -> str:
     """`train_fine_tune`; where there is one phase only, `train`."""
     if len(plan.phases) == 1:
         return "train"
-    name = "train_" + (re.sub(r"\W+", "_", phase.name.lower(), flags=re.ASCII).strip("_") or "phase")
-    same = [function_slug(other) for other in plan.phases]
-    return name if same.count(function_slug(phase)) == 1 else f"{name}_{plan.phases.index(phase) + 1}"
+    slug = _slug(phase)
+    is_alone = [_slug(other) for other in plan.phases].count(slug) == 1
+    return f"train_{slug}" if is_alone else f"train_{slug}_{plan.phases.index(phase) + 1}"
 
 
-def function_slug(phase: TrainPhase) -> str:
-    return re.sub(r"\W+", "_", phase.name.lower(), flags=re.ASCII).strip("_")
+def _slug(phase: TrainPhase) -> str:
+    return re.sub(r"\W+", "_", phase.name.lower(), flags=re.ASCII).strip("_") or "phase"
 
 
-def phase_function(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
-    """A whole function."""
-    body = [
-        *_preparation(phase, values),
-        *_criterion(phase, values),
-        *_optimizer(phase, values),
-        *_phase(phase, plan, values),
-        *_schedule(phase, plan, values),
-        *_setup(phase, plan, values),
-        "",
-        *_loop(phase, plan, values),
-    ]
+def phase_function(phase: TrainPhase, plan: Plan, values: Values) -> Function:
+    with values.noting() as names:
+        body = [
+            *_preparation(phase, values),
+            *_criterion(phase, values),
+            *_optimizer(phase, values),
+            *_phase(phase, plan, values),
+            *_schedule(phase, plan, values),
+            *_setup(phase, plan, values),
+            "",
+            *_loop(phase, plan, values),
+        ]
     parameters = ["run: runtime.Run", "module: nn.Module", "data: runtime.Data", "metrics: task.Metrics"]
-    if any("args." in line for line in body):
-        parameters.append("args: argparse.Namespace")
-    if any(_CLASSES.search(line) for line in body):
-        body.insert(0, "    classes = len(data.classes)")
-    head = statement(f"def {function_name(phase, plan)}", call("", *parameters), depth=0, suffix=" -> None:")
-    return [*head, f'    """{_summary(phase)}"""', "    fabric = run.fabric", *body]
+    if "args" in names:
+        parameters.append(ARGS)
+    local = ["    fabric = run.fabric"]
+    if "classes" in names:
+        local.append("    classes = len(data.classes)")
+    summary = f'    """{_summary(phase)}"""'
+    return Function(function_name(phase, plan), tuple(parameters), "None", [summary, *local, *body])
 
 
 def _summary(phase: TrainPhase) -> str:
@@ -150,11 +149,12 @@ def _schedule(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
         more: dict[str, Code] = {}
         if card.target.endswith(".OneCycleLR") and not {"total_steps", "epochs"} & _chosen(schedule):
             more["total_steps"] = "phase.steps"
-        return statement("schedule = ", values.call(schedule, "optimizer", **more), cite_call(schedule))
+        given = values.arguments(schedule, frozenset(more), by_name=True)
+        return statement("schedule = ", call(values.target(schedule), "optimizer", *given, **more), cite_call(schedule))
     named: dict[str, Code] = {}
     for setting in schedule.settings:
         if setting.name == "score":
-            named["higher_is_better"] = repr(not _is_lower_better(_score(setting.value), plan.metrics))
+            named["higher_is_better"] = repr(not _is_lower_better(str(setting.value), plan.metrics))
         elif is_chosen(setting, schedule) or (setting.name == "warmup" and _is_warmed_up(schedule)):
             named[setting.name] = _in_steps(setting, values)
     function, first = _schedule_function(card.name)
@@ -201,26 +201,18 @@ def _in_steps(setting: Setting, values: Values) -> Code:
     return amount
 
 
-def _score(value: Any) -> str:
-    """A score as it is recorded: `val.loss`."""
-    return f"{value.split}.{value.metric}" if isinstance(value, Score) else str(value)
-
-
 def _is_lower_better(score: str, metrics: tuple[Measure, ...]) -> bool:
     name = score.rpartition(".")[2]
     return name == "loss" or any(measure.label == name and measure.lower_is_better for measure in metrics)
 
 
 def _setup(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
-    lines: list[str] = []
-    bare = "module"
-    compile_model = plan.recipe.train["compile"]
-    if compile_model.value:
-        values.imports.add("import torch")
-        bare = "torch.compile(module)"
-        lines += statement("model, optimizer = fabric.setup(", f"{bare}, optimizer)", cite(compile_model.origin))
+    compiled = plan.recipe.train["compile"]
+    if compiled.value:
+        made = call("fabric.setup", call(values.imports.use("torch.compile"), "module"), "optimizer")
+        lines = statement("model, optimizer = ", made, cite(compiled.origin))
     else:
-        lines += ["    model, optimizer = fabric.setup(module, optimizer)"]
+        lines = ["    model, optimizer = fabric.setup(module, optimizer)"]
     state = ["module=module", "optimizer=optimizer", "schedule=schedule"]
     for technique in phase.techniques:
         lines += _technique(technique, values)
@@ -258,7 +250,7 @@ def _loop(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     comment = ""
     if phase.early_stop is not None:
         score, at_least = phase.early_stop.value("score"), phase.early_stop["at_least"]
-        stop["stop_early"] = text(f"{score.split}.{score.metric}")
+        stop["stop_early"] = text(str(score))
         stop["patience"] = values.setting(phase.early_stop["patience"])
         if at_least.value:
             stop["at_least"] = values.setting(at_least)
@@ -349,7 +341,7 @@ def _end_of_epoch(phase: TrainPhase, values: Values) -> list[str]:
     if phase.steps_schedule_by == "epoch":
         lines.append(f"{INDENT * 2}schedule.step()")
     if phase.steps_schedule_by == "score":
-        watched = _score(phase.schedule.value("score", "val.loss"))
+        watched = str(phase.schedule.value("score", "val.loss"))
         lines.append(f"{INDENT * 2}schedule.step(scores[{text(watched)}])")
     if phase.after_epoch is not None:
         call_of_hook = f"{_name(phase.after_epoch)}(phase, module, scores)"

@@ -1,7 +1,8 @@
 """Values of a recipe as Python expressions, and why each stands where it stands."""
 
 import os.path
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from leaven.catalog.card import Card
@@ -33,6 +34,17 @@ class Values:
         self.imports = imports
         self.args = frozenset(args)
         self.used_args: set[str] = set()
+        self._names: set[str] = set()
+
+    @contextmanager
+    def noting(self) -> Iterator[set[str]]:
+        """Notes which names of a function's scope (`args`, `classes`, …) the values written meanwhile use."""
+        self._names = set()
+        yield self._names
+
+    def name(self, name: str) -> str:
+        self._names.add(name)
+        return name
 
     def setting(self, setting: Setting) -> Code:
         """What a setting comes to; where it depends on an `arg`, as it was calculated with it."""
@@ -58,7 +70,7 @@ class Values:
             case Quantity(amount=amount):
                 return number(amount)
             case FromData(name=name):
-                return name
+                return self.name(name)
             case Pending(name=name):
                 return self._arg(name)
             case UserDefinition(module=module, name=name):
@@ -96,9 +108,9 @@ class Values:
 
     def _arg(self, name: str) -> str:
         if name in ("classes", "channels"):
-            return name
+            return self.name(name)
         self.used_args.add(name)
-        return f"args.{name}"
+        return f"{self.name('args')}.{name}"
 
     # -- calls
 

@@ -56,63 +56,99 @@ def match_arguments(
     scope: Scope,
 ) -> tuple[dict[str, list[syntax.Value]], bool]:
     """Which values were written for which parameter, and whether all of that is right."""
-    positional = [parameter for parameter in available if parameter.positional]
-    by_name = {parameter.name: parameter for parameter in available}
-    given: dict[str, list[syntax.Value]] = {}
-    places: dict[str, Span] = {}
-    failed = False
-    keyword_seen: Span | None = None
-    is_misplaced = False
-    at = 0
+    matching = _Matching(card, arguments, available, name_span, scope)
     for index, argument in enumerate(arguments):
         if argument.keyword is None:
-            if is_misplaced:
-                continue  # once is enough: the others have the same reason
-            if keyword_seen is not None:
-                failed = is_misplaced = _misplaced(scope, index, keyword_seen, arguments)
-                before = arguments[index - 1]
-                if before.keyword is not None and _is_decimal_comma(before.value, argument.value):
-                    given.pop(before.keyword.path, None)  # `clip=0,5` is no 0
-            elif at >= len(positional):
-                failed = is_misplaced = _too_many(scope, card, arguments, index, available, name_span)
-            elif at == 1 and _is_second_side(arguments, positional):
-                failed = is_misplaced = _two_sides(scope, arguments)
-            elif meant := remedies.skipped_to(argument.value, positional[at], available):
-                given.setdefault(meant, []).append(argument.value)
-                places.setdefault(meant, argument.span)
-            else:
-                parameter = positional[at]
-                given.setdefault(parameter.name, []).append(argument.value)
-                places.setdefault(parameter.name, argument.span)
-                at += not parameter.variadic
-            continue
-        keyword_seen = argument.span
-        name = argument.keyword.path
-        if name not in by_name and not card.open_ended:
-            failed |= _unknown_argument(scope, card, arguments, index, available, name_span)
-        elif name in given:
-            scope.report(
+            matching.take_by_place(index, argument)
+        else:
+            matching.take_by_name(index, argument, argument.keyword)
+    matching.require()
+    return matching.given, not matching.has_failed
+
+
+class _Matching:
+    """The arguments of one call, taken one after another."""
+
+    def __init__(
+        self,
+        card: Card,
+        arguments: Sequence[syntax.Argument],
+        available: Sequence[Parameter],
+        name_span: Span,
+        scope: Scope,
+    ) -> None:
+        self.card = card
+        self.arguments = arguments
+        self.available = available
+        self.name_span = name_span
+        self.scope = scope
+        self.positional = [parameter for parameter in available if parameter.positional]
+        self.names = frozenset(parameter.name for parameter in available)
+        self.given: dict[str, list[syntax.Value]] = {}
+        self.places: dict[str, Span] = {}
+        self.has_failed = False
+        self._place = 0  # of the next value without a name
+        self._is_misplaced = False  # then the values without names that follow are so for the same reason
+        self._last_name: Span | None = None
+
+    def take_by_place(self, index: int, argument: syntax.Argument) -> None:
+        if self._is_misplaced:
+            return
+        if self._last_name is not None:
+            self._refuse_places(_misplaced(self.scope, index, self._last_name, self.arguments))
+            before = self.arguments[index - 1]
+            if before.keyword is not None and _is_decimal_comma(before.value, argument.value):
+                self.given.pop(before.keyword.path, None)  # `clip=0,5` is no 0
+        elif self._place >= len(self.positional):
+            self._refuse_places(_too_many(self.scope, self.card, self.arguments, index, self.available, self.name_span))
+        elif self._place == 1 and _is_second_side(self.arguments, self.positional):
+            self._refuse_places(_two_sides(self.scope, self.arguments))
+        elif meant := remedies.skipped_to(argument.value, self.positional[self._place], self.available):
+            self._give(meant, argument)
+        else:
+            parameter = self.positional[self._place]
+            self._give(parameter.name, argument)
+            self._place += not parameter.variadic
+
+    def take_by_name(self, index: int, argument: syntax.Argument, keyword: syntax.Name) -> None:
+        self._last_name = argument.span
+        name = keyword.path
+        if name not in self.names and not self.card.open_ended:
+            self.has_failed |= _unknown_argument(
+                self.scope, self.card, self.arguments, index, self.available, self.name_span
+            )
+        elif name in self.given:
+            self.scope.report(
                 "repeated-argument",
                 f"`{name}` is given twice",
-                Spot(argument.keyword.span, "again here"),
-                Spot(places[name], "first here"),
+                Spot(keyword.span, "again here"),
+                Spot(self.places[name], "first here"),
                 fix="keep one of them",
             )
-            failed = True
+            self.has_failed = True
         else:
-            given[name] = [argument.value]
-            places[name] = argument.span
-    missing = [p.name for p in available if p.required and p.name not in given]
-    if missing and not failed:
+            self._give(name, argument)
+
+    def require(self) -> None:
+        """Report what must be given and was not, unless a mistake in the others may be why."""
+        missing = [p.name for p in self.available if p.required and p.name not in self.given]
+        if not missing or self.has_failed:
+            return
         listed = ", ".join(f"`{name}`" for name in missing)
-        scope.report(
+        self.scope.report(
             "missing-argument",
-            f"`{nouns.called(card, name_span)}` needs {listed}",
-            Spot(name_span, f"{listed} {'is' if len(missing) == 1 else 'are'} missing"),
-            fix=_complete(card, arguments, available, given, name_span),
+            f"`{nouns.called(self.card, self.name_span)}` needs {listed}",
+            Spot(self.name_span, f"{listed} {'is' if len(missing) == 1 else 'are'} missing"),
+            fix=_complete(self.card, self.arguments, self.available, self.given, self.name_span),
         )
-        failed = True
-    return given, not failed
+        self.has_failed = True
+
+    def _give(self, name: str, argument: syntax.Argument) -> None:
+        self.given.setdefault(name, []).append(argument.value)
+        self.places.setdefault(name, argument.span)
+
+    def _refuse_places(self, is_reported: bool) -> None:
+        self.has_failed = self._is_misplaced = is_reported
 
 
 def _complete(

@@ -41,6 +41,7 @@ from leaven.recipe.recipe import (
     Written,
 )
 from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.scores import metric_label
 from leaven.recipe.statements import Statements, default_of, value_of
 
 NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
@@ -337,10 +338,3 @@ class _Checker:
                 if near
                 else f"declare it: `arg {setting.value}: float = …`",
             )
-
-
-def metric_label(metric: Invocation) -> str:
-    """The name under which a metric is recorded: `accuracy`, `accuracy_top5`."""
-    top = metric.value("top")
-    name = metric.card.bare_name.lower() if metric.card.kind == "metric" else metric.card.bare_name
-    return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name

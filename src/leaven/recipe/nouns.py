@@ -228,8 +228,8 @@ def plain(value: Any) -> str:
             return quoted(text)
         case tuple() | list():
             return "[" + ", ".join(plain(item) for item in value) + "]"
-        case Score(split, metric):
-            return f"{split}.{metric}"
+        case Score():
+            return str(value)
         case FromData(name=name) | Pending(name=name):
             return name
         case UserDefinition(module, name):

@@ -69,6 +69,9 @@ class Score:
     split: str
     metric: str
 
+    def __str__(self) -> str:
+        return f"{self.split}.{self.metric}"
+
 
 @dataclass(frozen=True, slots=True)
 class FromData:

@@ -1,4 +1,4 @@
-"""Scores: which number training watches when a recipe says `val.accuracy`."""
+"""Scores: under which names metrics are recorded, and which one training watches when a recipe says `val.accuracy`."""
 
 import re
 from collections.abc import Sequence
@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from leaven.catalog import lookup
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
-from leaven.recipe.recipe import Score
+from leaven.recipe.recipe import Invocation, Score
 from leaven.recipe.scope import Scope, Unknown
+
+
+def metric_label(metric: Invocation) -> str:
+    """The name under which a metric is recorded: `accuracy`, `accuracy_top5`."""
+    top = metric.value("top")
+    name = metric.card.bare_name.lower() if metric.card.kind == "metric" else metric.card.bare_name
+    return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
 
 
 def read_score(value: syntax.Name, scope: Scope) -> Score | Unknown:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from leaven.formats.run_folder import BEST, LAST, epoch_file
 from leaven.runtime import progress
 from leaven.runtime.batches import Data
 from leaven.runtime.chance import sow
@@ -133,11 +134,11 @@ class Phase:
             if stops:
                 since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
                 self.run.tell(f"{self.name}: {watch} has not improved for {since}; the best weights go on")
-                self.parts["module"].load_state_dict(self.run.best(self.number) or {})
+                self._return_to_best()
             if self.is_over or self.epoch % self.run.saving.epochs == 0:
                 self.save()
             if self.run.saving.keep == "all" and self.run.fabric.is_global_zero:
-                self.run.write(f"{self.name}-{self.epoch}.ckpt", self._weights(self.parts["module"]))
+                self.run.write(epoch_file(self.number, self.epoch), self._weights(self.parts["module"]))
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of the current epoch that are left, on the right device, with chance sown for each."""
@@ -190,8 +191,8 @@ class Phase:
             if not math.isfinite(value):
                 raise Failure(
                     f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"',
-                    f"try a smaller learning rate; the last good weights are in {self.run.folder / 'last.ckpt'}"
-                    if (self.run.folder / "last.ckpt").is_file()
+                    f"try a smaller learning rate; the last good weights are in {self.run.folder / LAST}"
+                    if (self.run.folder / LAST).is_file()
                     else "try a smaller learning rate",
                     about="optimizer = ",
                 )
@@ -230,8 +231,15 @@ class Phase:
         self.best, self.stale = score, 0
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.fabric.is_global_zero and (self.run.saving.keep != "last" or is_needed):
-            self.run.write("best.ckpt", self._weights(self._best_of))
+            self.run.write(BEST, self._weights(self._best_of))
         self.run.fabric.barrier()
+
+    def _return_to_best(self) -> None:
+        """Go on with the best weights, in the model and, where that was measured, in its moving average."""
+        best = self.run.best(self.number)
+        assert best is not None
+        for module in (self.parts["module"], self._best_of):
+            module.load_state_dict(best)
 
     def _weights(self, module: nn.Module) -> dict[str, Any]:
         return {"module": module.state_dict(), "phase": self.number, "epoch": self.epoch + 1}

@@ -25,11 +25,16 @@ def reinit(model: nn.Module, paths: Sequence[str], how: str = "default") -> None
         own = {key: value for key, value in module.named_parameters(recurse=False) if value in chosen}
         if not own:
             continue
-        if how == "default":
-            _redrawn(module, own, name)
-        else:
-            for value in own.values():
-                (HOW[how] if value.dim() > 1 else nn.init.zeros_)(value)
+        drawn_as_asked = {key: value for key, value in own.items() if _is_drawn(key, value, how)}
+        if len(drawn_as_asked) < len(own):
+            _redrawn(module, {key: value for key, value in own.items() if key not in drawn_as_asked}, name)
+        for value in drawn_as_asked.values():
+            (HOW[how] if value.dim() > 1 else nn.init.zeros_)(value)
+
+
+def _is_drawn(key: str, value: Tensor, how: str) -> bool:
+    """Whether `how` can draw a parameter: a scale, as norms have, has no directions that could be orthogonal."""
+    return how == "zeros" or (how != "default" and (value.dim() > 1 or key.endswith("bias")))
 
 
 def _redrawn(module: nn.Module, own: dict[str, nn.Parameter], name: str) -> None:
@@ -38,7 +43,7 @@ def _redrawn(module: nn.Module, own: dict[str, nn.Parameter], name: str) -> None
     if reset is None:
         raise Failure(
             f"the layer {name or type(module).__name__} does not know how to start anew",
-            'say how to draw its weights: `reinit …, how="orthogonal"`',
+            'leave it out, or say how to draw its weights: `reinit …, how="zeros"`',
         )
     kept = {key: value.clone() for key, value in module.named_parameters(recurse=False) if key not in own}
     reset()

@@ -100,9 +100,9 @@ def train(
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():
+    with run.fabric.rank_zero_first():  # what must be downloaded is, once
         data = build_data()
-    module = build_model(len(data.classes))
+        module = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
     train(run, module, data, metrics, args)
