@@ -5,6 +5,7 @@
         resolved.leaven   every default filled in    plan.txt     why
         lock.json         what it was run with       metrics.csv  every epoch
         last.ckpt         where it goes on           best.ckpt    the best weights
+        phase1.ckpt       what a phase left to the next
         scores.json       the final measurement      model.bundle what it was for
 
 Both halves write into it: the compiler what is to be run, the runtime what came of it. Whatever can't be written is an
@@ -28,6 +29,11 @@ SCORES = "scores.json"
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 BUNDLE = "model.bundle"
+
+
+def leaving_file(phase: int) -> str:
+    """Where a phase leaves the weights that go on to the next; phases count from 0."""
+    return f"phase{phase + 1}.ckpt"
 
 
 def epoch_file(phase: int, epoch: int) -> str:

@@ -2,7 +2,17 @@
 
 from collections.abc import Iterator
 
-from leaven.plan.plan import BuildModel, Call, FileWeights, HubWeights, Plan, ReadData, StarterWeights, TrainPhase
+from leaven.plan.plan import (
+    BuildModel,
+    Call,
+    FileWeights,
+    HubWeights,
+    Plan,
+    ReadData,
+    Redraw,
+    StarterWeights,
+    TrainPhase,
+)
 from leaven.recipe import nouns
 from leaven.recipe.choices import is_chosen, is_written
 from leaven.recipe.recipe import Default, Invocation, Origin, Quantity, Setting, Written
@@ -75,8 +85,11 @@ def _model(model: BuildModel) -> Iterator[Line]:
 
 
 def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
-    for redraw in phase.redraws:
-        yield f"{', '.join(redraw.paths)} start anew", _why(redraw.because)
+    for one in phase.preparations:
+        if isinstance(one, Redraw):
+            yield f"{', '.join(one.paths)} start anew", _why(one.because)
+        else:
+            yield _call(one.invocation), _why_call(one.invocation)
     if phase.hold is not None:
         paths = ", ".join(phase.hold.paths)
         still = f"all but {paths}" if phase.hold.is_all_but else paths
@@ -92,8 +105,9 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     for override in (phase.train_step, phase.eval_step, phase.after_epoch):
         if override is not None:
             yield f"{override.hook} by {nouns.plain(override.function)}", _why(override.origin)
-    for technique in phase.techniques:
-        yield _call(technique), _why_call(technique)
+    for use in phase.techniques:
+        if use not in phase.preparations:
+            yield _call(use.invocation), _why_call(use.invocation)
     if phase.early_stop is not None:
         yield _call(phase.early_stop), _why_call(phase.early_stop)
     train = plan.recipe.train

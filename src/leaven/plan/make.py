@@ -1,32 +1,27 @@
 """From a checked recipe and the layers of its model to a plan. Pure: the same recipe and layers give the same plan."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from leaven.catalog.layers import Layers
+from leaven.plan.building import build_model
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import (
-    BuildModel,
-    Call,
-    Chain,
-    FileWeights,
     Hold,
-    HubWeights,
     Measure,
     ParameterGroup,
     Plan,
     ReadData,
     Redraw,
-    StarterWeights,
     TrainPhase,
-    Weights,
+    UseTechnique,
 )
+from leaven.plan.techniques import remembered_by, use_of
 from leaven.recipe.fitting import is_random
 from leaven.recipe.recipe import (
     FitHead,
     Freeze,
     Invocation,
-    KeepHead,
-    Model,
     Origin,
     Phase,
     Recipe,
@@ -38,10 +33,8 @@ from leaven.recipe.recipe import (
 )
 from leaven.recipe.scores import metric_label
 from leaven.recipe.selectors import matching
-from leaven.recipe.shapes import channels_through
 
 BUILT_HOOKS = ("train_step", "eval_step", "after_epoch")
-BUILT_TECHNIQUES = frozenset({"mixup", "cutmix", "ema"})
 _STEPPED_BY = {"OneCycleLR": "step", "CyclicLR": "step", "ReduceLROnPlateau": "score"}
 
 
@@ -66,10 +59,10 @@ def make_plan(recipe: Recipe, layers: Layers | None, summary: str = "") -> Plan 
         recipe=recipe,
         summary=summary,
         data=_data(recipe),
-        model=_model(recipe.model, layers, recipe),
+        model=build_model(recipe.model, layers, recipe),
         metrics=metrics,
         watch=_watch(recipe, metrics),
-        phases=_phases(recipe.phases, layers),
+        phases=_phases(recipe, layers),
     )
 
 
@@ -80,7 +73,7 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
     for phase in recipe.phases:
         for technique in phase.techniques:
             match technique:
-                case Technique(call) if call.card.name not in BUILT_TECHNIQUES:
+                case Technique(call) if not call.card.facts.get("hooks"):
                     found.append(NotBuilt(f"`{call.card.name}`", call.origin))
                 case Unfreeze(at=at, origin=origin) if at is not None:
                     found.append(NotBuilt("`unfreeze` in the middle of a phase", origin))
@@ -89,8 +82,6 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
                 found.append(NotBuilt(f"`override {override.hook}`", override.origin))
         if phase.optimizer.invocation.card.target.endswith(".LBFGS") and recipe.train.value("accumulate") != 1:
             found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.origin))
-        if phase.keeps_optimizer:
-            found.append(NotBuilt("`keep=optimizer`", phase.origin))
     found += [NotBuilt("`sweep`", sweep.origin) for sweep in recipe.sweeps]
     return list({(one.what, str(one.origin)): one for one in found}.values())
 
@@ -116,61 +107,6 @@ def _data(recipe: Recipe) -> ReadData:
     )
 
 
-# -- the model
-
-
-def _model(model: Model, layers: Layers, recipe: Recipe) -> BuildModel:
-    origin = model.origin
-    said = model.chosen_weights.origin if model.chosen_weights is not None else origin
-    weights = _weights(model)
-    if isinstance(model.source, tuple):
-        stages = channels_through(model.source, recipe.data.channels, recipe.data.size)
-        return BuildModel(Chain(stages), weights, (), None, origin, said)
-    source = _call(model.source)
-    match model.head:
-        case KeepHead():
-            is_as_published = isinstance(weights, HubWeights | StarterWeights)
-            source = replace(source, classes_by=None) if is_as_published else source
-            return BuildModel(source, weights, (), None, origin, said)
-        case FitHead(path):
-            replaced = path or (_plain_head(layers) if weights is not None and source.library != "user" else None)
-    if replaced is None:
-        return BuildModel(source, weights, layers.head if weights is not None else (), None, origin, said)
-    new = (replaced,) if isinstance(weights, FileWeights) else ()  # the file may be of other classes
-    return BuildModel(replace(source, classes_by=None), weights, new, replaced, origin, said)
-
-
-def _call(source: Invocation) -> Call:
-    card = source.card
-    if card.kind == "user":
-        by = next((p.name for p in card.parameters if p.name in ("classes", "num_classes")), None)
-        return Call(source, "user", card.name, by)
-    if card.facts.get("timm_name"):
-        return Call(source, "timm", str(card.facts["timm_name"]), "num_classes")
-    return Call(source, "torchvision", card.target, "num_classes")
-
-
-def _plain_head(layers: Layers) -> str | None:
-    """The one layer that makes the outputs, if it is a linear one. It is then drawn as torch draws linear layers: how
-    libraries draw the head of a whole new net can be far too large for features that are trained already."""
-    types = {module.path: module.type for module in layers.modules}
-    is_plain = len(layers.head) == 1 and types.get(layers.head[0]) in ("Linear", "Conv2d")
-    return layers.head[0] if is_plain else None
-
-
-def _weights(model: Model) -> Weights | None:
-    if model.weights is not None:
-        assert model.chosen_weights is not None
-        return FileWeights(model.chosen_weights)
-    if not model.pretrained:
-        return None
-    assert isinstance(model.source, Invocation)
-    facts = model.source.card.facts
-    if facts.get("weights_file"):
-        return StarterWeights(str(facts["package"]))
-    return HubWeights(facts.get("tag"))
-
-
 # -- metrics
 
 
@@ -187,26 +123,34 @@ def _watch(recipe: Recipe, metrics: tuple[Measure, ...]) -> str:
 # -- phases
 
 
-def _phases(phases: tuple[Phase, ...], layers: Layers) -> tuple[TrainPhase, ...]:
+def _phases(recipe: Recipe, layers: Layers) -> tuple[TrainPhase, ...]:
     found: list[TrainPhase] = []
-    for phase in phases:
+    for phase in recipe.phases:
         was_held = bool(found) and found[-1].hold is not None
-        found.append(_phase(phase, layers, was_held, is_last=phase is phases[-1]))
-    return tuple(found)
+        found.append(_phase(phase, recipe, layers, was_held))
+    later = zip(found, [*recipe.phases[1:], None], strict=True)
+    asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
+    return tuple(
+        replace(
+            phase,
+            is_last=next_one is None,
+            is_remembered=phase.name in asked_for,
+            gives_optimizer=next_one is not None and next_one.keeps_optimizer,
+        )
+        for phase, next_one in later
+    )
 
 
-def _phase(phase: Phase, layers: Layers, was_held: bool, is_last: bool) -> TrainPhase:
+def _phase(phase: Phase, recipe: Recipe, layers: Layers, was_held: bool) -> TrainPhase:
     hold = _hold(phase, layers)
     hooks = {override.hook: override for override in phase.overrides}
-    techniques = tuple(t.invocation for t in phase.techniques if isinstance(t, Technique))
+    uses = {id(t): use_of(t.invocation, phase, recipe, layers) for t in phase.techniques if isinstance(t, Technique)}
+    prepared = [_preparation(t, uses, layers) for t in phase.techniques if isinstance(t, Technique | Reinit)]
+    techniques = tuple(uses.values())
     return TrainPhase(
         name=phase.name,
         epochs=phase.epochs,
-        redraws=tuple(
-            Redraw(paths_of(matching(t.layers, layers), layers), t.how, t.origin)
-            for t in phase.techniques
-            if isinstance(t, Reinit)
-        ),
+        preparations=tuple(one for one in prepared if isinstance(one, Redraw) or "on_model" in one.hooks),
         hold=hold,
         lifts=was_held and hold is None,
         techniques=techniques,
@@ -219,9 +163,20 @@ def _phase(phase: Phase, layers: Layers, was_held: bool, is_last: bool) -> Train
         train_step=hooks.get("train_step"),
         eval_step=hooks.get("eval_step"),
         after_epoch=hooks.get("after_epoch"),
-        is_last=is_last,
+        is_last=False,
+        is_remembered=False,
+        takes_optimizer=phase.keeps_optimizer,
+        gives_optimizer=False,
         because=phase.origin,
     )
+
+
+def _preparation(
+    technique: Technique | Reinit, uses: Mapping[int, UseTechnique], layers: Layers
+) -> Redraw | UseTechnique:
+    if isinstance(technique, Technique):
+        return uses[id(technique)]
+    return Redraw(paths_of(matching(technique.layers, layers), layers), technique.how, technique.origin)
 
 
 def _hold(phase: Phase, layers: Layers) -> Hold | None:

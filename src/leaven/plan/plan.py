@@ -111,6 +111,23 @@ class Redraw:
 
 
 @dataclass(frozen=True, slots=True)
+class Teacher:
+    """The model itself, still, as it was when a phase of the recipe began."""
+
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class UseTechnique:
+    """A technique of a phase. In its call, layers are paths; `models` are the arguments that a model answers."""
+
+    invocation: Invocation
+    hooks: tuple[str, ...]
+    wants: tuple[str, ...]
+    models: tuple[tuple[str, BuildModel | Teacher], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ParameterGroup:
     """Parameters with optimizer settings of their own."""
 
@@ -125,10 +142,10 @@ class TrainPhase:
 
     name: str
     epochs: Setting
-    redraws: tuple[Redraw, ...]
+    preparations: tuple[Redraw | UseTechnique, ...]  # what changes the model before anything is trained
     hold: Hold | None
     lifts: bool  # whether a freeze of a phase before ends here
-    techniques: tuple[Invocation, ...]
+    techniques: tuple[UseTechnique, ...]
     loss: Invocation
     optimizer: Invocation
     groups: tuple[ParameterGroup, ...]
@@ -139,6 +156,9 @@ class TrainPhase:
     eval_step: Override | None
     after_epoch: Override | None
     is_last: bool
+    is_remembered: bool  # whether a later phase asks for the model as it is when this one begins
+    takes_optimizer: bool  # whether what the optimizer of the phase before gathered goes on
+    gives_optimizer: bool
     because: Origin = field(compare=False)
 
 

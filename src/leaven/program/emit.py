@@ -9,6 +9,7 @@ from leaven.program.data import build_data
 from leaven.program.imports import Imports
 from leaven.program.model import build_model, built_by
 from leaven.program.phases import function_name, phase_function
+from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, cite, is_own_function, path_text
 from leaven.recipe.choices import is_written
 from leaven.recipe.recipe import Arg, FilePath, Origin, Pending, Quantity
@@ -30,12 +31,14 @@ def emit(plan: Plan) -> str:
     ):
         imports.add(line)
     values = Values(imports, [arg.name for arg in plan.recipe.args])
+    teachers = teacher_functions(plan, values)
     functions = [
         _build_run(plan, values),
         build_data(plan, values),
-        build_model(plan, values),
+        build_model(plan.model, values),
+        *(function for _, function in teachers),
         _build_metrics(plan, values),
-        *(phase_function(phase, plan, values) for phase in plan.phases),
+        *(phase_function(phase, plan, values, teachers) for phase in plan.phases),
     ]
     functions.append(_main(plan, values, {function.name for function in functions if function.takes_args}))
     functions.insert(0, _parse_args(plan, values))

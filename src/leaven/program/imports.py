@@ -7,7 +7,8 @@ from leaven.program.code import WIDTH
 _AS = {  # where people import the module itself under a short name
     "torch.nn": ("from torch import nn", "nn"),
     "torchvision.transforms.v2": ("from torchvision.transforms import v2 as T", "T"),
-    "lightning.fabric": ("from lightning.fabric import Fabric", ""),
+    "leaven.runtime": ("from leaven import runtime", "runtime"),
+    "leaven.techniques": ("from leaven import techniques", "techniques"),
 }
 _WHOLE = {  # called by their full names
     "torch": "torch",

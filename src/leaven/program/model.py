@@ -9,14 +9,13 @@ from leaven.recipe.recipe import Invocation
 FITTED = "default: the head is fitted to the data"
 
 
-def build_model(plan: Plan, values: Values) -> Function:
-    model = plan.model
+def build_model(model: BuildModel, values: Values, name: str = "build_model") -> Function:
     with values.noting() as names:
         lines = [*_built(model, values), *_filled(model, values)]
     if model.replaced_head is not None:
         lines += statement("", call("runtime.fit_head", "model", text(model.replaced_head), "classes"), FITTED)
     parameters = ("classes: int", ARGS) if "args" in names else ("classes: int",)
-    return Function("build_model", parameters, "nn.Module", [*lines, "    return model"])
+    return Function(name, parameters, "nn.Module", [*lines, "    return model"])
 
 
 def _built(model: BuildModel, values: Values) -> list[str]:

@@ -1,4 +1,4 @@
-"""What contradicts itself in a phase: techniques that exclude each other, nothing left to train, a wrong teacher."""
+"""What contradicts itself in a phase: techniques that exclude each other, nothing left to train."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -6,12 +6,10 @@ from typing import Any
 
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
-from leaven.recipe import files
 from leaven.recipe.data import DataFacts
-from leaven.recipe.models import ModelFacts, check_installed
+from leaven.recipe.models import ModelFacts
 from leaven.recipe.nouns import plain
 from leaven.recipe.recipe import (
-    FilePath,
     FitHead,
     Freeze,
     Invocation,
@@ -28,6 +26,7 @@ from leaven.recipe.recipe import (
 )
 from leaven.recipe.scope import Scope
 from leaven.recipe.selectors import is_settled, matching
+from leaven.recipe.teachers import check_teachers
 
 LOSSES_OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "MultiMarginLoss")  # of torch's
 NO_SINGLE_NUMBER = (  # of torchmetrics'
@@ -49,12 +48,12 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
     has_adapter = False
     layers = model_facts.layers
     select = cache(lambda selector: matching(selector, layers)) if layers is not None else None
-    for phase in phases:
+    for at, phase in enumerate(phases):
         calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
         _check_pairs(calls, scope)
         _check_task(calls, phase.loss, data, scope)
         _check_warmup(phase, scope)
-        _check_teachers(calls, data, scope)
+        check_teachers(calls, [earlier.name for earlier in phases[: at + 1]], data, scope)
         has_adapter |= any(call.card.facts.get("adapter") for call in calls)
         if select is not None and all(is_settled(selector) for selector in _selectors(phase)):
             _check_stillness(phase, model, model_facts, select, has_adapter, len(phases) > 1, scope)
@@ -167,36 +166,6 @@ def _check_warmup(phase: Phase, scope: Scope) -> None:
             *([Spot(phase.epochs.origin.span, "the phase")] if isinstance(phase.epochs.origin, Written) else []),
             fix="write a shorter one, or a share: `warmup=10%`",
         )
-
-
-def _check_teachers(calls: Sequence[Invocation], data: DataFacts, scope: Scope) -> None:
-    for call in calls:
-        for setting in call.settings:
-            teacher = setting.value
-            if not isinstance(teacher, Invocation) or teacher.card.kind not in ("model", "user"):
-                continue
-            if not teacher.value("pretrained") and teacher.value("weights") is None:
-                scope.report(
-                    "untrained-teacher",
-                    f"the teacher {teacher.card.bare_name} has no trained weights",
-                    Spot(_span(teacher.origin), "it would teach noise"),
-                    fix='give it some: `weights="teacher.bundle"`, or `pretrained=true`',
-                )
-            weights = teacher.value("weights")
-            if isinstance(weights, FilePath) and not files.is_there(weights.place):
-                files.missing_file(scope, weights, "the weights file")
-            outputs = teacher.card.facts.get("classes")
-            if not teacher.value("pretrained"):
-                continue
-            if not outputs or not data.classes or outputs == data.classes:
-                check_installed(teacher.card, _span(teacher.origin), scope)
-                continue
-            scope.report(
-                "class-count",
-                f"the teacher {teacher.card.bare_name} has {outputs} outputs, and the data has {data.classes} classes",
-                Spot(_span(teacher.origin), "a teacher keeps its head"),
-                fix='give it the weights of a teacher for this data: `weights="teacher.bundle"`',
-            )
 
 
 def _check_stillness(

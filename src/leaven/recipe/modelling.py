@@ -7,7 +7,7 @@ from leaven.language import syntax
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts, describe_model
 from leaven.recipe.placing import Placed
-from leaven.recipe.recipe import FitHead, Invocation, KeepHead, Model, Setting, Written
+from leaven.recipe.recipe import FitHead, Invocation, KeepHead, Model, Origin, Setting, Written
 from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver, is_changed_let
 from leaven.recipe.scope import Scope, Unknown
 
@@ -64,16 +64,25 @@ def _model(placed: Placed, settings: tuple[Setting, ...]) -> tuple[Model, Invoca
     chosen = source if isinstance(source, Invocation) else Invocation(placed.card, settings, Written(span))
     if isinstance(source, Invocation):
         source = replace(source, settings=tuple(s for s in source.settings if s.name not in _LEAVENS))
+    return _chosen(source, chosen, Written(span)), chosen
+
+
+def as_model(call: Invocation) -> Model:
+    """A call in which a model is named other than by the `model` statement: a teacher."""
+    source = replace(call, settings=tuple(s for s in call.settings if s.name not in _LEAVENS))
+    return _chosen(source, call, call.origin)
+
+
+def _chosen(source: Invocation | tuple[Invocation, ...], chosen: Invocation, origin: Origin) -> Model:
     head = chosen.value("head")
-    model = Model(
+    return Model(
         source=source,
         pretrained=bool(chosen.value("pretrained")),
         weights=chosen.value("weights"),
         head=KeepHead() if head == "keep" else FitHead(None if head == "fit" else head),
-        origin=Written(span),
+        origin=origin,
         chosen_weights=chosen.setting("weights" if chosen.value("weights") is not None else "pretrained"),
     )
-    return model, chosen
 
 
 def _facts_all_the_same(placed: Placed, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:

@@ -7,11 +7,12 @@ anything starts. What only running can tell (a computed name, a decorated signat
 import ast
 import os.path
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from leaven.catalog.card import Card, Parameter
+from leaven.catalog.hooks import HAD, hooks_in
 from leaven.formats.regular import open_regular
 
 MAX_BYTES = 1_000_000
@@ -104,7 +105,11 @@ def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str) -> 
 
 
 def _class_card(node: ast.ClassDef, alias: str, classes: Mapping[str, ast.ClassDef]) -> Card:
-    facts: dict[str, Any] = {"form": "class", "bases": [ast.unparse(base) for base in node.bases]}
+    facts: dict[str, Any] = {
+        "form": "class",
+        "bases": [ast.unparse(base) for base in node.bases],
+        "hooks": hooks_in(_methods(node, classes)),
+    }
     init = _initializer(node, classes)
     if init is not None:
         parameters, open_ended = _parameters(init.args)
@@ -141,6 +146,22 @@ def _initializer(
             if found is not None:
                 return found
     return None
+
+
+def _methods(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()) -> set[str]:
+    """The methods of a class and of its bases in the same file."""
+    found = {line.name for line in node.body if isinstance(line, ast.FunctionDef)}
+    for name in map(_last, node.bases):
+        if name in classes and name not in seen and name != node.name:
+            found |= _methods(classes[name], classes, seen | {node.name})
+    return found
+
+
+def technique_card(card: Card) -> Card:
+    """A class of the user's as a technique: what the program gives its constructor is no matter of the recipe."""
+    wants = tuple(parameter.name for parameter in card.parameters if parameter.name in HAD)
+    own = tuple(parameter for parameter in card.parameters if parameter.name not in HAD)
+    return replace(card, parameters=own, facts={**card.facts, "wants": wants})
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:

@@ -15,6 +15,7 @@ from leaven.language.source import Span
 from leaven.recipe import nouns
 from leaven.recipe.keys import BLOCK_OWNERS, EDITS, Plain, has_label, is_edit, key_of, statement_card
 from leaven.recipe.merging import merge
+from leaven.recipe.modules import technique_card
 from leaven.recipe.remedies import owner_of, usage
 from leaven.recipe.scope import Scope, Unknown
 from leaven.recipe.unknown import is_certain, unknown_definition
@@ -138,7 +139,7 @@ def _card_here(statement: syntax.Statement, context: str, scope: Scope) -> Card 
     if card is not None and (context == "recipe" or may_stand_in_phase(card)):
         return card
     user = scope.user_card(path)
-    return None if isinstance(user, Unknown) else user
+    return technique_card(user) if isinstance(user, Card) else None
 
 
 def _unknown_statement(statement: syntax.Statement, context: str, scope: Scope) -> Card | None:

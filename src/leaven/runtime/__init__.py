@@ -3,7 +3,7 @@
 from leaven.runtime.arguments import parse
 from leaven.runtime.batches import Data
 from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
-from leaven.runtime.freezing import freeze, groups, lift, trainable, unfreeze
+from leaven.runtime.freezing import freeze, groups, lift, still_copy, trainable, unfreeze
 from leaven.runtime.guard import guard
 from leaven.runtime.heads import fit_head
 from leaven.runtime.items import digits, image_folder, table
@@ -58,6 +58,7 @@ __all__ = [
     "split",
     "starter",
     "step_down",
+    "still_copy",
     "table",
     "torchvision_set",
     "trainable",

@@ -12,6 +12,7 @@ their own.
 """
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -75,6 +76,13 @@ def lift(module: nn.Module) -> None:
                 if name in before.moved_before:
                     parameter.requires_grad_(True)
     module.train(module.training)
+
+
+def still_copy(module: nn.Module) -> nn.Module:
+    """A copy of a model that never changes."""
+    copied = deepcopy(module)
+    freeze(copied)
+    return copied
 
 
 def trainable(module: nn.Module, paths: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[nn.Parameter]:

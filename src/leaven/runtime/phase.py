@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.run_folder import BEST, LAST, epoch_file
+from leaven.formats.run_folder import BEST, LAST, epoch_file, leaving_file
 from leaven.runtime import progress
 from leaven.runtime.batches import Data
 from leaven.runtime.chance import sow
 from leaven.runtime.commands import to_resume
 from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.gathering import gathered_by
 
 if TYPE_CHECKING:
     from leaven.runtime.run import Run
@@ -47,6 +48,7 @@ class Phase:
         self.best: float | None = None
         self.stale = 0  # epochs since the best
         self.is_over = False
+        self.is_stopped = False  # by early stopping
         self.parts: dict[str, Any] = {}
         self._row: Mapping[str, Any] | None = None
         self._shape = torch.Size()  # of the images at hand
@@ -74,10 +76,10 @@ class Phase:
         """Name what belongs to the phase's state (module, optimizer, …), and take up what an interrupted run left."""
         self.parts = {name: _bare(part) for name, part in parts.items()}
         saved = self.run.saved
-        if saved is None or saved["phase"] < self.number:
+        if self.run.is_past(self.number):
+            self.is_over = True
             return
-        if saved["phase"] > self.number:
-            self.is_over = True  # a later phase holds the weights
+        if saved is None or saved["phase"] < self.number:
             return
         for name, part in self.parts.items():
             part.load_state_dict(saved["parts"][name])
@@ -86,6 +88,7 @@ class Phase:
         self.losses = _Losses(*saved["losses"])
         self.best, self.stale = saved["best"], saved["stale"]
         self.is_over = saved["is_over"] and self.total <= saved["planned"]
+        self.is_stopped = self.is_over and saved["is_stopped"]
         if self.total > saved["planned"]:
             self.save()  # from now on the longer way is the plan
 
@@ -102,9 +105,24 @@ class Phase:
                 "best": self.best,
                 "stale": self.stale,
                 "is_over": self.is_over,
+                "is_stopped": self.is_stopped,
                 "parts": {name: part.state_dict() for name, part in self.parts.items()},
             }
         )
+
+    def hand_on(self, module: nn.Module, optimizer: Any = None) -> None:
+        """Leave the weights to the next phase: after early stopping the best, else those in the model. With an
+        optimizer, also what that has gathered. A phase that was over before gives what it left then."""
+        name = leaving_file(self.number)
+        if self.run.is_past(self.number):
+            self.run.hand_over(name, module)
+            return
+        best = self.run.best(self.number) if self.is_stopped else None
+        if best is not None:
+            module.load_state_dict(best)
+        self.run.gathered = gathered_by(_bare(optimizer), module) if optimizer is not None else {}
+        if self.run.fabric.is_global_zero:
+            self.run.write(name, {"module": module.state_dict(), "gathered": self.run.gathered})
 
     def _is_time_to_save(self) -> bool:
         saving = self.run.saving
@@ -131,10 +149,10 @@ class Phase:
             self.batch, self.losses = 0, _Losses()
             stops = stop_early is not None and self.stale >= max(1, patience)
             self.is_over = stops or self.epoch >= self.total
+            self.is_stopped = stops
             if stops:
                 since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
                 self.run.tell(f"{self.name}: {watch} has not improved for {since}; the best weights go on")
-                self._return_to_best()
             if self.is_over or self.epoch % self.run.saving.epochs == 0:
                 self.save()
             if self.run.saving.keep == "all" and self.run.fabric.is_global_zero:
@@ -233,13 +251,6 @@ class Phase:
         if self.run.fabric.is_global_zero and (self.run.saving.keep != "last" or is_needed):
             self.run.write(BEST, self._weights(self._best_of))
         self.run.fabric.barrier()
-
-    def _return_to_best(self) -> None:
-        """Go on with the best weights, in the model and, where that was measured, in its moving average."""
-        best = self.run.best(self.number)
-        assert best is not None
-        for module in (self.parts["module"], self._best_of):
-            module.load_state_dict(best)
 
     def _weights(self, module: nn.Module) -> dict[str, Any]:
         return {"module": module.state_dict(), "phase": self.number, "epoch": self.epoch + 1}

@@ -27,6 +27,7 @@ from leaven.runtime.batches import Data
 from leaven.runtime.chance import sow
 from leaven.runtime.commands import to_use
 from leaven.runtime.failures import Failure
+from leaven.runtime.gathering import give
 from leaven.runtime.phase import Phase
 from leaven.runtime.records import Recorder
 
@@ -72,6 +73,8 @@ class Run:
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
         self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
         self.data: Data | None = None
+        self.gathered: Mapping[str, Any] = {}
+        self._former: dict[str, nn.Module] = {}
         self.phases = 0
         self.epochs_before = 0
         self.recorders = [make(self.folder) for make in recorders] if fabric.is_global_zero else []
@@ -105,6 +108,10 @@ class Run:
         self.phases += 1
         self.epochs_before += epochs
         return phase
+
+    def is_past(self, number: int) -> bool:
+        """Whether a phase was over when the run was interrupted in a later one."""
+        return self.saved is not None and bool(self.saved["phase"] > number)
 
     def _is_in(self, number: int) -> bool:
         return self.saved is not None and bool(self.saved["phase"] == number)
@@ -145,6 +152,27 @@ class Run:
             return None
         found = _read_checkpoint(self.folder / BEST)
         return found["module"] if found["phase"] == phase else None
+
+    # -- from phase to phase
+
+    def hand_over(self, name: str, module: nn.Module) -> None:
+        """Put into the model what a phase that is over left in a file."""
+        if (self.folder / name).is_file():
+            left = _read_checkpoint(self.folder / name)
+            module.load_state_dict(left["module"])
+            self.gathered = left["gathered"]
+
+    def carry_on(self, optimizer: torch.optim.Optimizer, module: nn.Module) -> None:
+        """Let an optimizer go on with what the one of the phase before has gathered."""
+        give(self.gathered, optimizer, module)
+
+    def remember(self, phase: str, module: nn.Module) -> None:
+        """Keep a copy of the model, as it is when a phase begins."""
+        self._former[phase] = module
+
+    def former(self, phase: str) -> nn.Module:
+        """The model as it was when a phase began."""
+        return self._former[phase]
 
     # -- what is told
 

@@ -15,11 +15,10 @@ import torch
 import torchvision
 from lightning.fabric import Fabric
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
 
-from leaven import bundle, runtime
+from leaven import bundle, runtime, techniques
 from leaven.components.conv import Conv
 from leaven.components.global_pool import GlobalPool
 from leaven.components.linear import Linear
@@ -86,23 +85,24 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
     phase = run.phase("train", epochs=30, data=data, is_last=True)  # line 11
     schedule = runtime.one_cycle(optimizer, phase.steps, peak=0.1, warmup=round(0.3 * phase.steps))  # line 8
     model, optimizer = fabric.setup(module, optimizer)
-    mixup = T.MixUp(alpha=0.2, num_classes=len(data.classes))  # line 9
-    ema = AveragedModel(module, multi_avg_fn=get_ema_multi_avg_fn(0.999), use_buffers=True)  # line 10
+    mixup = techniques.Mixup(classes=len(data.classes), alpha=0.2)  # line 9
+    ema = techniques.Ema(module=module, decay=0.999)  # line 10
     phase.restore(module=module, optimizer=optimizer, schedule=schedule, ema=ema)
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
-            images, labels = mixup(images, labels)
+            images, labels = mixup.on_batch(images, labels)
             loss = criterion(model(images), labels)
             fabric.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            ema.update_parameters(module)
+            ema.after_step(module)
             phase.saw(loss)
-        scores = task.evaluate(run, ema.module, data.val, metrics, criterion)
-        phase.record(scores, weights=ema.module)
-    module.load_state_dict(ema.module.state_dict())  # the averaged weights go on
+        measured = ema.model_for_eval(module)
+        scores = task.evaluate(run, measured, data.val, metrics, criterion)
+        phase.record(scores, weights=measured)
+    ema.at_end(module)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
 
-from leaven import bundle, runtime
+from leaven import bundle, runtime, techniques
 from leaven.tasks import classification as task
 
 
@@ -78,12 +78,12 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
     phase = run.phase("train", epochs=6, data=data, is_last=True)  # line 12
     schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
     model, optimizer = fabric.setup(module, optimizer)
-    cutmix = T.RandomApply([T.CutMix(alpha=0.8, num_classes=len(data.classes))], p=0.5)  # line 9
+    cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 9
     phase.restore(module=module, optimizer=optimizer, schedule=schedule)
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
-            images, labels = cutmix(images, labels)
+            images, labels = cutmix.on_batch(images, labels)
             loss = criterion(model(images), labels)
             fabric.backward(loss)
             optimizer.step()

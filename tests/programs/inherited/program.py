@@ -15,11 +15,10 @@ import timm
 import torch
 from lightning.fabric import Fabric
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
 
-from leaven import bundle, runtime
+from leaven import bundle, runtime, techniques
 from leaven.tasks import classification as task
 
 
@@ -76,7 +75,7 @@ def train(
     # base.leaven, line 10; option --set
     schedule = runtime.step_down(optimizer, every=2 * phase.steps_per_epoch, factor=0.3)
     model, optimizer = fabric.setup(module, optimizer)
-    ema = AveragedModel(module, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)  # option --with
+    ema = techniques.Ema(module=module, decay=0.9)  # option --with
     phase.restore(module=module, optimizer=optimizer, schedule=schedule, ema=ema)
 
     for _ in phase.epochs():
@@ -86,11 +85,12 @@ def train(
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            ema.update_parameters(module)
+            ema.after_step(module)
             phase.saw(loss)
-        scores = task.evaluate(run, ema.module, data.val, metrics, criterion)
-        phase.record(scores, weights=ema.module)
-    module.load_state_dict(ema.module.state_dict())  # the averaged weights go on
+        measured = ema.model_for_eval(module)
+        scores = task.evaluate(run, measured, data.val, metrics, criterion)
+        phase.record(scores, weights=measured)
+    ema.at_end(module)
 
 
 def main() -> None:

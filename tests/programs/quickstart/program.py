@@ -80,6 +80,7 @@ def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics:
             phase.saw(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
         phase.record(scores)
+    phase.hand_on(module)
 
 
 def train_all(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:

@@ -81,6 +81,7 @@ def train_late_layers(run: runtime.Run, module: nn.Module, data: runtime.Data, m
         scores = task.evaluate(run, module, data.val, metrics, criterion)
         phase.record(scores)
         schedule.step()
+    phase.hand_on(module)
 
 
 def train_norms(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:

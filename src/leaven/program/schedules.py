@@ -1,0 +1,73 @@
+"""The statement that makes a schedule of the learning rate."""
+
+from leaven.plan.plan import Measure, Plan, TrainPhase
+from leaven.program.code import Code, call, listing, statement
+from leaven.program.values import Values, cite_call
+from leaven.recipe.choices import is_chosen
+from leaven.recipe.recipe import Invocation, Quantity, Setting
+
+_SHAPES = {"cosine", "linear", "polynomial"}  # schedules that are drawn over the whole phase
+
+
+def schedule_statement(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
+    schedule = phase.schedule
+    card = schedule.card
+    if card.kind == "user" or card.source != "leaven":
+        more: dict[str, Code] = {}
+        if card.target.endswith(".OneCycleLR") and not {"total_steps", "epochs"} & _chosen(schedule):
+            more["total_steps"] = "phase.steps"
+        given = values.arguments(schedule, frozenset(more), by_name=True)
+        return statement("schedule = ", call(values.target(schedule), "optimizer", *given, **more), cite_call(schedule))
+    named: dict[str, Code] = {}
+    for setting in schedule.settings:
+        if setting.name == "score":
+            named["higher_is_better"] = repr(not _is_lower_better(str(setting.value), plan.metrics))
+        elif is_chosen(setting, schedule) or (setting.name == "warmup" and is_warmed_up(schedule)):
+            named[setting.name] = _in_steps(setting, values)
+    function, first = _schedule_function(card.name)
+    if card.name == "exponential":
+        named = {"every": "phase.steps_per_epoch", **named}
+    return statement("schedule = ", call(f"runtime.{function}", "optimizer", *first, **named), cite_call(schedule))
+
+
+def _chosen(invocation: Invocation) -> set[str]:
+    return {setting.name for setting in invocation.settings if is_chosen(setting, invocation)}
+
+
+def _schedule_function(name: str) -> tuple[str, list[Code]]:
+    functions = {"step": "step_down", "exponential": "step_down"}
+    first: list[Code] = ["phase.steps"] if name in _SHAPES or name == "one_cycle" else []
+    return functions.get(name, name), first
+
+
+def is_warmed_up(schedule: Invocation) -> bool:
+    warmup = schedule.value("warmup")
+    return not isinstance(warmup, Quantity | None) or bool(warmup and warmup.amount)
+
+
+def _in_steps(setting: Setting, values: Values) -> Code:
+    """A length of time as a number of optimizer steps."""
+    value = setting.value
+    amount = values.operand(setting)
+    if isinstance(value, tuple) and setting.name == "at":
+        at = [values.value(each) for each in value]
+        return listing(*(f"{each} * phase.steps_per_epoch" for each in at))
+    if setting.name not in ("every", "warmup"):
+        return values.setting(setting)
+    match value.unit if isinstance(value, Quantity) else "epochs":
+        case "epochs" if amount == "1":
+            return "phase.steps_per_epoch"
+        case "epochs" if isinstance(value, Quantity) and isinstance(value.amount, int):
+            return f"{amount} * phase.steps_per_epoch"
+        case "epochs":
+            return f"round({amount} * phase.steps_per_epoch)"
+        case "%" if setting.syntax is None and isinstance(value, Quantity):
+            return f"round({value.amount / 100:g} * phase.steps)"
+        case "%":
+            return f"round({amount} / 100 * phase.steps)"
+    return amount
+
+
+def _is_lower_better(score: str, metrics: tuple[Measure, ...]) -> bool:
+    name = score.rpartition(".")[2]
+    return name == "loss" or any(measure.label == name and measure.lower_is_better for measure in metrics)

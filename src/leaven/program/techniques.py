@@ -1,0 +1,84 @@
+"""Techniques in a program: where each is made, and which line calls it at which place."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from leaven.catalog.hooks import HAD, HAS_STATE, HOOKS, LEARNS
+from leaven.plan.plan import BuildModel, Plan, Teacher, TrainPhase, UseTechnique
+from leaven.program.code import Code, Function, Item, call, statement, text
+from leaven.program.model import build_model
+from leaven.program.values import Values, cite_call
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A technique under its name in a function."""
+
+    name: str
+    use: UseTechnique
+
+    def has(self, hook: str) -> bool:
+        return hook in self.use.hooks
+
+    def call(self, hook: str) -> str:
+        return f"{self.name}.{hook}({', '.join(HOOKS[hook])})"
+
+    @property
+    def is_made_first(self) -> bool:
+        """Whether it must be there before the optimizer is."""
+        return any(map(self.has, ("on_data", "on_model", LEARNS)))
+
+
+def used_in(phase: TrainPhase) -> list[Used]:
+    """The techniques of a phase, each under a name of its own."""
+    names: list[str] = []
+    for use in phase.techniques:
+        name = use.invocation.card.bare_name.lower()
+        names.append(name if name not in names else f"{name}_{names.count(name) + 1}")
+    return [Used(name, use) for name, use in zip(names, phase.techniques, strict=True)]
+
+
+def calls(techniques: Iterable[Used], hook: str) -> Iterator[str]:
+    """The lines that stand for a hook."""
+    result = {"on_data": "data = ", "on_batch": "images, labels = ", "on_loss": "loss = "}.get(hook, "")
+    return (f"{result}{one.call(hook)}" for one in techniques if one.has(hook))
+
+
+def with_state(techniques: Iterable[Used]) -> list[str]:
+    return [one.name for one in techniques if one.has(HAS_STATE)]
+
+
+Teachers = Sequence[tuple[BuildModel, Function]]
+
+
+def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
+    """The lines that make a technique, and let it prepare what it prepares."""
+    reason = cite_call(one.use.invocation)
+    code = _constructor(one.use, values, teachers)
+    if one.use.hooks == ("on_model",):
+        return statement("", code, reason, suffix=one.call("on_model").removeprefix(one.name))
+    prepared = [f"    {line}" for hook in ("on_data", "on_model") for line in calls([one], hook)]
+    return [*statement(f"{one.name} = ", code, reason), *prepared]
+
+
+def _constructor(use: UseTechnique, values: Values, teachers: Teachers) -> Code:
+    had = [Item(HAD[name], f"{name}=") for name in use.wants]
+    models = [Item(_model(model, values, teachers), f"{name}=") for name, model in use.models]
+    return call(values.target(use.invocation), *had, *models, *values.arguments(use.invocation, by_name=True))
+
+
+def _model(model: BuildModel | Teacher, values: Values, teachers: Teachers) -> Code:
+    if isinstance(model, Teacher):
+        return call("run.former", text(model.phase))
+    function = next(function for each, function in teachers if each == model)
+    return call(function.name, "len(data.classes)", *([values.name("args")] if function.takes_args else []))
+
+
+def teacher_functions(plan: Plan, values: Values) -> Teachers:
+    """The functions that build the models which techniques ask for, one for each."""
+    models: list[BuildModel] = []
+    for phase in plan.phases:
+        for use in phase.techniques:
+            models += [model for _, model in use.models if isinstance(model, BuildModel) and model not in models]
+    names = [f"build_teacher{f'_{at}' if at > 1 else ''}" for at in range(1, len(models) + 1)]
+    return [(model, build_model(model, values, name)) for model, name in zip(models, names, strict=True)]
