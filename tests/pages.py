@@ -27,7 +27,7 @@ from tests import at_work
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
 LEAVEN = ("leaven.runtime", "leaven.bundle", "leaven.tasks.classification")
-_LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_\d+)?| *\d+\.\d+(?:e-?\d+)?| {2,}|…")
+_LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_quick)?(?:_\d+)?| *\d+\.\d+(?:e-?\d+)?| {2,}|…")
 _NOT_HERE = ("make", "pip", "source", "torchrun", "git")  # they change the machine, or need more than one
 
 
@@ -147,7 +147,7 @@ def _work(words: list[str], folder: Path, log: str) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     os.chdir(folder)
-    os.execv = lambda _python, command: _be(command[1:])  # type: ignore[assignment]
+    os.execv = lambda _python, command: _be(command[2:])  # type: ignore[assignment]
     if words[0] == "python":
         _be(words[1:])
         return

@@ -19,6 +19,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "docs/features.md",
     ROOT / "docs/running.md",
+    ROOT / "docs/own_parts.md",
     *sorted(ROOT.glob("docs/tutorials/*.md")),
 ]
 NUMBER_OF_PROMISES = 18

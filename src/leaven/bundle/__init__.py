@@ -10,6 +10,7 @@ from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision
 from leaven.bundle.bundle import Bundle
 from leaven.bundle.evaluation import Evaluation
 from leaven.bundle.loading import load, load_model
+from leaven.bundle.over import Over
 from leaven.bundle.prediction import Prediction
 from leaven.bundle.saving import save
 
@@ -18,6 +19,7 @@ __all__ = [
     "Bundle",
     "Components",
     "Evaluation",
+    "Over",
     "Own",
     "Prediction",
     "Timm",

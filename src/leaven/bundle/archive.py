@@ -14,9 +14,9 @@ from pathlib import Path
 
 from leaven.runtime.failures import Failure
 from leaven.runtime.folder import write_whole
-from leaven.runtime.weights import BUNDLED_WEIGHTS
+from leaven.runtime.weights import BUNDLED_MANIFEST, BUNDLED_WEIGHTS
 
-MANIFEST = "bundle.json"
+MANIFEST = BUNDLED_MANIFEST
 CARD = "README.md"
 GOLDEN = "golden.safetensors"
 CHECKSUMS = "checksums.json"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leaven.bundle.manifest import Manifest
+from leaven.bundle.over import told
 from leaven.bundle.steps import has_code
 
 MOST_CLASSES = 100
@@ -14,7 +15,8 @@ def card(manifest: Manifest, name: str) -> str:
     sections = [
         f"# {name}",
         f"{_model(manifest.built_by)} that tells {len(manifest.classes)} classes of pictures apart. "
-        f"Weights, steps and classes are in this one file; nothing in it is run when it is loaded{_but(manifest)}.",
+        f"Weights, steps and classes are in this one file; nothing in it is run when it is loaded{_but(manifest)}."
+        f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
         _usage(name, is_trusting=needs_trust(manifest)),
         f"## Classes\n\n{_classes(manifest.classes)}",
         f"## Scores\n\n{_scores(manifest.scores)}",

@@ -14,12 +14,14 @@ from leaven.bundle.building import BuiltBy, read_builder
 from leaven.bundle.bundle import Bundle
 from leaven.bundle.golden import Steps
 from leaven.bundle.manifest import Manifest, read_manifest, versions
+from leaven.bundle.over import put_together
 from leaven.bundle.saving import fill
 from leaven.bundle.source_code import Code
 from leaven.bundle.steps import rebuild
 from leaven.formats.run_folder import BUNDLE, newest
 from leaven.runtime.failures import Failure
 from leaven.runtime.weights import BUNDLED_WEIGHTS
+from leaven.techniques.adapting import merge
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError, SafetensorError)
 
@@ -46,7 +48,10 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
         except _UNREADABLE as problem:
             raise damaged(path, str(problem) or type(problem).__name__) from None
         model = _built(path, manifest, builder, code)
-        fill(model, weights)
+        if manifest.over is not None:
+            weights = _put_together(path, manifest, model, weights, builder, code)
+        fill(model, weights, manifest.sizes)
+        merge(model)
         model.eval().requires_grad_(False)
         prepared = _check_answers(path, manifest, model, steps, inputs, outputs)
     return Bundle(path, manifest, model, steps, card, prepared).to(device)
@@ -62,6 +67,16 @@ def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code) -> nn.M
         return builder.build(code)
     except Failure as failure:
         raise Failure(f"{path.name}: {failure.headline}", failure.help or _made_with(manifest)) from failure.__cause__
+
+
+def _put_together(
+    path: Path, manifest: Manifest, model: nn.Module, weights: dict[str, Tensor], builder: BuiltBy, code: Code
+) -> dict[str, Tensor]:
+    assert manifest.over is not None
+    try:
+        return put_together(model, manifest.over, weights, builder, code, path)
+    except _UNREADABLE as problem:
+        raise damaged(path, str(problem) or type(problem).__name__) from None
 
 
 def _check_answers(

@@ -22,11 +22,14 @@ from leaven.bundle.card import card
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import Takes
 from leaven.bundle.manifest import Manifest, versions
+from leaven.bundle.over import Over, left_out, put_together
 from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.failures import Failure
+from leaven.runtime.sizes import Sizes, make_small, sizes_of
 from leaven.runtime.weights import BUNDLED_WEIGHTS
+from leaven.techniques.adapting import merge
 
 _PROBES = ((200, 240), (260, 230))  # sizes by which to see whether the steps end with one size
 _USUAL = (224, 224)
@@ -43,11 +46,13 @@ def save(
     scores: Mapping[str, float] | None = None,
     folder: str | os.PathLike[str] | None = None,
     example: Any = None,
+    over: Over | None = None,
 ) -> Path:
     """Write a bundle, whole or not at all. The module and the state of chance are left as they were.
 
     `example` is an item as the data gives it to the steps: only its kind, mode and size are taken. It is needed where
     the steps leave pictures in their size, or where they are grey. From `folder`, the records of the run are taken.
+    With `over`, the bundle holds only what differs from those weights: adapters that were kept aside, and the head.
     """
     path = Path(os.fspath(file))
     sources = Sources()
@@ -58,8 +63,11 @@ def save(
         takes, inputs = _tried_out(module, preprocess, example)
         prepared = [golden.prepared(made, takes, preprocess) for made in inputs]
         _compare_steps(preprocess, rebuild(steps_data, code), steps_data, prepared, inputs, takes)
-        weights = _weights(module)
-        outputs = _compare_models(module, _rebuilt(built_data, code, weights), prepared)
+        weights, stands_on = _weights(module), None
+        if over is not None:
+            stands_on, weights = left_out(over, built_by, code, module, weights, path)
+        again, sizes = _rebuilt(built_data, stands_on, code, module, weights, path)
+        outputs = _compare_models(module, again, prepared)
     if outputs.shape[1] != len(classes):
         raise Failure(f"the model gives {outputs.shape[1]} numbers, but there are {len(classes)} classes")
     manifest = Manifest(
@@ -70,6 +78,8 @@ def save(
         classes=tuple(str(name) for name in classes),
         scores={name: float(value) for name, value in (scores or {}).items()},
         versions=versions(),
+        sizes=sizes,
+        over=stands_on,
     )
     members = {
         CARD: card(manifest, path.name).encode(),
@@ -131,14 +141,32 @@ def _weights(module: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def _rebuilt(built_data: Mapping[str, Any], code: Code, weights: Mapping[str, Tensor]) -> nn.Module:
-    model = read_builder(built_data).build(code)
-    fill(model, weights)
-    return model.eval()
+def _rebuilt(
+    built_data: Mapping[str, Any],
+    stands_on: Mapping[str, Any] | None,
+    code: Code,
+    module: nn.Module,
+    weights: Mapping[str, Tensor],
+    file: Path,
+) -> tuple[nn.Module, Sizes]:
+    """The model as whoever loads it gets it, and the sizes in which it is smaller than its description says."""
+    builder = read_builder(built_data)
+    model = builder.build(code)
+    if stands_on is not None:
+        weights = put_together(model, stands_on, weights, builder, code, file)
+    sizes = sizes_of(module, model)
+    fill(model, weights, sizes)
+    merge(model)
+    return model.eval(), sizes
 
 
-def fill(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+def fill(model: nn.Module, weights: Mapping[str, Tensor], sizes: Sizes) -> None:
     """Put the weights into a model that must want exactly these; a failure that lists what does not fit."""
+    if sizes:
+        try:
+            make_small(model, sizes, weights)
+        except ValueError as problem:
+            raise Failure(f"the model is not what its description builds: {problem}") from None
     wanted = model.state_dict()
     lines = [f"{name} is not among the weights" for name in wanted if name not in weights]
     lines += [f"{name} is unknown to the model" for name in weights if name not in wanted]

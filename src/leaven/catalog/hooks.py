@@ -9,6 +9,7 @@ from collections.abc import Iterable
 HOOKS = {  # in the order in which a program comes to them, with what each is given
     "on_data": ("data",),  # gives other data
     "on_model": ("module",),  # changes the model before the phase
+    "on_optimizer": ("optimizer",),  # changes the optimizer before the phase
     "before_epoch": ("phase",),
     "on_batch": ("images", "labels"),  # gives others
     "around_step": ("module",),  # yields as often as the gradient is to be computed
@@ -22,6 +23,7 @@ HOOKS = {  # in the order in which a program comes to them, with what each is gi
 HAS_STATE = "state_dict"  # the method by which a technique says that a checkpoint must hold something of it
 LEARNS = "parameters"  # the method by which it gives the optimizer weights of its own
 HAD = {  # the names by which a constructor asks for what the program has
+    "run": "run",
     "module": "module",
     "classes": "len(data.classes)",
     "data": "data",
@@ -29,6 +31,7 @@ HAD = {  # the names by which a constructor asks for what the program has
     "criterion": "criterion",
     "optimizer": "optimizer",
     "phase": "phase",
+    "stages": "",  # the moving layers from the stem to the head, a list for each stage, as the plan knows them
 }
 
 

@@ -6,7 +6,7 @@ Decides what is kept and for how long; how a model is built and which of its lay
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -33,6 +33,7 @@ class LayerModule(NamedTuple):
     path: str
     type: str
     has_parameters: bool
+    is_plain: bool = False  # a linear layer or an ordinary convolution, to whose weights something can be added
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,9 @@ class Layers:
     input_channels: int | None = None
     classes: int | None = None
     fixed_input_size: tuple[int, int] | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of what a module gives for one item
+    flops: Mapping[str, int] = field(default_factory=dict)  # for one item
+    trial_size: tuple[int, int] | None = None  # of that item
     error: str = ""
     is_unanswered: bool = False
 
@@ -59,14 +63,15 @@ class Layers:
         """The same model with a head for another number of classes."""
         parameters = tuple(
             _resized(parameter, classes)
-            if parameter.shape[:1] == (self.classes,) and _is_below(parameter.module_path, self.head)
+            if parameter.shape[:1] == (self.classes,) and is_below(parameter.module_path, self.head)
             else parameter
             for parameter in self.parameters
         )
         return replace(self, parameters=parameters, classes=classes)
 
 
-def _is_below(path: str, roots: Iterable[str]) -> bool:
+def is_below(path: str, roots: Iterable[str]) -> bool:
+    """Whether a module or parameter is one of the given modules, or lies in one."""
     return any(path == root or path.startswith(f"{root}.") for root in roots)
 
 
@@ -121,4 +126,7 @@ def _layers(answer: dict[str, Any]) -> Layers:
         input_channels=answer["input_channels"],
         classes=answer["classes"],
         fixed_input_size=(size[0], size[1]) if size else None,
+        shapes={path: tuple(shape[1:]) for path, shape in answer["shapes"].items()},
+        flops=answer["flops"],
+        trial_size=(answer["trial_size"][0], answer["trial_size"][1]) if answer["trial_size"] else None,
     )

@@ -221,11 +221,13 @@ def generate(recipes: list[Any], options: Any, program: Path | None, standalone:
 
 @leaven.command(cls=RecipeCommand)
 @click.option("--quick", is_flag=True, help="Two batches through everything, to find mistakes in seconds.")
-def run(recipes: list[Any], options: Any, quick: bool) -> None:
+@click.option("--from", "from_phase", metavar="PHASE", help="Begin with this phase, from what the one before it left.")
+@click.option("--of", metavar="RUN", help="With --from: the run that did the phases before (default: the newest).")
+def run(recipes: list[Any], options: Any, quick: bool, from_phase: str | None, of: str | None) -> None:
     """Check a recipe, compile it, and train."""
     from leaven.cli import running
 
-    running.run(recipes[0], options, is_quick=quick)
+    running.run(recipes[0], options, is_quick=quick, from_phase=from_phase, of=of)
 
 
 @leaven.command()
@@ -300,3 +302,7 @@ def _failed(failure: Exception) -> int:
     what = f"{type(failure).__name__}: {failure}"
     click.echo(f"Leaven itself failed ({what}). That is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
     return OUR_BUG
+
+
+if __name__ == "__main__":
+    main()

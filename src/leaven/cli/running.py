@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import click
 
+from leaven.catalog import lookup
 from leaven.cli.recipes import MISTAKE_IN_COMMAND, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder
 from leaven.language.diagnostics import Severity
@@ -20,6 +21,7 @@ from leaven.recipe import show
 from leaven.recipe.options import Options
 
 CANNOT_WRITE = 74
+_START = Path(__file__).with_name("start.py")
 
 
 def print_plan(word: str, options: Options) -> None:
@@ -28,12 +30,19 @@ def print_plan(word: str, options: Options) -> None:
 
 def generate(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
     """Print the program, or write it to a file."""
-    text = emit(_compiled(word, options)[1])
+    is_printed = output is None or str(output) == "-"
+    text = emit(_compiled(word, options)[1], "program.py" if output is None or is_printed else output.name)
     if is_standalone:
-        from leaven.program.standalone import standalone
+        from leaven.program.standalone import READS_BUNDLE, standalone
 
+        if READS_BUNDLE in text:
+            _fail(
+                "a program without Leaven can't build the model in a bundle; "
+                'name it, and take the weights: `resnet18(weights="teacher.bundle")`',
+                MISTAKE_IN_COMMAND,
+            )
         text = standalone(text)
-    if output is None or str(output) == "-":
+    if output is None or is_printed:
         click.echo(text, nl=False)
         return
     try:
@@ -43,14 +52,36 @@ def generate(word: str, options: Options, output: Path | None, *, is_standalone:
     click.echo(f"{output}: `python {output}` trains", err=True)
 
 
-def run(word: str, options: Options, *, is_quick: bool) -> NoReturn:
+def run(word: str, options: Options, *, is_quick: bool, from_phase: str | None, of: str | None) -> NoReturn:
     """Write the program into a new run folder, and become it."""
     source, plan = _compiled(word, options, requires_args=True)
+    begin = _beginning(plan, from_phase, of)
     try:
-        folder = _new_run(source, plan)
+        folder = _new_run(source, plan, is_quick)
     except OSError as problem:
         _fail(f"can't write to {plan.recipe.output.text}: {problem.strerror}", CANNOT_WRITE)
-    _become(folder, ["--quick"] if is_quick else [])
+    _become(folder, [*begin, *(["--quick"] if is_quick else [])])
+
+
+def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
+    """The flags by which a program begins with a later phase."""
+    if phase is None:
+        if of is not None:
+            raise click.UsageError("`--of` says whose phases to take, and `--from` which to begin with")
+        return []
+    names = [each.name for each in plan.phases]
+    if phase not in names:
+        near = lookup.nearest(phase, names)
+        help = f"did you mean `{near[0]}`?" if near else f"its phases are {', '.join(names)}"
+        raise click.UsageError(f"the recipe has no phase `{phase}`; {help}")
+    if phase == names[0]:
+        return []
+    needed = run_folder.leaving_file(names.index(phase) - 1)
+    place = Path(of) if of is not None else Path(os.path.relpath(plan.recipe.output.place))
+    left = run_folder.newest(place, needed)
+    if left is None:
+        _fail(f"no run in {place} has done the phases before `{phase}`", MISTAKE_IN_COMMAND)
+    return ["--from", phase, "--of", str(left.parent)]
 
 
 def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Plan]:
@@ -63,8 +94,8 @@ def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tu
     return source, compiled.plan
 
 
-def _new_run(source: Source, plan: Plan) -> Path:
-    folder = run_folder.new_folder(Path(os.path.relpath(plan.recipe.output.place)))
+def _new_run(source: Source, plan: Plan, is_quick: bool) -> Path:
+    folder = run_folder.new_folder(Path(os.path.relpath(plan.recipe.output.place)), is_quick=is_quick)
     for name, text in (
         (run_folder.RECIPE, source.text),
         (run_folder.RESOLVED, show.to_text(plan.recipe)),
@@ -83,10 +114,11 @@ def resume(folder: Path, epochs: str | None) -> NoReturn:
         _fail(f"{folder} is no run: {what}", MISTAKE_IN_COMMAND)
     folder = program.parent
     more = _more_epochs(epochs)
-    if not more and (folder / run_folder.BUNDLE).is_file():
+    lock = run_folder.read_json(folder / run_folder.LOCK)
+    if not more and lock.get("finished", (folder / run_folder.BUNDLE).is_file()):
         click.echo(f"{folder} is finished; `leaven resume {folder} --epochs +10` trains it further")
         sys.exit(0)
-    started_in = run_folder.read_json(folder / run_folder.LOCK).get("started_in")
+    started_in = lock.get("started_in")
     place = folder.resolve()
     if isinstance(started_in, str) and Path(started_in).is_dir():
         os.chdir(started_in)
@@ -104,7 +136,7 @@ def _more_epochs(epochs: str | None) -> int:
 
 def _become(folder: Path, flags: list[str]) -> NoReturn:
     """Run a folder's program in place of this process, so that Ctrl-C and exit codes are its own."""
-    command = [sys.executable, str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]
+    command = [sys.executable, str(_START), str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(sys.executable, command)

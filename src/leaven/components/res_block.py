@@ -14,6 +14,7 @@ class ResBlock(nn.Module):
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(channels)
         self.activation = nn.ReLU()
+        self.drop_path: nn.Module | None = None  # where `stochastic_depth` leaves the branch out
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or in_channels != channels:
             self.shortcut = nn.Sequential(
@@ -24,5 +25,7 @@ class ResBlock(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         change = self.activation(self.norm1(self.conv1(images)))
         change = self.norm2(self.conv2(change))
+        if self.drop_path is not None:
+            change = self.drop_path(change)
         output: Tensor = self.activation(self.shortcut(images) + change)
         return output

@@ -67,6 +67,24 @@ def _weight_count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if not nn.parameter.is_lazy(parameter))
 
 
+# -- what can be adapted
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether a layer does nothing but multiply by its weights, so that something can be added to them.
+
+    A kind of layer that is derived of these may do more: pad as others do, or standardise its weights before use.
+    """
+    if type(module) is nn.Linear:
+        return True
+    return (
+        type(module) is nn.Conv2d
+        and module.groups == 1
+        and set(module.dilation) == {1}
+        and module.padding_mode == "zeros"
+    )
+
+
 # -- stem
 
 

@@ -21,16 +21,18 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from leaven.facts import anatomy
 
 _TRIAL_SECONDS = 60.0  # generous, so that a busy machine gives the same answer
 _USUAL_SIZE = (224, 224)
 _SOME_CLASSES = 10
+_ITEMS = 2  # in a trial: normalisation needs more than one
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +154,8 @@ def _pipeline(request: dict[str, Any]) -> nn.Module:
 
 def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
     """All that the compiler wants to know of a model."""
-    order, output = _forward_order(model, request)
+    trial = _trial(model, request)
+    order, output = trial.order, trial.shapes.get("", [])
     modules = dict(model.named_modules())
     position = {path: number for number, path in enumerate(modules)}
     parameters: list[tuple[str, int, list[int], str, str]] = []
@@ -170,7 +173,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
     return {
         "parameters": parameters,
         "modules": [
-            [path, type(module).__name__, next(module.parameters(), None) is not None]
+            [path, type(module).__name__, next(module.parameters(), None) is not None, anatomy.is_plain(module)]
             for path, module in modules.items()
             if path
         ],
@@ -181,15 +184,27 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         "input_channels": anatomy.input_channels(model, arguments),
         "classes": output[1] if output and len(output) == 2 else anatomy.classes(model, head),
         "fixed_input_size": anatomy.fixed_input_size(model, arguments),
+        "shapes": trial.shapes,
+        "flops": trial.flops,
+        "trial_size": trial.size,
     }
 
 
-def _forward_order(model: nn.Module, request: dict[str, Any]) -> tuple[dict[str, int], list[int]]:
-    """When each module is first called, and the output's shape, from a trial without values; empty where it fails."""
+class Trial(NamedTuple):
+    """What a pass through a model without values shows; all empty where it fails."""
+
+    order: dict[str, int]  # when each module is first called
+    shapes: dict[str, list[int]]  # of what each module gives for one item, the model itself under ""
+    flops: dict[str, int]  # for one item
+    size: list[int]  # of that item
+
+
+def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
     parameter = next(model.parameters(), None)
     if parameter is None or not parameter.is_meta:
-        return {}, []
+        return Trial({}, {}, {}, [])
     called: dict[nn.Module, int] = {}
+    given: dict[nn.Module, list[int]] = {}
     deadline = time.monotonic() + _TRIAL_SECONDS
 
     def note(module: nn.Module, *_: object) -> None:
@@ -197,12 +212,19 @@ def _forward_order(model: nn.Module, request: dict[str, Any]) -> tuple[dict[str,
         if time.monotonic() > deadline:
             raise TimeoutError
 
+    def note_result(module: nn.Module, _: object, result: object) -> None:
+        if isinstance(result, Tensor):
+            given.setdefault(module, list(result.shape))
+
     hooks = [module.register_forward_pre_hook(note) for module in model.modules()]
+    hooks += [module.register_forward_hook(note_result) for module in model.modules()]
+    counter = FlopCounterMode(display=False)
     try:
-        with torch.no_grad():
-            output = model.eval()(_trial_input(model, request))
+        item = _trial_input(model, request)
+        with torch.no_grad(), counter:
+            model.eval()(item)
     except Exception:
-        return {}, []
+        return Trial({}, {}, {}, [])
     finally:
         for hook in hooks:
             hook.remove()
@@ -212,14 +234,23 @@ def _forward_order(model: nn.Module, request: dict[str, Any]) -> tuple[dict[str,
         # One that is never called (an auxiliary head, a part whose weights are used directly) stays with its neighbour.
         latest = called.get(module, latest)
         order[path] = latest
-    return order, list(output.shape) if isinstance(output, Tensor) else []
+    shapes = {path: given[module] for path, module in model.named_modules() if module in given}
+    return Trial(order, shapes, _flops(counter, model), list(item.shape[2:]))
+
+
+def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
+    """By the paths of modules; the counter puts the name of the model's class before them."""
+    counts = counter.get_flop_counts()
+    prefix = f"{type(model).__name__}."
+    found = {path: counts.get(f"{prefix}{path}") for path, _ in model.named_modules() if path}
+    return {path: sum(kinds.values()) // _ITEMS for path, kinds in found.items() if kinds}
 
 
 def _trial_input(model: nn.Module, request: dict[str, Any]) -> Tensor:
     arguments = request.get("arguments", {})
     channels = anatomy.input_channels(model, arguments) or request.get("channels") or 3
     size = request.get("input_size") or anatomy.usual_size(model, arguments) or _USUAL_SIZE
-    return torch.zeros(2, channels, *size, device="meta")
+    return torch.zeros(_ITEMS, channels, *size, device="meta")
 
 
 def _head(model: nn.Module, request: dict[str, Any]) -> list[str]:

@@ -29,6 +29,7 @@ SCORES = "scores.json"
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 BUNDLE = "model.bundle"
+QUICK = "_quick"  # in the name of a folder whose run saw two batches only
 
 
 def leaving_file(phase: int) -> str:
@@ -36,14 +37,19 @@ def leaving_file(phase: int) -> str:
     return f"phase{phase + 1}.ckpt"
 
 
+def leaving_files(run: Path) -> list[Path]:
+    """What the phases of a run have left."""
+    return sorted(file for file in run.glob("phase*.ckpt") if file.stem.removeprefix("phase").isdecimal())
+
+
 def epoch_file(phase: int, epoch: int) -> str:
     """Where `checkpoint keep="all"` puts the weights of an epoch; phases count from 0, epochs from 1."""
     return f"phase{phase + 1}-epoch{epoch}.ckpt"
 
 
-def new_folder(output: Path) -> Path:
+def new_folder(output: Path, *, is_quick: bool = False) -> Path:
     """A folder of its own for a run, named by the time."""
-    stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+    stamp = time.strftime("%Y-%m-%d_%H-%M-%S") + (QUICK if is_quick else "")
     number = 1
     while True:
         folder = output / (stamp if number == 1 else f"{stamp}_{number}")
@@ -58,14 +64,24 @@ def new_folder(output: Path) -> Path:
 
 
 def newest(place: Path, name: str) -> Path | None:
-    """A file of a run, found from the run's folder, or from that of several runs: then of the newest that has it."""
+    """A file of a run, found from the run's folder, or from that of several runs: then of the newest that has it.
+
+    Quick runs come after all others."""
     if (place / name).is_file():
         return place / name
-    return max(place.glob(f"*/{name}"), key=lambda file: file.parent.name, default=None)
+    found = [(QUICK not in file.parent.name, file.parent.name, file) for file in place.glob(f"*/{name}")]
+    return max(found)[-1] if found else None
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside, then put it in its place: a reader sees the old one or the new one, whole."""
+    """Let `write` fill a file beside, then put it in its place: a reader sees the old one or the new one, whole.
+
+    What is no file, a pipe or a terminal, is written to as it is; of a link, the file that it leads to.
+    """
+    file = Path(os.path.realpath(file))
+    if file.exists() and not file.is_file():
+        write(file)
+        return
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         write(beside)

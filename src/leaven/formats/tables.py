@@ -5,6 +5,7 @@ missing, is their own.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from leaven.formats.image_folder import PART_NAMES
@@ -25,3 +26,11 @@ def part_tables(folder: Path) -> dict[str, list[Path]]:
 def separator_of(file: Path, told: str | None) -> str:
     """What stands between two columns: what the recipe says, else what the file's ending says."""
     return told or ("\t" if file.suffix.lower() == ".tsv" else ",")
+
+
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Labels in alphabetical order, and numbers as numbers."""
+    labels = set(labels)
+    if all(label.isdecimal() for label in labels):
+        return sorted(labels, key=lambda label: (int(label), label))
+    return sorted(labels)

@@ -124,8 +124,12 @@ class Session:
         return self._call(getattr(self._program, name), *first)
 
     def _call(self, function: Callable[..., Any], *first: Any) -> Any:
-        """A function of the program; those that use its arguments get them last."""
-        return function(*first, self._args) if "args" in inspect.signature(function).parameters else function(*first)
+        """A function of the program, with what else it asks for by name."""
+        wanted = inspect.signature(function).parameters
+        more: dict[str, Any] = {"args": self._args} if "args" in wanted else {}
+        if "channels" in wanted:
+            more["channels"] = self.data.channels
+        return function(*first, **more)
 
 
 class _Turn:

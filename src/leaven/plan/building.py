@@ -34,6 +34,8 @@ def _call(source: Invocation) -> Call:
     if card.kind == "user":
         by = next((p.name for p in card.parameters if p.name in ("classes", "num_classes")), None)
         return Call(source, "user", card.name, by)
+    if card.facts.get("is_bundle"):
+        return Call(source, "bundle", card.target, None)
     if card.facts.get("timm_name"):
         return Call(source, "timm", str(card.facts["timm_name"]), "num_classes")
     return Call(source, "torchvision", card.target, "num_classes")

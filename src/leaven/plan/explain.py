@@ -11,6 +11,7 @@ from leaven.plan.plan import (
     ReadData,
     Redraw,
     StarterWeights,
+    Teacher,
     TrainPhase,
 )
 from leaven.recipe import nouns
@@ -51,7 +52,12 @@ def _sections(plan: Plan) -> Iterator[tuple[str, list[Line]]]:
     for phase in plan.phases:
         yield _line(f'phase "{phase.name}", {_told(phase.epochs)}', _why(phase.because)), list(_phase(phase, plan))
     watch = f"the epoch with the best {plan.watch} of the last phase becomes model.bundle"
-    yield "then", [(watch, ""), ("measured once on the test part", "")]
+    yield "then", [(watch, ""), *([("measured once on the test part", "")] if _has_test(plan.data) else [])]
+
+
+def _has_test(data: ReadData) -> bool:
+    share = data.split.value("test")
+    return not (isinstance(share, Quantity) and share.amount == 0)
 
 
 def _data(data: ReadData) -> Iterator[Line]:
@@ -84,6 +90,14 @@ def _model(model: BuildModel) -> Iterator[Line]:
         yield f"a new head at {model.replaced_head}", "default: fitted to the data's classes"
 
 
+def _still_model(model: BuildModel | Teacher) -> str:
+    """A model that a technique learns from, in one line."""
+    if isinstance(model, Teacher):
+        return f'the model itself, as it was before phase "{model.phase}"'
+    is_bundle = isinstance(model.source, Call) and model.source.library == "bundle"
+    return ", ".join(text for text, _ in list(_model(model))[: 1 if is_bundle else 2])
+
+
 def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     for one in phase.preparations:
         if isinstance(one, Redraw):
@@ -95,6 +109,8 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
         still = f"all but {paths}" if phase.hold.is_all_but else paths
         moving = f"{phase.hold.moving:,} of {phase.hold.total:,} weights move"
         yield f"still: {still}; {moving}", _why(*phase.hold.because)
+    for wake in phase.wakes:
+        yield f"still at first: {', '.join(wake.paths)}; moves after {_told(wake.at)}", _why(wake.because)
     yield f"loss {_call(phase.loss)}", _why_call(phase.loss)
     yield f"optimizer {_call(phase.optimizer)}", _why_call(phase.optimizer)
     for group in phase.groups:
@@ -108,6 +124,8 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     for use in phase.techniques:
         if use not in phase.preparations:
             yield _call(use.invocation), _why_call(use.invocation)
+        for name, model in use.models:
+            yield f"  {name}: {_still_model(model)}", ""
     if phase.early_stop is not None:
         yield _call(phase.early_stop), _why_call(phase.early_stop)
     train = plan.recipe.train
@@ -139,7 +157,9 @@ def _told(setting: Setting, invocation: Invocation | None = None) -> str:
     if isinstance(value, Quantity):
         unit = value.unit if value.unit == "%" else f" {value.unit}"
         return f"{value.amount:g}{unit.removesuffix('s') if value.amount == 1 and unit != '%' else unit}"
-    return nouns.plain(value)
+    if isinstance(value, Invocation):
+        return _call(value)
+    return nouns.plain(float(f"{value:.12g}") if isinstance(value, float) else value)
 
 
 def _why_call(invocation: Invocation) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from leaven.catalog.layers import Layers
 from leaven.plan.building import build_model
+from leaven.plan.holding import stillness_of
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import (
-    Hold,
     Measure,
     ParameterGroup,
     Plan,
@@ -19,8 +19,8 @@ from leaven.plan.plan import (
 from leaven.plan.techniques import remembered_by, use_of
 from leaven.recipe.fitting import is_random
 from leaven.recipe.recipe import (
+    AnyTechnique,
     FitHead,
-    Freeze,
     Invocation,
     Origin,
     Phase,
@@ -28,11 +28,11 @@ from leaven.recipe.recipe import (
     Reinit,
     Score,
     Technique,
-    Unfreeze,
     Written,
 )
 from leaven.recipe.scores import metric_label
 from leaven.recipe.selectors import matching
+from leaven.recipe.stillness import is_adapter, words_that_move
 
 BUILT_HOOKS = ("train_step", "eval_step", "after_epoch")
 _STEPPED_BY = {"OneCycleLR": "step", "CyclicLR": "step", "ReduceLROnPlateau": "score"}
@@ -73,10 +73,8 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
     for phase in recipe.phases:
         for technique in phase.techniques:
             match technique:
-                case Technique(call) if not call.card.facts.get("hooks"):
+                case Technique(call) if not call.card.facts.get("hooks") and not words_that_move(technique):
                     found.append(NotBuilt(f"`{call.card.name}`", call.origin))
-                case Unfreeze(at=at, origin=origin) if at is not None:
-                    found.append(NotBuilt("`unfreeze` in the middle of a phase", origin))
         for override in phase.overrides:
             if override.hook not in BUILT_HOOKS:
                 found.append(NotBuilt(f"`override {override.hook}`", override.origin))
@@ -117,6 +115,9 @@ def _measure(metric: Invocation) -> Measure:
 def _watch(recipe: Recipe, metrics: tuple[Measure, ...]) -> str:
     """The score that says which epoch was the best."""
     by = recipe.checkpoint.value("by")
+    stop = recipe.phases[-1].early_stop
+    if not isinstance(by, Score) and stop is not None:
+        by = stop.value("score")
     return str(by) if isinstance(by, Score) else f"val.{metrics[0].label}"
 
 
@@ -125,9 +126,11 @@ def _watch(recipe: Recipe, metrics: tuple[Measure, ...]) -> str:
 
 def _phases(recipe: Recipe, layers: Layers) -> tuple[TrainPhase, ...]:
     found: list[TrainPhase] = []
+    adapters: list[Technique] = []  # which stay in the phases after theirs
     for phase in recipe.phases:
-        was_held = bool(found) and found[-1].hold is not None
-        found.append(_phase(phase, recipe, layers, was_held))
+        was_held = bool(found) and bool(found[-1].hold or found[-1].wakes)
+        found.append(_phase(phase, adapters, recipe, layers, was_held))
+        adapters += [t for t in phase.techniques if isinstance(t, Technique) and is_adapter(t)]
     later = zip(found, [*recipe.phases[1:], None], strict=True)
     asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
     return tuple(
@@ -141,18 +144,23 @@ def _phases(recipe: Recipe, layers: Layers) -> tuple[TrainPhase, ...]:
     )
 
 
-def _phase(phase: Phase, recipe: Recipe, layers: Layers, was_held: bool) -> TrainPhase:
-    hold = _hold(phase, layers)
+def _phase(phase: Phase, lasting: list[Technique], recipe: Recipe, layers: Layers, was_held: bool) -> TrainPhase:
+    still = stillness_of(phase, lasting, layers)
     hooks = {override.hook: override for override in phase.overrides}
-    uses = {id(t): use_of(t.invocation, phase, recipe, layers) for t in phase.techniques if isinstance(t, Technique)}
-    prepared = [_preparation(t, uses, layers) for t in phase.techniques if isinstance(t, Technique | Reinit)]
+    uses = {
+        id(t): use_of(t.invocation, phase, recipe, layers, still.parameters)
+        for t in phase.techniques
+        if isinstance(t, Technique) and t.invocation.card.facts.get("hooks")
+    }
+    prepared = [_preparation(t, uses, layers) for t in phase.techniques if isinstance(t, Reinit) or id(t) in uses]
     techniques = tuple(uses.values())
     return TrainPhase(
         name=phase.name,
         epochs=phase.epochs,
         preparations=tuple(one for one in prepared if isinstance(one, Redraw) or "on_model" in one.hooks),
-        hold=hold,
-        lifts=was_held and hold is None,
+        hold=still.hold,
+        wakes=still.wakes,
+        lifts=was_held and still.hold is None,
         techniques=techniques,
         loss=phase.loss,
         optimizer=phase.optimizer.invocation,
@@ -165,51 +173,29 @@ def _phase(phase: Phase, recipe: Recipe, layers: Layers, was_held: bool) -> Trai
         after_epoch=hooks.get("after_epoch"),
         is_last=False,
         is_remembered=False,
+        precision=phase.precision,
         takes_optimizer=phase.keeps_optimizer,
         gives_optimizer=False,
         because=phase.origin,
     )
 
 
-def _preparation(
-    technique: Technique | Reinit, uses: Mapping[int, UseTechnique], layers: Layers
-) -> Redraw | UseTechnique:
-    if isinstance(technique, Technique):
-        return uses[id(technique)]
-    return Redraw(paths_of(matching(technique.layers, layers), layers), technique.how, technique.origin)
-
-
-def _hold(phase: Phase, layers: Layers) -> Hold | None:
-    """What keeps still after every `freeze` and `unfreeze` of the phase, in their order."""
-    still: frozenset[str] = frozenset()
-    norms, because = "still", []
-    for technique in phase.techniques:
-        match technique:
-            case Freeze(selector, how, origin):
-                still, norms = still | matching(selector, layers), how
-                because.append(origin)
-            case Unfreeze(selector, _, origin):
-                still -= matching(selector, layers)
-                because.append(origin)
-    if not still:
-        return None
-    moving = frozenset(p.name for p in layers.parameters) - still
-    held, free = paths_of(still, layers), paths_of(moving, layers)
-    is_all_but = len(free) < len(held)
-    count = sum(p.count for p in layers.parameters if p.name in moving)
-    total = sum(p.count for p in layers.parameters)
-    return Hold(free if is_all_but else held, is_all_but, norms, count, total, tuple(because))
+def _preparation(technique: AnyTechnique, uses: Mapping[int, UseTechnique], layers: Layers) -> Redraw | UseTechnique:
+    if isinstance(technique, Reinit):
+        return Redraw(paths_of(matching(technique.layers, layers), layers), technique.how, technique.origin)
+    return uses[id(technique)]
 
 
 def _groups(phase: Phase, layers: Layers) -> tuple[ParameterGroup, ...]:
-    """Each parameter belongs to the first group that names it."""
+    """Each parameter belongs to the last group that names it."""
     taken: frozenset[str] = frozenset()
     groups = []
-    for group in phase.optimizer.groups:
+    for group in reversed(phase.optimizer.groups):
         chosen = matching(group.layers, layers) - taken
         taken |= chosen
-        groups.append(ParameterGroup(paths_of(chosen, layers), group.settings, group.origin))
-    return tuple(groups)
+        if chosen:
+            groups.append(ParameterGroup(paths_of(chosen, layers), group.settings, group.origin))
+    return tuple(reversed(groups))
 
 
 def _stepped_by(schedule: Invocation) -> str:

@@ -37,10 +37,12 @@ Weights = HubWeights | StarterWeights | FileWeights
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A model that one call builds: timm's, torchvision's or the user's. `classes_by` is the argument that fits it."""
+    """A model that one call builds: timm's, torchvision's, the user's, or the one in a bundle.
+
+    `classes_by` is the argument that fits it."""
 
     invocation: Invocation
-    library: str  # timm, torchvision, user
+    library: str  # timm, torchvision, user, bundle
     name: str
     classes_by: str | None
 
@@ -96,9 +98,20 @@ class Hold:
     paths: tuple[str, ...]
     is_all_but: bool
     norms: str
+    dropout: str | tuple[str, ...]  # off, on, or on in these layers, which are still because of an adapter alone
     moving: int  # how many numbers still move
     total: int
     because: tuple[Origin, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Let parameters join after some epochs."""
+
+    paths: tuple[str, ...]
+    at: Setting
+    norms: str
+    because: Origin = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,7 @@ class UseTechnique:
     hooks: tuple[str, ...]
     wants: tuple[str, ...]
     models: tuple[tuple[str, BuildModel | Teacher], ...] = ()
+    stages: tuple[tuple[str, ...], ...] = ()  # from the stem to the head, where the technique asks for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,7 @@ class TrainPhase:
     epochs: Setting
     preparations: tuple[Redraw | UseTechnique, ...]  # what changes the model before anything is trained
     hold: Hold | None
+    wakes: tuple[Wake, ...]  # what keeps still at first
     lifts: bool  # whether a freeze of a phase before ends here
     techniques: tuple[UseTechnique, ...]
     loss: Invocation
@@ -157,6 +172,7 @@ class TrainPhase:
     after_epoch: Override | None
     is_last: bool
     is_remembered: bool  # whether a later phase asks for the model as it is when this one begins
+    precision: str | None  # where the phase has its own
     takes_optimizer: bool  # whether what the optimizer of the phase before gathered goes on
     gives_optimizer: bool
     because: Origin = field(compare=False)

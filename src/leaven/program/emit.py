@@ -1,25 +1,24 @@
 """From a plan to the text of a program: one function builds the data, one the model, one per phase trains."""
 
-from collections.abc import Container
+from collections.abc import Mapping
 from textwrap import wrap
 
-from leaven.plan.plan import Measure, Plan
+from leaven.plan.plan import Call, Measure, Plan
 from leaven.program.code import ARGS, WIDTH, Code, Function, Item, call, flat, listing, mapping, statement, text
 from leaven.program.data import build_data
 from leaven.program.imports import Imports
-from leaven.program.model import build_model, built_by
-from leaven.program.phases import function_name, phase_function
+from leaven.program.model import build_model, built_by, stands_on
+from leaven.program.phases import function_name, phase_function, precision_code
 from leaven.program.techniques import teacher_functions
-from leaven.program.values import Values, cite, is_own_function, path_text
+from leaven.program.values import Values, argument_name, cite, is_own_function, path_text
 from leaven.recipe.choices import is_written
-from leaven.recipe.recipe import Arg, FilePath, Origin, Pending, Quantity
+from leaven.recipe.recipe import Arg, FilePath, Pending, Quantity
 
-_PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 _TYPES = {"int": "int", "float": "float"}
 
 
-def emit(plan: Plan) -> str:
-    """The program, as text."""
+def emit(plan: Plan, file: str = "program.py") -> str:
+    """The program as text, to be written to a file of that name."""
     imports = Imports()
     for line in (
         "import argparse",
@@ -40,25 +39,28 @@ def emit(plan: Plan) -> str:
         _build_metrics(plan, values),
         *(phase_function(phase, plan, values, teachers) for phase in plan.phases),
     ]
-    functions.append(_main(plan, values, {function.name for function in functions if function.takes_args}))
+    functions.append(_main(plan, values, {function.name: function for function in functions}))
     functions.insert(0, _parse_args(plan, values))
     own = _own_modules(plan, imports)
-    parts = [_header(plan), "\n".join(imports.lines())]
+    parts = [_header(plan, file), "\n".join(imports.lines())]
     if own:
         parts.append("\n".join(own))
     start = 'if __name__ == "__main__":\n    runtime.guard(main)\n'
     return "\n\n\n".join(["\n\n".join(parts), *("\n".join(each.lines()) for each in functions), start])
 
 
-def _header(plan: Plan) -> str:
+def _header(plan: Plan, file: str) -> str:
     lines = [f'"""{plan.recipe.name}.leaven, compiled by Leaven. Yours to read, run and edit.', ""]
     if plan.summary:
         lines += [*wrap(plan.summary.replace("\\", "\\\\").replace('"""', "'''"), WIDTH), ""]
+    usage = (
+        (f"python {file}", "train"),
+        (f"python {file} --resume RUN", "go on with a run that was interrupted"),
+        (f"torchrun --nproc-per-node 2 {file}", "train on two devices"),
+    )
     lines += ["Every choice cites the line of the recipe that it comes from, or says that it is a default.", ""]
     lines += [
-        "    python program.py                            train",
-        "    python program.py --resume RUN               go on with a run that was interrupted",
-        "    torchrun --nproc-per-node 2 program.py       train on two devices",
+        *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage),
         '"""',
     ]
     return "\n".join(lines)
@@ -83,20 +85,17 @@ def _parse_args(plan: Plan, values: Values) -> Function:
     described = call("argparse.ArgumentParser", description=text(plan.summary or f"{plan.recipe.name}.leaven"))
     lines = statement("parser = ", described)
     for arg in plan.recipe.args:
-        if arg.name in values.used_args:
+        if arg.name in values.used_args and arg.name != "output":  # every program has that one
             lines += statement("", _flag(arg, values), cite(arg.origin))
-    named: dict[str, Code] = {"output": values.value(plan.recipe.output)}
-    devices = plan.recipe.train["devices"]
-    origins: list[Origin] = [plan.recipe.output_origin]
-    if devices.value != "auto":
-        named["devices"] = values.setting(devices)
-        origins.append(devices.origin)
-    lines += statement("return ", call("runtime.parse", "parser", **named), cite(*origins))
+    parsed = call("runtime.parse", "parser", output=values.value(plan.recipe.output))
+    lines += statement("return ", parsed, cite(plan.recipe.output_origin))
     return Function("parse_args", (), "argparse.Namespace", lines)
 
 
 def _flag(arg: Arg, values: Values) -> Code:
     items: list[Item] = [Item(text(f"--{arg.name.replace('_', '-')}"))]
+    if argument_name(arg.name) != arg.name:
+        items.append(Item(text(argument_name(arg.name)), "dest="))
     if arg.type in _TYPES:
         items.append(Item(_TYPES[arg.type], "type="))
     if arg.type == "bool":
@@ -152,9 +151,11 @@ def _metric(measure: Measure, values: Values) -> Code:
 # -- main
 
 
-def _main(plan: Plan, values: Values, take_args: Container[str]) -> Function:
+def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
     def called(name: str, *given: str) -> str:
-        return flat(call(name, *given, *(["args"] if name in take_args else [])))
+        parameters = functions[name].parameters
+        channels = ["data.channels"] if "channels: int" in parameters else []
+        return flat(call(name, *given, *channels, *(["args"] if ARGS in parameters else [])))
 
     lines = [
         "    args = parse_args()",
@@ -168,6 +169,9 @@ def _main(plan: Plan, values: Values, take_args: Container[str]) -> Function:
     for phase in plan.phases:
         lines.append(f"    {called(function_name(phase, plan), 'run', 'module', 'data', 'metrics')}")
     lines += ["", "    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))"]
+    lines += _settled(plan, values)
+    over = stands_on(plan, values)
+    more: dict[str, Code] = {"over": over} if over is not None else {}
     saved = call(
         "bundle.save",
         'run.folder / "model.bundle"',
@@ -178,9 +182,22 @@ def _main(plan: Plan, values: Values, take_args: Container[str]) -> Function:
         classes="data.classes",
         scores="scores",
         folder="run.folder",
+        **more,
     )
-    lines += ["    if run.fabric.is_global_zero:", *statement("saved = ", saved, depth=2), "        run.made(saved)"]
+    is_own = isinstance(plan.model.source, Call) and plan.model.source.library == "user"
+    told = "        run.made(saved, trust_code=True)" if is_own else "        run.made(saved)"
+    lines += ["    if run.fabric.is_global_zero:", *statement("saved = ", saved, depth=2), told]
     return Function("main", (), "None", lines)
+
+
+def _settled(plan: Plan, values: Values) -> list[str]:
+    """What techniques hung onto layers becomes part of the weights."""
+    used = [use.invocation for phase in plan.phases for use in phase.techniques]
+    hung = [call for call in used if call.card.facts.get("settle") and call.value("merge") is not False]
+    if not hung:
+        return []
+    settle = values.imports.use("leaven.techniques.settle")
+    return statement("", call(settle, "module"), cite(*(each.origin for each in hung)))
 
 
 def _build_run(plan: Plan, values: Values) -> Function:
@@ -201,13 +218,13 @@ def _deterministic(plan: Plan, values: Values) -> list[str]:
 
 def _fabric(plan: Plan, values: Values) -> Code:
     train = plan.recipe.train
-    named: dict[str, Code] = {"devices": "args.devices", "num_nodes": "args.machines"}
+    devices = train["devices"]
+    asked = f"args.devices or {flat(values.setting(devices))}"
+    named: dict[str, Code] = {"devices": asked, "num_nodes": "args.machines"}
     strategy, precision = train["strategy"], train["precision"]
     if strategy.value != "auto":
         named["strategy"] = text(strategy.value)
-    named["precision"] = (
-        "runtime.best_precision()" if precision.value == "auto" else text(_PRECISIONS[str(precision.value)])
-    )
+    named["precision"] = precision_code(str(precision.value))
     return call("Fabric", **named)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from leaven.plan.plan import Plan, TrainPhase
-from leaven.program.code import INDENT, Code, call, statement, text
+from leaven.program.code import INDENT, Bracketed, Code, Item, call, listing, statement, text
 from leaven.program.schedules import is_warmed_up
 from leaven.program.techniques import Used, calls
 from leaven.program.values import Values, cite, cite_call
@@ -26,6 +26,7 @@ def loop(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values) 
         comment = cite_call(phase.early_stop)
     return [
         *statement("for _ in ", call("phase.epochs", **stop), comment, suffix=":"),
+        *_wakes(phase, values),
         *_indented(calls(techniques, "before_epoch"), 2),
         f"{INDENT * 2}for images, labels in phase.batches():",
         *_indented(_batch(phase, techniques, plan, values), 3),
@@ -33,6 +34,20 @@ def loop(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values) 
         *_indented(calls(techniques, "at_end"), 1),
         *_hand_on(phase),
     ]
+
+
+def _wakes(phase: TrainPhase, values: Values) -> list[str]:
+    """The line that lets layers join in the middle of a phase."""
+    if not phase.wakes:
+        return []
+    later = [Bracketed("(", (Item(values.setting(w.at)), Item(_paths(w.paths))), ")") for w in phase.wakes]
+    named: dict[str, Code] = {"norms": text("train")} if phase.wakes[0].norms == "train" else {}
+    reason = cite(*(wake.because for wake in phase.wakes))
+    return statement("", call("runtime.wake", "module", "phase.epoch", *later, **named), reason, depth=2)
+
+
+def _paths(paths: Iterable[str]) -> Code:
+    return listing(*(text(path) for path in paths))
 
 
 def _hand_on(phase: TrainPhase) -> list[str]:

@@ -7,15 +7,25 @@ from leaven.recipe.choices import is_chosen
 from leaven.recipe.recipe import Invocation
 
 FITTED = "default: the head is fitted to the data"
+SEEN = "default: a teacher sees as it was trained"
+_INPUT = ("img_size", "image_size", "in_chans")  # arguments that change what pictures a model takes
 
 
-def build_model(model: BuildModel, values: Values, name: str = "build_model") -> Function:
+def build_model(model: BuildModel, values: Values, name: str = "build_model", *, is_teacher: bool = False) -> Function:
     with values.noting() as names:
         lines = [*_built(model, values), *_filled(model, values)]
+        if is_teacher:
+            lines += _sight(model, values)
+    if _has_side_outputs(model):
+        lines += ["    runtime.drop_side_outputs(model)  # default: one loss, of the outputs that are used"]
     if model.replaced_head is not None:
         lines += statement("", call("runtime.fit_head", "model", text(model.replaced_head), "classes"), FITTED)
-    parameters = ("classes: int", ARGS) if "args" in names else ("classes: int",)
-    return Function(name, parameters, "nn.Module", [*lines, "    return model"])
+    parameters = ["classes: int"]
+    if "channels" in names:
+        parameters.append("channels: int")
+    if "args" in names:
+        parameters.append(ARGS)
+    return Function(name, tuple(parameters), "nn.Module", [*lines, "    return model"])
 
 
 def _built(model: BuildModel, values: Values) -> list[str]:
@@ -41,13 +51,26 @@ def _built(model: BuildModel, values: Values) -> list[str]:
     return statement("model = ", made, comment)
 
 
+def _has_side_outputs(model: BuildModel) -> bool:
+    """Whether a net of torchvision's has outputs beside its own."""
+    source = model.source
+    return isinstance(source, Call) and source.invocation.card.target.rpartition(".")[2] in (
+        "googlenet",
+        "inception_v3",
+    )
+
+
 def _call(source: Call, values: Values, more: dict[str, Code]) -> Code:
+    if source.library == "bundle":
+        return call("bundle.load_model", *values.arguments(source.invocation))
     first: list[Code] = [text(source.name)] if source.library == "timm" else []
     return call(values.target(source.invocation), *first, *values.arguments(source.invocation, by_name=True), **more)
 
 
 def _component(stage: Invocation, channels: int | None, values: Values) -> Code:
-    first = [repr(channels)] if stage.card.facts.get("in_channels") and channels is not None else []
+    first: list[Code] = []
+    if stage.card.facts.get("in_channels"):
+        first.append(values.name("channels") if channels is None else repr(channels))
     return call(values.target(stage), *first, *values.arguments(stage))
 
 
@@ -61,6 +84,32 @@ def _filled(model: BuildModel, values: Values) -> list[str]:
         case _:
             return []
     return statement("", code, cite(model.because_weights))
+
+
+def _sight(model: BuildModel, values: Values) -> list[str]:
+    """How a teacher is used to be shown its pictures, where that is known."""
+    if not isinstance(model.source, Call):
+        return []
+    source = model.source.invocation
+    match model.weights:
+        case FileWeights(file):
+            code = call("runtime.sees_as_in", "model", values.setting(file))
+        case None if model.source.library == "bundle":
+            code = call("runtime.sees_as_in", "model", values.setting(source["file"]))
+        case HubWeights() | StarterWeights() if _is_seen_as_published(source):
+            facts = source.card.facts
+            shown = {name: values.value(facts[name]) for name in ("mean", "std")}
+            code = call("runtime.sees", "model", size=values.value(facts["input_size"][1:]), **shown)
+        case _:
+            return []
+    return statement("", code, SEEN)
+
+
+def _is_seen_as_published(source: Invocation) -> bool:
+    """Whether the card tells the pictures that a model takes, and the recipe nothing else."""
+    is_told = all(source.card.facts.get(name) for name in ("input_size", "mean", "std"))
+    changed = [setting for name in _INPUT if (setting := source.setting(name)) is not None]
+    return is_told and not any(is_chosen(setting, source) for setting in changed)
 
 
 # -- for the bundle
@@ -82,14 +131,35 @@ def built_by(plan: Plan, values: Values) -> Code:
     name = source.name if source.library == "timm" else source.invocation.card.target.rpartition(".")[2]
     if source.classes_by is not None or model.replaced_head is not None:
         arguments["num_classes"] = classes
+    if _has_side_outputs(model):
+        arguments["aux_logits"] = "False"
     return call(kind, text(name), **arguments)
+
+
+def stands_on(plan: Plan, values: Values) -> Code | None:
+    """Where the weights are that stay out of the bundle, if adapters are kept aside."""
+    used = [use.invocation for phase in plan.phases for use in phase.techniques]
+    if not any(each.card.facts.get("adapter") and each.value("merge") is False for each in used):
+        return None
+    named: dict[str, Code] = {}
+    match plan.model.weights:
+        case StarterWeights(package):
+            named["starter"] = text(package)
+        case FileWeights(file):
+            named["file"] = values.setting(file)
+        case HubWeights(tag):
+            named["hub"] = text(tag or "DEFAULT")
+    new = plan.model.new or ((plan.model.replaced_head,) if plan.model.replaced_head is not None else ())
+    if new:
+        named["new"] = listing(*(text(path) for path in new))
+    return call("bundle.Over", **named)
 
 
 def _described_component(stage: Invocation, channels: int | None, values: Values) -> Code:
     name = stage.card.target.rpartition(".")[2]
     given: dict[str, Code] = {}
-    if stage.card.facts.get("in_channels") and channels is not None:
-        given["in_channels"] = repr(channels)
+    if stage.card.facts.get("in_channels"):
+        given["in_channels"] = "data.channels" if channels is None else repr(channels)
     for setting in stage.settings:
         if is_chosen(setting, stage):
             code = values.setting(setting)

@@ -7,10 +7,11 @@ from leaven.plan.plan import ParameterGroup, Plan, Redraw, TrainPhase
 from leaven.program.code import ARGS, Bracketed, Code, Function, Item, call, listing, mapping, statement, text
 from leaven.program.loop import loop
 from leaven.program.schedules import schedule_statement
-from leaven.program.techniques import Teachers, Used, made, used_in, with_state
+from leaven.program.techniques import Teachers, Used, built_once, calls, made, used_in, with_state
 from leaven.program.values import Values, cite, cite_call, is_own_function
 from leaven.recipe.recipe import Invocation, Quantity, Setting
 
+_PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 STATE = ("module", "optimizer", "schedule")  # what every checkpoint holds
 
 
@@ -45,7 +46,10 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
     lines: list[str] = []
     if phase.is_remembered:
         lines += statement("", call("run.remember", text(phase.name), call("runtime.still_copy", "module")))
-    lines += _preparation(phase, techniques, values, teachers)
+    if is_without_training(phase):
+        techniques = [one for one in techniques if one.prepares]
+    built, teachers = built_once(techniques, values, teachers)
+    lines += [*built, *_preparation(phase, techniques, values, teachers)]
     if is_without_training(phase):
         return [*lines, *_phase(phase, plan, values), "    phase.hand_on(module)"]
     return [
@@ -57,7 +61,7 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
         *schedule_statement(phase, plan, values),
         *_setup(phase, plan, values),
         *(line for one in techniques if not one.is_made_first for line in made(one, values, teachers)),
-        f"    phase.restore({', '.join(f'{name}={name}' for name in [*STATE, *with_state(techniques)])})",
+        *statement("", call("phase.restore", **{name: name for name in [*STATE, *with_state(techniques)]})),
         "",
         *loop(phase, techniques, plan, values),
     ]
@@ -66,6 +70,11 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
 def is_without_training(phase: TrainPhase) -> bool:
     """Whether a phase only prepares the model, for the phases that follow or for the bundle."""
     return phase.epochs.syntax is None and phase.epochs.value == Quantity(0, "epochs")
+
+
+def precision_code(precision: str) -> Code:
+    """A precision as Fabric calls it."""
+    return "runtime.best_precision()" if precision == "auto" else text(_PRECISIONS[precision])
 
 
 def _summary(phase: TrainPhase) -> str:
@@ -95,8 +104,8 @@ def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teac
             paths = listing(*(text(path) for path in one.paths))
             lines += statement("", call("runtime.reinit", "module", paths, **more), cite(one.because))
             continue
-        used = next(each for each in techniques if each.use is one)
-        if used.is_made_first:
+        used = next((each for each in techniques if each.use is one), None)
+        if used is not None and used.is_made_first:
             lines += made(used, values, teachers)
     return lines
 
@@ -109,6 +118,8 @@ def _still(phase: TrainPhase) -> list[str]:
     named: dict[str, Code] = {"all_but" if hold.is_all_but else "only": listing(*(text(path) for path in hold.paths))}
     if hold.norms == "train":
         named["norms"] = text("train")
+    if hold.dropout != "off":
+        named["dropout"] = text("on") if hold.dropout == "on" else listing(*map(text, hold.dropout))
     return statement("", call("runtime.freeze", "module", **named), cite(*hold.because))
 
 
@@ -156,6 +167,7 @@ def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values) -> lis
     for one in techniques:
         if one.has(LEARNS):
             lines.append(f'    optimizer.add_param_group({{"params": list({one.name}.parameters())}})')
+    lines += [f"    {line}" for line in calls(techniques, "on_optimizer")]
     if phase.takes_optimizer:
         lines.append(f"    run.carry_on(optimizer, module)  # {cite(phase.because)}")
     return lines
@@ -174,6 +186,8 @@ def _phase(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     if accumulate.value != 1:
         named["accumulate"] = values.setting(accumulate)
         origins.append(accumulate.origin)
+    if phase.precision is not None:
+        named["precision"] = precision_code(phase.precision)
     if phase.is_last:
         named["is_last"] = "True"
     return statement("phase = ", call("run.phase", text(phase.name), **named), cite(*origins))

@@ -17,9 +17,10 @@ from leaven.program.imports import Imports
 from leaven.program.scopes import Names, Positions, Reference, bindings
 from leaven.program.sources import Change, Definition, External, Module, Own, Package, Symbol, changed, read_module
 
+READS_BUNDLE = "bundle.load_model("  # what only Leaven can
 _SAVING = 'run.write("model.pth", module.state_dict())'
 _ALONE = "It runs without Leaven: the functions that it needs of it stand above the program itself."
-_USAGE = "\n\n    python program.py"
+_USAGE = "\n\n    python "
 _PACKAGES = {  # what pip calls them
     "torch": "torch",
     "torchvision": "torchvision",
@@ -33,6 +34,8 @@ _PACKAGES = {  # what pip calls them
     "sklearn": "scikit-learn",
     "torch.utils.tensorboard": "tensorboard",
     "mlflow": "mlflow",
+    "peft": "peft",
+    "torch_pruning": "torch-pruning",
 }
 
 

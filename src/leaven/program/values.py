@@ -3,6 +3,7 @@
 import os.path
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from keyword import iskeyword
 from typing import Any
 
 from leaven.catalog.card import Card
@@ -110,7 +111,7 @@ class Values:
         if name in ("classes", "channels"):
             return self.name(name)
         self.used_args.add(name)
-        return f"{self.name('args')}.{name}"
+        return f"{self.name('args')}.{argument_name(name)}"
 
     # -- calls
 
@@ -154,6 +155,11 @@ class Values:
         if setting.name in card.facts.get("tensors", ()) and isinstance(setting.value, tuple | list):
             return call(self.imports.use("torch.tensor"), self.setting(setting))
         return self.setting(setting)
+
+
+def argument_name(arg: str) -> str:
+    """How a program calls an `arg`; `class` and the like have a meaning in Python."""
+    return f"{arg}_" if iskeyword(arg) else arg
 
 
 def is_own_function(invocation: Invocation) -> bool:

@@ -254,7 +254,7 @@ def _unknown_argument(
 
 
 def fit_together(card: Card, settings: Sequence[Setting], name_span: Span, scope: Scope) -> bool:
-    """Rules on a card about several parameters: exactly one of them, or one not above another."""
+    """Rules on a card about several parameters: exactly one of them, one that is another's, or an order."""
     values = {setting.name: setting for setting in settings}
     either = card.facts.get("exactly_one_of")
     if either:
@@ -279,10 +279,29 @@ def fit_together(card: Card, settings: Sequence[Setting], name_span: Span, scope
                 fix="remove one of them",
             )
             return False
+    for name, owner in card.facts.get("belongs_to", {}).items():
+        ((other, value),) = owner.items()
+        if not _belongs(values[name], values[other], value, scope):
+            return False
     low, high = card.facts.get("ordered", (None, None))
     if low and high:
         return _in_order(values[low], values[high], scope)
     return True
+
+
+def _belongs(setting: Setting, owner: Setting, value: str, scope: Scope) -> bool:
+    """An argument that only one way of doing something has."""
+    if not isinstance(setting.origin, Written) or owner.value == value or not isinstance(owner.value, str):
+        return True
+    given = [Spot(owner.origin.span, "another way")] if isinstance(owner.origin, Written) else []
+    scope.report(
+        "contradiction",
+        f"`{setting.name}` belongs to `{owner.name}={value}`, and `{owner.name}` is {owner.value}",
+        Spot(setting.origin.span, "has no effect"),
+        *given,
+        fix=f"remove `{setting.name}`, or write `{owner.name}={value}`",
+    )
+    return False
 
 
 def _in_order(low: Setting, high: Setting, scope: Scope) -> bool:

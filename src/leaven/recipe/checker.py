@@ -25,6 +25,7 @@ from leaven.recipe.homing import at_home
 from leaven.recipe.modelling import read_model
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.options import Options
+from leaven.recipe.overriding import in_their_places
 from leaven.recipe.phases import PhaseReader
 from leaven.recipe.placing import Placed, by_name, place
 from leaven.recipe.recipe import (
@@ -43,6 +44,7 @@ from leaven.recipe.recipe import (
 from leaven.recipe.scope import Scope, Unknown
 from leaven.recipe.scores import metric_label
 from leaven.recipe.statements import Statements, default_of, value_of
+from leaven.recipe.surroundings import check_techniques
 
 NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
 
@@ -92,6 +94,7 @@ def _open(source: Source, given: Options, run_code: bool, requires_args: bool) -
     """A checker for a recipe that is assembled, with its options, and whose names are known."""
     assembled = assemble(source)
     options.apply(given, assembled)
+    assembled.statements = in_their_places(assembled.statements)
     return _Checker(source, assembled, names.open_scope(assembled, given, requires_args), run_code)
 
 
@@ -155,6 +158,8 @@ class _Checker:
             fitting.check_fit(model, model_facts, data, data_facts, self.scope)
             sound = [phase for phase in phases if isinstance(phase, Phase)]
             conflicts.check_phases(sound, model, model_facts, data_facts, self.scope)
+            if isinstance(train, Invocation):
+                check_techniques(sound, model, model_facts, data, train, self.scope)
             measures = () if isinstance(metrics, Unknown) else metrics
             conflicts.check_measures(measures, [phase.loss for phase in sound], data_facts, self.scope)
         if has_errors(self.scope.diagnostics):

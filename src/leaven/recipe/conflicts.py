@@ -6,12 +6,16 @@ from typing import Any
 
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
+from leaven.recipe.adapters import adapted_weights, check_adapter, check_library
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.nouns import plain
+from leaven.recipe.pruning import check_prunings
 from leaven.recipe.recipe import (
+    AnyTechnique,
     FitHead,
     Freeze,
+    Group,
     Invocation,
     Model,
     Origin,
@@ -26,6 +30,7 @@ from leaven.recipe.recipe import (
 )
 from leaven.recipe.scope import Scope
 from leaven.recipe.selectors import is_settled, matching
+from leaven.recipe.stillness import as_freeze, in_effect, is_adapter, words_that_move
 from leaven.recipe.teachers import check_teachers
 
 LOSSES_OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "MultiMarginLoss")  # of torch's
@@ -45,7 +50,8 @@ Select = Callable[[Selector], frozenset[str]]  # the parameters that a selector 
 
 def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts, data: DataFacts, scope: Scope) -> None:
     """Every phase on its own, with what earlier phases left in the model."""
-    has_adapter = False
+    check_prunings(phases, model_facts, scope)
+    adapters: list[Technique] = []  # which stay in the phases after theirs
     layers = model_facts.layers
     select = cache(lambda selector: matching(selector, layers)) if layers is not None else None
     for at, phase in enumerate(phases):
@@ -53,10 +59,26 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
         _check_pairs(calls, scope)
         _check_task(calls, phase.loss, data, scope)
         _check_warmup(phase, scope)
+        _check_overridden(phase, calls, scope)
         check_teachers(calls, [earlier.name for earlier in phases[: at + 1]], data, scope)
-        has_adapter |= any(call.card.facts.get("adapter") for call in calls)
+        _check_adapters(phase, adapters, model, model_facts, scope)
         if select is not None and all(is_settled(selector) for selector in _selectors(phase)):
-            _check_stillness(phase, model, model_facts, select, has_adapter, len(phases) > 1, scope)
+            _check_stillness(phase, adapters, model, model_facts, select, len(phases) > 1, scope)
+            _check_groups(phase.optimizer.groups, select, scope)
+            if at == 0 and not model.pretrained and model.weights is None:
+                _check_untrained(phase, select, scope)
+        adapters += [t for t in phase.techniques if isinstance(t, Technique) and is_adapter(t)]
+
+
+def _check_adapters(phase: Phase, lasting: Sequence[Technique], model: Model, facts: ModelFacts, scope: Scope) -> None:
+    earlier = [technique.invocation for technique in lasting]
+    for technique in phase.techniques:
+        if not isinstance(technique, Technique):
+            continue
+        check_library(technique.invocation, scope)
+        if is_adapter(technique) and facts.layers is not None:
+            check_adapter(technique.invocation, earlier, facts.layers, model, facts.name, scope)
+            earlier.append(technique.invocation)
 
 
 def _selectors(phase: Phase) -> list[Selector]:
@@ -150,6 +172,21 @@ def _spoken(task: str) -> str:
     return task.replace("-", " ")
 
 
+def _check_overridden(phase: Phase, calls: Sequence[Invocation], scope: Scope) -> None:
+    """Techniques that need what a function of the user's keeps to itself."""
+    override = next((override for override in phase.overrides if override.hook == "train_step"), None)
+    for call in calls if override is not None else ():
+        if override is not None and "on_loss" in call.card.facts.get("hooks", ()):
+            scope.report(
+                "contradiction",
+                f"`{call.card.bare_name}` needs the outputs of the model, and `train_step` is overridden",
+                Spot(_span(call.origin), "changes the loss by the outputs"),
+                Spot(_span(override.origin), "gives the loss alone"),
+                notes=["a function in the place of the training step keeps the outputs to itself"],
+                fix=f"remove one of them, or put into the function what `{call.card.bare_name}` does",
+            )
+
+
 def _check_warmup(phase: Phase, scope: Scope) -> None:
     """A warm-up that lasts as long as its phase never arrives."""
     warmup = phase.schedule.setting("warmup")
@@ -170,10 +207,10 @@ def _check_warmup(phase: Phase, scope: Scope) -> None:
 
 def _check_stillness(
     phase: Phase,
+    lasting: Sequence[AnyTechnique],
     model: Model,
     facts: ModelFacts,
     select: Select,
-    has_adapter: bool,
     is_one_of_several: bool,
     scope: Scope,
 ) -> None:
@@ -182,11 +219,13 @@ def _check_stillness(
     frozen: frozenset[str] = frozenset()
     thawed_later: frozenset[str] = frozenset()
     freezes: list[tuple[frozenset[str], Span]] = []
-    for technique in phase.techniques:
+    techniques = in_effect(lasting, phase.techniques)
+    for technique in techniques:
+        _check_words(technique, facts, select, scope)
+        if (freeze := as_freeze(technique)) is not None:
+            freezes.append((select(freeze.layers), _span(freeze.origin)))
+            frozen |= freezes[-1][0]
         match technique:
-            case Freeze(layers=selector, origin=origin):
-                freezes.append((select(selector), _span(origin)))
-                frozen |= freezes[-1][0]
             case Unfreeze(layers=selector, at=None, origin=origin):
                 thawed = select(selector)
                 if not thawed & frozen and freezes:
@@ -201,10 +240,11 @@ def _check_stillness(
                 thawed_later |= select(selector)
     if not freezes or phase.epochs.value == Quantity(0, "epochs"):
         return
-    if frozen >= everything and not thawed_later and not has_adapter:
+    if frozen >= everything and not any(map(is_adapter, techniques)):
+        who = f'phase "{phase.name}"' if is_one_of_several else "the recipe"
         scope.report(
             "nothing-trainable",
-            f'phase "{phase.name}" has nothing to train' if is_one_of_several else "the recipe has nothing to train",
+            f"{who} has nothing to train{' at first' if thawed_later else ''}",
             Spot(freezes[-1][1], f"every layer of {facts.name} is frozen"),
             *(Spot(place, "frozen here") for _, place in freezes[:-1]),
             fix="leave something to train, as in `freeze all - head`",
@@ -219,12 +259,58 @@ def _check_stillness(
             Spot(next(place for names, place in freezes if names & head), "freezes the head too"),
             fix="leave the head out, as in `freeze all - head`",
         )
-    _check_new_layers(phase, frozen - thawed_later, freezes, select, scope)
+    assert facts.layers is not None
+    adapted = [
+        adapted_weights(t.invocation, facts.layers) for t in techniques if isinstance(t, Technique) and is_adapter(t)
+    ]
+    moving = thawed_later.union(*({weight.name for weight in weights} for weights in adapted))
+    _check_new_layers(phase, frozen - thawed_later, moving, freezes, select, scope)
+
+
+def _check_words(technique: AnyTechnique, facts: ModelFacts, select: Select, scope: Scope) -> None:
+    """A technique that trains the layers of a kind, in a net that has none of it."""
+    for word in words_that_move(technique):
+        if word != "head" and not select(Word(word)) and isinstance(technique, Technique):
+            scope.report(
+                "unknown-layer",
+                f"{facts.name} has no layers that `{word}` means",
+                Spot(_span(technique.invocation.origin), f"trains its {word}"),
+                fix="train only the head, by `linear_probe`, or other layers, by `freeze`",
+            )
+
+
+def _check_untrained(phase: Phase, select: Select, scope: Scope) -> None:
+    """A net that was never trained, and of which more than the head is frozen."""
+    for technique in phase.techniques:
+        freeze = as_freeze(technique)
+        if freeze is not None and select(freeze.layers) - select(Word("head")):
+            scope.warn(
+                "frozen-untrained",
+                "the frozen layers have no trained weights: they stay random",
+                Spot(_span(freeze.origin), "keeps random weights"),
+                fix="give the model weights: `pretrained=true` or `weights=…`",
+            )
+            return
+
+
+def _check_groups(groups: Sequence[Group], select: Select, scope: Scope) -> None:
+    """A group all of whose layers a later group takes says nothing."""
+    for at, group in enumerate(groups):
+        later = [other for other in groups[at + 1 :] if select(other.layers) & select(group.layers)]
+        if later and select(group.layers) <= frozenset().union(*(select(other.layers) for other in later)):
+            scope.warn(
+                "covered-group",
+                "later groups take every layer of this one",
+                Spot(_span(group.origin), "has no effect"),
+                Spot(_span(later[-1].origin), "takes its layers"),
+                fix="put the narrower group last",
+            )
 
 
 def _check_new_layers(
     phase: Phase,
     frozen: frozenset[str],
+    moving: frozenset[str],
     freezes: Sequence[tuple[frozenset[str], Span]],
     select: Select,
     scope: Scope,
@@ -239,7 +325,7 @@ def _check_new_layers(
                 fix="freeze other layers, or leave these as they were trained",
             )
     for group in phase.optimizer.groups:
-        if (grouped := select(group.layers)) <= frozen:
+        if (grouped := select(group.layers)) <= frozen - moving:
             scope.warn(
                 "frozen-group",
                 "every layer of this group is frozen",

@@ -8,7 +8,7 @@ from typing import Any
 
 from leaven.catalog.lookup import nearest
 from leaven.formats.image_folder import read_image_folder
-from leaven.formats.tables import part_tables, separator_of
+from leaven.formats.tables import in_order, part_tables, separator_of
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import files
@@ -28,6 +28,7 @@ class DataFacts:
     size: tuple[int, int] | None = None
     splits: tuple[str, ...] = ()
     is_natural: bool | None = True  # photographs; None where nobody tells
+    names: tuple[str, ...] = ()  # of the classes, in order, where they are known
 
 
 def describe_data(data: Invocation, scope: Scope) -> DataFacts:
@@ -43,6 +44,7 @@ def describe_data(data: Invocation, scope: Scope) -> DataFacts:
         size=_pair(facts.get("size")),
         splits=tuple(facts.get("splits", ())),
         is_natural=None if data.card.kind == "user" else bool(facts.get("natural")),
+        names=tuple(facts.get("class_names", ())),
     )
     for name in facts.get("must_exist", ()):
         path = data.value(name)
@@ -75,7 +77,7 @@ def _folder(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
         say(finding.id, finding.fact, *spots, notes=finding.notes, fix=finding.help)
     if not read.classes:
         return described
-    return replace(described, classes=len(read.classes), splits=read.splits)
+    return replace(described, classes=len(read.classes), splits=read.splits, names=tuple(read.classes))
 
 
 def _not_a_folder(path: FilePath) -> str:
@@ -121,7 +123,8 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     if table.labels is None:
         return described
     _check_labels(table, path, label, place, scope)
-    return replace(described, classes=len(table.labels))
+    names = () if described.splits else tuple(in_order(table.labels))  # other parts may have more
+    return replace(described, classes=len(table.labels), names=names)
 
 
 def _check_labels(table: files.Table, path: FilePath, column: str, place: Sequence[Span], scope: Scope) -> None:

@@ -3,13 +3,14 @@
 import os.path  # whose questions about files, unlike pathlib's, are answered for any text
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leaven.catalog import layers as layer_facts
 from leaven.catalog import lookup
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
+from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
 from leaven.recipe import files
@@ -42,6 +43,8 @@ class ModelFacts:
 
 def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
     """The facts of a model; weights that can't be had and a head that can't be found are reported."""
+    if isinstance(model.source, Invocation) and model.source.card.facts.get("only_teaches"):
+        return _only_a_teacher(model.source, scope)
     _check_weights(model, chosen, scope)
     if isinstance(model.source, tuple):
         check_shapes(model.source, data, scope)
@@ -89,6 +92,31 @@ def _per_channel(published: Sequence[float], channels: Any) -> tuple[float, ...]
     if not published or not isinstance(channels, int) or channels == len(published):
         return tuple(published)
     return (round(sum(published) / len(published), 4),) * channels
+
+
+def _only_a_teacher(source: Invocation, scope: Scope) -> ModelFacts:
+    """A model that stands for another: it can teach, but there is nothing to build and to fit."""
+    label, fix = "it is this model's own past", "name a model, such as `resnet18(pretrained=true)`"
+    if source.card.facts.get("is_bundle"):
+        label, fix = "it is whole, and nothing can be fitted to the data", _named_with_weights(source.value("file"))
+    scope.report(
+        "wrong-value",
+        f"`{source.card.bare_name}` can teach, but is no model to train",
+        Spot(_span(source), label),
+        fix=fix,
+    )
+    return ModelFacts("the model")
+
+
+def _named_with_weights(file: Any) -> str:
+    """How to train the model in a bundle further."""
+    if not isinstance(file, FilePath):
+        return "name the model, and give it the bundle as its `weights`"
+    told = bundle_tells(file.place)
+    match told.built_by if told is not None else None:
+        case {"by": "timm" | "torchvision" as library, "name": str(name)}:
+            return f'name the model, and take its weights: `model {library}.{name}(weights="{file.text}")`'
+    return f'name the model as its recipe does, and take its weights: `weights="{file.text}"`'
 
 
 # -- weights and head
@@ -188,8 +216,6 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
 def _with_layers(
     described: ModelFacts, source: Invocation, scope: Scope, request: dict[str, Any] | None = None
 ) -> ModelFacts:
-    from dataclasses import replace
-
     card = source.card
     if card.facts.get("layers_unknown"):
         scope.note(
@@ -198,11 +224,7 @@ def _with_layers(
             Spot(_span(source), "selectors were not compared with them"),
         )
         return described
-    request = request or {
-        "target": card.target,
-        "timm_name": card.facts.get("timm_name"),
-        "arguments": _plain_arguments(source, scope),
-    }
+    request = request or _library_request(source, scope)
     answer = layer_facts.ask(request)
     if answer is None or answer.is_unanswered:
         reason = f": {answer.error}" if answer is not None else ""
@@ -220,6 +242,22 @@ def _with_layers(
         )
         return described
     return replace(described, layers=answer, request=request)
+
+
+def _library_request(source: Invocation, scope: Scope) -> dict[str, Any]:
+    card = source.card
+    arguments = _plain_arguments(source, scope)
+    return {"target": card.target, "timm_name": card.facts.get("timm_name"), "arguments": arguments}
+
+
+def library_layers(teacher: Invocation, scope: Scope) -> Layers | None:
+    """The layers of a library's model that is named other than by the `model` statement; None where unknown."""
+    if teacher.card.kind != "model" or teacher.card.facts.get("layers_unknown"):
+        return None
+    leavens = ("pretrained", "weights", "head")
+    source = replace(teacher, settings=tuple(s for s in teacher.settings if s.name not in leavens))
+    answer = layer_facts.ask(_library_request(source, scope))
+    return None if answer is None or answer.error else answer
 
 
 def takes_size(facts: ModelFacts, size: tuple[int, int]) -> bool:
@@ -281,8 +319,6 @@ def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
         answer = layer_facts.ask(request)
     except TypeError:  # a setting that only running can tell
         return described
-    from dataclasses import replace
-
     return described if answer is None or answer.error else replace(described, layers=answer)
 
 

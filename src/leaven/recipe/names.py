@@ -36,6 +36,7 @@ _TYPES_ELSEWHERE = {
     "dir": "path",
     "enum": "choice",
 }
+FLAGS_OF_RUNS = ("devices", "help", "machines", "more_epochs", "quick", "resume")
 
 
 def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> Scope:
@@ -64,6 +65,13 @@ def _refuse_taken(assembled: Assembled, scope: Scope) -> None:
                 fix="choose another name",
             )
             scope.lets.pop(name.path, None)
+        elif isinstance(statement, syntax.Arg) and name.path in FLAGS_OF_RUNS:
+            scope.report(
+                "repeated-name",
+                f"every run has a flag `--{name.path.replace('_', '-')}` of its own",
+                Spot(name.span, "would be that flag"),
+                fix="choose another name",
+            )
         elif "." in name.path:
             scope.report(
                 "wrong-value",

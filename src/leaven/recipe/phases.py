@@ -22,6 +22,7 @@ from leaven.recipe.recipe import (
     Optimizer,
     Override,
     Phase,
+    Quantity,
     Reinit,
     Setting,
     Technique,
@@ -55,7 +56,7 @@ class PhaseReader:
             if epochs is None:
                 return (train,)
             origin = Default("one phase with everything")
-            return (self._phase("train", epochs, shared, origin, keeps_optimizer=False),)
+            return (self._phase("train", epochs, shared, origin, keeps_optimizer=False, precision=None),)
         self._refuse_epochs(train, written)
         later = [statement for statement in shared if not prepares(statement)]
         return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
@@ -89,6 +90,7 @@ class PhaseReader:
             statements,
             header.origin,
             keeps_optimizer=header.value("keep") == "optimizer",
+            precision=header.value("precision"),
         )
 
     def _phase(
@@ -99,6 +101,7 @@ class PhaseReader:
         origin: Written | Default,
         *,
         keeps_optimizer: bool,
+        precision: str | None,
     ) -> Any:
         placed = place(statements, "phase", self.scope, self.known)
         for one in placed:
@@ -114,7 +117,17 @@ class PhaseReader:
             if isinstance(part, Unknown):
                 return part
         return Phase(
-            name, epochs, techniques, loss, optimizer, schedule, early_stop, overrides, keeps_optimizer, origin
+            name,
+            epochs,
+            techniques,
+            loss,
+            optimizer,
+            schedule,
+            early_stop,
+            overrides,
+            keeps_optimizer,
+            precision,
+            origin,
         )
 
     def _technique(self, placed: Placed) -> AnyTechnique | Unknown:
@@ -132,7 +145,7 @@ class PhaseReader:
             case "freeze":
                 return Freeze(call.value("layers"), call.value("norms"), call.origin)
             case "unfreeze":
-                return Unfreeze(call.value("layers"), call.value("at"), call.origin)
+                return Unfreeze(call.value("layers"), _later(call["at"]), call.origin)
             case "reinit":
                 return Reinit(call.value("layers"), call.value("how"), call.origin)
         return Technique(call)
@@ -161,3 +174,8 @@ class PhaseReader:
             return bound
         own_settings = tuple(setting for setting in bound[1:] if isinstance(setting.origin, Written))
         return Group(bound[0].value, own_settings, Written(statement.span))
+
+
+def _later(at: Setting) -> Setting | None:
+    """When layers join, unless they move from the beginning."""
+    return None if at.value is None or at.value == Quantity(0, "epochs") else at

@@ -69,6 +69,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "name": phase.name,
         "epochs": _json(phase.epochs.value),
         "keep": "optimizer" if phase.keeps_optimizer else None,
+        "precision": phase.precision,
         "loss": _json(phase.loss),
         "optimizer": _json(phase.optimizer.invocation),
         "groups": [

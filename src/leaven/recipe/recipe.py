@@ -245,7 +245,7 @@ class Freeze:
 @dataclass(frozen=True, slots=True)
 class Unfreeze:
     layers: Selector
-    at: Quantity | None
+    at: Setting | None  # after how many epochs; None from the beginning
     origin: Origin = field(compare=False)
 
 
@@ -301,6 +301,7 @@ class Phase:
     early_stop: Invocation | None
     overrides: tuple[Override, ...]
     keeps_optimizer: bool
+    precision: str | None  # where it has its own
     origin: Origin = field(compare=False)
 
 

@@ -30,6 +30,7 @@ from leaven.recipe.recipe import (
     Quantity,
     Setting,
     UserDefinition,
+    Word,
     Written,
 )
 from leaven.recipe.scope import BOUND_BY_DATA, UNKNOWN, Scope, Unknown
@@ -380,6 +381,8 @@ def default_value(parameter: Parameter) -> Any:
     if "quantity" in parameter.types and isinstance(default, str):
         amount, unit = default.rstrip("%").split(" ")[0], "%" if default.endswith("%") else default.split(" ")[1]
         return Quantity(float(amount) if "." in amount else int(amount), plural(unit))
+    if "selector" in parameter.types and isinstance(default, str):
+        return Word(default)
     if "path" in parameter.types and isinstance(default, str):
         return FilePath(default, Path(default))
     return default

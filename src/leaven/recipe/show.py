@@ -126,10 +126,11 @@ def _data(data: Data) -> Iterator[Line]:
 
 
 def _phase(phase: Phase) -> Iterator[Line]:
-    keep = ", keep=optimizer" if phase.keeps_optimizer else ""
+    more = ", keep=optimizer" if phase.keeps_optimizer else ""
+    more += f", precision={phase.precision}" if phase.precision is not None else ""
     epochs = phase.epochs
     length = nouns.expression(epochs.syntax) if epochs.syntax is not None else nouns.plain(epochs.value.amount)
-    yield f"phase {nouns.plain(phase.name)}, epochs={length}{keep} {{", _credit(phase.origin, [epochs])
+    yield f"phase {nouns.plain(phase.name)}, epochs={length}{more} {{", _credit(phase.origin, [epochs])
     yield from _called("    loss", phase.loss)
     yield from _optimizer(phase.optimizer)
     yield from _called("    schedule", phase.schedule)
@@ -156,7 +157,7 @@ def technique_text(technique: AnyTechnique) -> str:
         case Freeze(layers=layers, norms=norms):
             return f"freeze {selector(layers)}, norms={_choice_or_value(norms, _CHOICE)}"
         case Unfreeze(layers=layers, at=at):
-            return f"unfreeze {selector(layers)}" + (f", at={nouns.plain(at)}" if at else "")
+            return f"unfreeze {selector(layers)}" + (f", at={nouns.plain(at.value)}" if at else "")
         case Reinit(layers=layers, how=how):
             return f"reinit {selector(layers)}, how={_choice_or_value(how, _CHOICE)}"
         case Technique(invocation=invocation):

@@ -3,9 +3,9 @@
 from leaven.runtime.arguments import parse
 from leaven.runtime.batches import Data
 from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
-from leaven.runtime.freezing import freeze, groups, lift, still_copy, trainable, unfreeze
+from leaven.runtime.freezing import freeze, groups, lift, still_copy, trainable, unfreeze, wake
 from leaven.runtime.guard import guard
-from leaven.runtime.heads import fit_head
+from leaven.runtime.heads import drop_side_outputs, fit_head
 from leaven.runtime.items import digits, image_folder, table
 from leaven.runtime.losses import FocalLoss, balanced_weights
 from leaven.runtime.modules import import_file
@@ -17,6 +17,7 @@ from leaven.runtime.reset import reinit
 from leaven.runtime.run import Run, Saving
 from leaven.runtime.schedules import constant, cosine, linear, multi_step, one_cycle, plateau, polynomial, step_down
 from leaven.runtime.sets import own_set, torchvision_set
+from leaven.runtime.sight import sees, sees_as_in
 from leaven.runtime.weights import from_hub, load_weights, starter
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "constant",
     "cosine",
     "digits",
+    "drop_side_outputs",
     "fit_head",
     "freeze",
     "from_hub",
@@ -55,6 +57,8 @@ __all__ = [
     "plateau",
     "polynomial",
     "reinit",
+    "sees",
+    "sees_as_in",
     "split",
     "starter",
     "step_down",
@@ -63,4 +67,5 @@ __all__ = [
     "torchvision_set",
     "trainable",
     "unfreeze",
+    "wake",
 ]

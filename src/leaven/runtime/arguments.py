@@ -8,10 +8,10 @@ from typing import Any
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.failures import Failure
 
-_NOT_KEPT = ("resume", "more_epochs", "output")  # they say where and how far to go, not what to train
+_NOT_KEPT = ("resume", "more_epochs", "output", "of")  # they say where and how far to go, not what to train
 
 
-def parse(parser: argparse.ArgumentParser, *, output: str, devices: int | str = "auto") -> argparse.Namespace:
+def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace:
     """The command line, with the program's own flags added to the recipe's.
 
     A resumed run is given what it was given at first, unless the command line says otherwise. Under torchrun, which
@@ -21,8 +21,10 @@ def parse(parser: argparse.ArgumentParser, *, output: str, devices: int | str = 
     group.add_argument("--output", default=output, metavar="FOLDER", help="where runs are kept (default: %(default)s)")
     group.add_argument("--resume", metavar="RUN", help="go on in the folder of a run that was interrupted")
     group.add_argument("--more-epochs", type=int, default=0, metavar="N", help="with --resume: train so much further")
+    group.add_argument("--from", dest="from_phase", metavar="PHASE", help="skip the phases before this one")
+    group.add_argument("--of", metavar="RUN", help="with --from: the run that did them, whose weights are taken")
     group.add_argument("--quick", action="store_true", help="two batches through everything, to find mistakes early")
-    group.add_argument("--devices", type=_devices, default=devices, help="on how many to train (default: %(default)s)")
+    group.add_argument("--devices", type=_devices, help="on how many to train")
     args = parser.parse_args()
     if args.resume:
         parser.set_defaults(**_given_before(Path(args.resume)))

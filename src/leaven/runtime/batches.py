@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -82,6 +83,25 @@ class Data:
                 item = self.items.load(place)
                 return item[0] if self.items.labels is None else item
         return None
+
+    @property
+    def channels(self) -> int:
+        """How many channels a picture has when the steps are done."""
+        picture = self.example if self.prepare is None else self.prepare(self.example)
+        return int(picture.shape[-3])
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells this data from other data: its classes, how it is divided, and which items are where."""
+        counts = {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
+        found = {"classes": list(self.classes), **counts}
+        if isinstance(self.items, Stream):
+            return found
+        names = sha256()
+        for part in (self.parts.train, self.parts.val, self.parts.test):
+            for place in part.tolist():
+                label = "" if self.items.labels is None else self.items.labels[place]
+                names.update(f"{os.path.basename(self.items.name(place))}\0{label}\n".encode(errors="replace"))
+        return {**found, "items": names.hexdigest()}
 
     @property
     def skipped(self) -> tuple[str, ...]:

@@ -10,5 +10,6 @@ def to_resume(folder: Path) -> str:
     return f"leaven resume {folder}"
 
 
-def to_use(made: Path) -> str:
-    return f"ask it: leaven predict {made} photo.jpg"
+def to_use(made: Path, *, trust_code: bool) -> str:
+    """`trust_code`: whether the model is made by code of the user's, which predicting would run."""
+    return f"ask it: leaven predict {made} photo.jpg{' --trust-code' if trust_code else ''}"

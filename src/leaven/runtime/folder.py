@@ -19,10 +19,10 @@ from leaven.runtime.failures import Failure
 PACKAGES = ("torch", "torchvision", "timm", "lightning", "torchmetrics", "numpy", "pillow", "leaven")
 
 
-def new_folder(output: str) -> Path:
+def new_folder(output: str, *, is_quick: bool) -> Path:
     """A folder of its own for a run, named by the time."""
     try:
-        return run_folder.new_folder(Path(output))
+        return run_folder.new_folder(Path(output), is_quick=is_quick)
     except OSError as problem:
         raise Failure(f"can't make a folder in {output}: {problem.strerror}", "choose another: `--output`") from None
 
@@ -32,13 +32,17 @@ def write_whole(file: Path, write: Callable[[Path], object]) -> None:
     try:
         run_folder.write_whole(file, write)
     except (OSError, RuntimeError) as problem:  # torch's writer tells of a full disk by the latter
-        reason = getattr(problem, "strerror", None) or str(problem).partition("\n")[0]
+        reason = getattr(problem, "strerror", None) or "the disk is full, or files may not be so large"
         help = f"what was saved in {file.parent} before is intact"
         raise Failure(f"can't write {file.name}: {reason}", help) from None
 
 
 def write_text(file: Path, text: str) -> None:
     write_whole(file, lambda beside: beside.write_text(text, encoding="utf-8"))
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    write_text(file, json.dumps(content, indent=2, default=str) + "\n")
 
 
 def write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -64,7 +68,7 @@ def write_lock(file: Path, more: Mapping[str, Any]) -> None:
         "started_in": os.getcwd(),
         **more,
     }
-    write_text(file, json.dumps(lock, indent=2, default=str) + "\n")
+    write_json(file, lock)
 
 
 def _version(package: str) -> str | None:

@@ -10,12 +10,13 @@ from types import TracebackType
 
 import torch
 
-from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.failures import Failure, Stopped, unforeseen
 from leaven.runtime.phase import Phase
 
 INTERRUPTED = 130
 _CITATION = re.compile(r"#.*?\blines? (\d+)")
 _RECIPE = re.compile(r'"""(\S+\.leaven), compiled by Leaven')
+_INSIDE = (" " * 8, "    )", "    ]")  # begins the lines of a statement that go on from its first
 _WANT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc")
 
 
@@ -34,7 +35,7 @@ def guard(main: Callable[[], None]) -> None:
     except Exception as problem:
         if os.environ.get("LEAVEN_DEBUG"):
             raise
-        found = _too_large(problem.__traceback__) if _is_want_of_memory(problem) else _unforeseen(problem)
+        found = _too_large(problem.__traceback__) if _is_want_of_memory(problem) else unforeseen(problem)
         sys.exit(report(found, problem.__traceback__, program_file()))
 
 
@@ -65,25 +66,21 @@ def cited_line(trace: TracebackType | None, program: Path, lines: list[str]) -> 
 
 
 def _line_about(words: str, program: str) -> int | None:
-    """The recipe's line that the program cites where it first says these words and why."""
-    lines = [line for line in program.splitlines() if words and words in line and "  # " in line]
-    found = _CITATION.search(lines[0]) if lines else None
-    return int(found[1]) if found else None
+    """The recipe's line that the program cites in the statement that first says these words."""
+    lines = program.splitlines()
+    there = (at for word in words.split("|") for at, line in enumerate(lines) if word and word in line)
+    at = next(there, len(lines))
+    for number, line in enumerate(lines[at:]):
+        found = _CITATION.search(line)
+        if found:
+            return int(found[1])
+        if number and not line.startswith(_INSIDE):
+            return None
+    return None
 
 
 def program_file() -> Path:
     return Path(sys.argv[0]).resolve()
-
-
-def _unforeseen(problem: Exception) -> Failure:
-    """What a library or the user's own code says, and where in it."""
-    said = " ".join(str(problem).split())
-    frame = traceback.extract_tb(problem.__traceback__)[-1]
-    place = f"{os.path.relpath(frame.filename)}, line {frame.lineno}"
-    return Failure(
-        f"{type(problem).__name__}{f': {said}' if said else ''}",
-        f"it was raised in {place}; LEAVEN_DEBUG=1 shows the way there",
-    )
 
 
 def _is_want_of_memory(problem: BaseException) -> bool:

@@ -20,3 +20,11 @@ def fit_head(model: nn.Module, path: str, classes: int) -> None:
         raise Failure(f"the layer {path} is a {type(old).__name__}, and only linear ones can be fitted")
     above, _, name = path.rpartition(".")
     setattr(model.get_submodule(above), name, new)
+
+
+def drop_side_outputs(model: nn.Module) -> None:
+    """Take off the outputs that some nets have for training only, beside their own."""
+    setattr(model, "aux_logits", False)  # noqa: B010 — a plain attribute, which the types of modules do not know
+    for name in ("aux1", "aux2", "AuxLogits"):
+        if hasattr(model, name):
+            setattr(model, name, None)

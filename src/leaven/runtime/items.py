@@ -8,7 +8,7 @@ in `parts.py`, in which order and with which steps they are read in `batches.py`
 import csv
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from leaven.formats.image_folder import pictures, read_image_folder
-from leaven.formats.tables import ENCODING, part_tables, separator_of
+from leaven.formats.tables import ENCODING, in_order, part_tables, separator_of
 from leaven.runtime.failures import Caution, Failure
 from leaven.runtime.pictures import open_picture
 
@@ -137,7 +137,7 @@ def table(
     source = Path(path)
     parts = _part_tables(source) if source.is_dir() else {"": source}
     rows = {part: _rows(file, (image, label), separator) for part, file in parts.items()}
-    classes = _in_order({name for part in rows.values() for _, name in part})
+    classes = in_order({name for part in rows.values() for _, name in part})
     if len(classes) < 2:
         raise Failure(f"the column {label} of {source} has one label only, {classes[0]}")
     start = Path(root) if root is not None else (source if source.is_dir() else source.parent)
@@ -182,11 +182,3 @@ def _cells(row: Mapping[str, str | None], columns: tuple[str, str], file: Path, 
     if not first or not second:
         raise Failure(f"line {line} of {file} has no {columns[0] if not first else columns[1]}")
     return first, second
-
-
-def _in_order(names: Iterable[str]) -> list[str]:
-    """Labels in alphabetical order, and numbers as numbers."""
-    names = set(names)
-    if all(name.isdecimal() for name in names):
-        return sorted(names, key=lambda name: (int(name), name))
-    return sorted(names)

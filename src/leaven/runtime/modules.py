@@ -5,7 +5,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from leaven.runtime.failures import Failure
+from leaven.runtime.failures import IS_USERS, Failure
 
 
 def import_file(file: str, name: str) -> ModuleType:
@@ -15,6 +15,7 @@ def import_file(file: str, name: str) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise Failure(f"{file} is no Python file that can be imported")
     module = module_from_spec(spec)
+    setattr(module, IS_USERS, str(path))
     sys.modules[name] = module
     sys.path.append(str(path.parent))  # what the file itself imports from beside it
     spec.loader.exec_module(module)

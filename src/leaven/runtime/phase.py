@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leaven.runtime.run import Run
 
 QUICK_BATCHES = 2
+_DRAWN_OVER_ALL = ("total_steps", "_schedule_phases")  # of OneCycleLR: a longer run has a longer cycle
 LOOK_EVERY = 20  # batches, where reading a loss makes the processor wait for another device
 
 
@@ -46,7 +47,10 @@ class Phase:
         self.batch = 0
         self.losses = _Losses()
         self.best: float | None = None
-        self.stale = 0  # epochs since the best
+        self.best_loss = math.inf  # tells apart epochs whose best score is the same
+        self.peak: float | None = None  # of the score that early stopping watches
+        self.stale = 0  # epochs since then
+        self.may_be_best = True  # whether the epoch at hand is one that could be kept; a technique may say no
         self.is_over = False
         self.is_stopped = False  # by early stopping
         self.parts: dict[str, Any] = {}
@@ -68,7 +72,12 @@ class Phase:
     @property
     def is_step(self) -> bool:
         """Whether the batch at hand completes a step: with `accumulate`, every so many, and the last of an epoch."""
-        return (self.batch + 1) % self.accumulate == 0 or self.batch + 1 == self.batches_per_epoch
+        return (self.batch + 1) % self.accumulate == 0 or self.ends_epoch
+
+    @property
+    def ends_epoch(self) -> bool:
+        """Whether the batch at hand is the last of its epoch."""
+        return self.batch + 1 == self.batches_per_epoch
 
     # -- saving and going on
 
@@ -81,12 +90,16 @@ class Phase:
             return
         if saved is None or saved["phase"] < self.number:
             return
+        longer = {k: v for k, v in vars(self.parts["schedule"]).items() if k in _DRAWN_OVER_ALL}
         for name, part in self.parts.items():
-            part.load_state_dict(saved["parts"][name])
+            state = saved["parts"][name]
+            is_drawn_anew = name == "schedule" and self.total > saved["planned"]
+            part.load_state_dict({**state, **longer} if is_drawn_anew else state)
         self.run.take_up()
         self.epoch, self.batch = saved["epoch"], saved["batch"]
-        self.losses = _Losses(*saved["losses"])
-        self.best, self.stale = saved["best"], saved["stale"]
+        self.losses = _Losses(*saved["losses"]) if self.run.fabric.is_global_zero else _Losses()
+        self.best, self.best_loss = saved["best"], saved["best_loss"]
+        self.peak, self.stale = saved["peak"], saved["stale"]
         self.is_over = saved["is_over"] and self.total <= saved["planned"]
         self.is_stopped = self.is_over and saved["is_stopped"]
         if self.total > saved["planned"]:
@@ -101,8 +114,10 @@ class Phase:
                 "planned": self.total,
                 "epoch": self.epoch,
                 "batch": self.batch,
-                "losses": [self.losses.total, self.losses.count],
+                "losses": self._losses_of_all(),
                 "best": self.best,
+                "best_loss": self.best_loss,
+                "peak": self.peak,
                 "stale": self.stale,
                 "is_over": self.is_over,
                 "is_stopped": self.is_stopped,
@@ -138,13 +153,14 @@ class Phase:
     def epochs(self, *, stop_early: str | None = None, patience: int = 0, at_least: float = 0.0) -> Iterator[int]:
         """The epochs that are left. With `stop_early`, ends when that score has not improved for `patience` epochs,
         and goes on with the weights that had the best."""
-        watch = stop_early or self.run.watch
         while self.epoch < self.total and not self.is_over:
-            self._row = None
+            self._row, self.may_be_best = None, True
             yield self.epoch
             if self._row is None:
                 raise Failure("the program did not call `phase.record` at the end of an epoch")
-            self._keep_best(watch, at_least, is_needed=stop_early is not None)
+            if self.may_be_best:
+                self._keep_best(is_needed=stop_early is not None)
+            self._count_stale(stop_early or self.run.watch, at_least)
             self.epoch += 1
             self.batch, self.losses = 0, _Losses()
             stops = stop_early is not None and self.stale >= max(1, patience)
@@ -152,7 +168,7 @@ class Phase:
             self.is_stopped = stops
             if stops:
                 since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
-                self.run.tell(f"{self.name}: {watch} has not improved for {since}; the best weights go on")
+                self.run.tell(f"{self.name}: {stop_early} has not improved for {since}; the best weights go on")
             if self.is_over or self.epoch % self.run.saving.epochs == 0:
                 self.save()
             if self.run.saving.keep == "all" and self.run.fabric.is_global_zero:
@@ -169,7 +185,7 @@ class Phase:
             while self.batch < self.batches_per_epoch:
                 run.pace(self)
                 images, labels = self._next(batches)
-                sow(run.seed, epoch, self.batch, fabric.global_rank)
+                self._sow(epoch)
                 self._shape = images.shape
                 yield fabric.to_device((images, labels))
                 is_step = self.is_step
@@ -185,6 +201,14 @@ class Phase:
                     self.save()
         finally:
             bar.close()
+
+    def _sow(self, epoch: int) -> None:
+        """Chance for one batch; Python's and NumPy's too, as code of the user's may draw from them."""
+        run = self.run
+        sow(run.seed, epoch, self.batch, run.fabric.global_rank, everywhere=True)
+        own = getattr(self.parts["optimizer"], "generator", None)  # as AdaHessian has
+        if isinstance(own, torch.Generator):
+            own.manual_seed(torch.initial_seed())
 
     def _next(self, batches: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         try:
@@ -229,24 +253,38 @@ class Phase:
 
     def _mean_loss(self) -> float:
         """The mean over every process's batches."""
+        total, count = self._losses_of_all()
+        return total / count if count else math.nan
+
+    def _losses_of_all(self) -> tuple[float, float]:
+        """The sum of the losses in every process, and of how many."""
         fabric = self.run.fabric
         if fabric.world_size == 1:
-            return self.losses.mean()
+            return self.losses.total, self.losses.count
         sums = torch.tensor([self.losses.total, float(self.losses.count)], dtype=torch.float64)
         total, count = fabric.all_reduce(fabric.to_device(sums), reduce_op="sum").tolist()  # type: ignore[union-attr]
-        return total / count if count else math.nan
+        return total, count
 
     # -- the best epoch
 
-    def _keep_best(self, watch: str, at_least: float, *, is_needed: bool) -> None:
+    def _score(self, watch: str) -> float:
+        """A score of the epoch, such that more is better; where there is none, as without validation, the loss."""
         assert self._row is not None
-        is_lower_better = watch.rpartition(".")[2] in self.run.lower_is_better
-        score = self._row[watch] if watch in self._row else self._row["train.loss"]
-        score = -score if is_lower_better or watch not in self._row else score
-        if self.best is not None and not score > self.best + at_least:
-            self.stale += 1
+        watch = watch if watch in self._row else "train.loss"
+        score: float = self._row[watch]
+        return -score if watch.rpartition(".")[2] in self.run.lower_is_better else score
+
+    def _count_stale(self, watch: str, at_least: float) -> None:
+        score = self._score(watch)
+        is_better = self.peak is None or score > self.peak + at_least
+        self.peak, self.stale = (score, 0) if is_better else (self.peak, self.stale + 1)
+
+    def _keep_best(self, *, is_needed: bool) -> None:
+        assert self._row is not None
+        score, loss = self._score(self.run.watch), self._row.get("val.loss", math.inf)
+        if self.best is not None and (score, -loss) <= (self.best, -self.best_loss):
             return
-        self.best, self.stale = score, 0
+        self.best, self.best_loss = score, loss
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.fabric.is_global_zero and (self.run.saving.keep != "last" or is_needed):
             self.run.write(BEST, self._weights(self._best_of))
@@ -254,6 +292,13 @@ class Phase:
 
     def _weights(self, module: nn.Module) -> dict[str, Any]:
         return {"module": module.state_dict(), "phase": self.number, "epoch": self.epoch + 1}
+
+    def goodness(self, scores: Mapping[str, float]) -> float | None:
+        """The score that says which epoch is the best, the higher the better; None where it was not measured."""
+        watch = self.run.watch
+        if watch not in scores:
+            return None
+        return -scores[watch] if watch.rpartition(".")[2] in self.run.lower_is_better else scores[watch]
 
     # -- memory
 
@@ -299,9 +344,6 @@ class _Losses:
         self.count += len(values)
         self.last = values[-1]
         return values
-
-    def mean(self) -> float:
-        return self.total / self.count if self.count else math.nan
 
 
 def _bare(part: Any) -> Any:

@@ -3,6 +3,7 @@
 Decides what happens to each item, and what to a bad one. Which items make up a batch is decided in `batches.py`.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, default_collate, get_worker_info
 
 from leaven.runtime.chance import sow
-from leaven.runtime.failures import BadFile, Failure
+from leaven.runtime.failures import BadFile, Failure, unforeseen
 from leaven.runtime.items import Items
 
 Steps = Callable[[Any], Any] | None
@@ -81,7 +82,28 @@ class Reader(Dataset[Any]):
             bad.append(failure.file)
             return
         image, label = item if self.items.labels is None else (item, self.items.labels[index])
-        pairs.append((image if self.steps is None else self.steps(image), label))
+        pairs.append((self._prepared(image), label))
+
+    @property
+    def _steps_in_program(self) -> str:
+        """How a program calls the steps."""
+        return "augment = |prepare = " if self.refills else "prepare = "
+
+    def _prepared(self, image: Any) -> Any:
+        if self.steps is None:
+            return image
+        try:
+            prepared = self.steps(image)
+        except Failure:
+            raise
+        except Exception as problem:
+            if os.environ.get("LEAVEN_DEBUG"):
+                raise
+            raise unforeseen(problem, self._steps_in_program) from None
+        if prepared is None:
+            help = "a function of yours must return what it made"
+            raise Failure("the steps end with nothing", help, self._steps_in_program)
+        return prepared
 
     def _refill(self, key: BatchKey, pairs: list[tuple[Any, int]], bad: list[str]) -> None:
         """Let the next items in the list stand in where fewer than two are left: a step needs a batch to learn from."""

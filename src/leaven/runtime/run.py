@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.run_folder import BEST, LAST, LOCK, METRICS, PROGRAM, SCORES, read_json
+from leaven.formats.run_folder import BEST, LAST, LOCK, METRICS, PROGRAM, SCORES, leaving_files, read_json
 from leaven.runtime import arguments, folder, progress
 from leaven.runtime.batches import Data
 from leaven.runtime.chance import sow
 from leaven.runtime.commands import to_use
 from leaven.runtime.failures import Failure
 from leaven.runtime.gathering import give
+from leaven.runtime.masks import settle
 from leaven.runtime.phase import Phase
+from leaven.runtime.precision import precision_of, use_precision
 from leaven.runtime.records import Recorder
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ class Run:
         self.gathered: Mapping[str, Any] = {}
         self._former: dict[str, nn.Module] = {}
         self.phases = 0
+        self._numbers = fabric.strategy.precision
+        self._awaited: str | None = args.from_phase  # the phase to begin with, until the program comes to it
         self.epochs_before = 0
         self.recorders = [make(self.folder) for make in recorders] if fabric.is_global_zero else []
         self._settle(args)
@@ -96,22 +100,52 @@ class Run:
         if self.fabric.is_global_zero and "threads" not in lock:
             more = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
             folder.write_lock(self.folder / LOCK, {**lock, **more})
+        if args.more_epochs:
+            self._note_down(finished=False)
 
-    def phase(self, name: str, *, epochs: int, data: Data, accumulate: int = 1, is_last: bool = False) -> Phase:
+    def _note_down(self, **facts: Any) -> None:
+        """Add to the lock."""
+        if self.fabric.is_global_zero:
+            folder.write_json(self.folder / LOCK, {**read_json(self.folder / LOCK), **facts})
+
+    def _recognize(self, data: Data) -> None:
+        """A run goes on with the data that it began with."""
+        then, now = read_json(self.folder / LOCK).get("data"), data.fingerprint()
+        self.fabric.barrier()
+        if then is None:
+            self._note_down(data=now)
+        elif then != now:
+            raise Failure(_changed(then, now), "put it back as it was, or begin a new run")
+
+    def phase(
+        self,
+        name: str,
+        *,
+        epochs: int,
+        data: Data,
+        accumulate: int = 1,
+        precision: str | None = None,
+        is_last: bool = False,
+    ) -> Phase:
         """The next phase. Phases are numbered in the order in which the program asks for them."""
+        use_precision(self.fabric, self._numbers if precision is None else precision_of(precision))
         before = self.saved["planned"] - epochs if self.saved and is_last and self._is_in(self.phases) else 0
         planned = epochs + max(0, before) + (self.more_epochs if is_last else 0)
         if self.data is None:
             self.data = data
+            self._recognize(data)
             self.tell(_summary(data))
+        if name == self._awaited:
+            self._awaited = None
         phase = Phase(self, name, self.phases, planned, data, accumulate, self.epochs_before)
         self.phases += 1
         self.epochs_before += epochs
         return phase
 
     def is_past(self, number: int) -> bool:
-        """Whether a phase was over when the run was interrupted in a later one."""
-        return self.saved is not None and bool(self.saved["phase"] > number)
+        """Whether a phase was over when the run was interrupted in a later one, or is left to an earlier run."""
+        was_over = self.saved is not None and bool(self.saved["phase"] > number)
+        return was_over or self._awaited is not None
 
     def _is_in(self, number: int) -> bool:
         return self.saved is not None and bool(self.saved["phase"] == number)
@@ -157,6 +191,9 @@ class Run:
 
     def hand_over(self, name: str, module: nn.Module) -> None:
         """Put into the model what a phase that is over left in a file."""
+        if not (self.folder / name).is_file() and self._awaited is not None:
+            help = "say which run has done the phases before: `--of RUN`"
+            raise Failure(f'there is nothing for "{self._awaited}" to begin with', help)
         if (self.folder / name).is_file():
             left = _read_checkpoint(self.folder / name)
             module.load_state_dict(left["module"])
@@ -190,9 +227,12 @@ class Run:
 
     def finish(self, module: nn.Module, evaluate: Callable[[nn.Module], Mapping[str, float]]) -> dict[str, float]:
         """Take the best weights of the last phase, and measure them once on data that nothing was chosen by."""
+        if self._awaited is not None:
+            raise Failure(f'no phase is called "{self._awaited}"')
         best = self.best(self.phases - 1)
         if best is not None:
             module.load_state_dict(best)
+        settle(module)
         scores = dict(evaluate(module))
         if self.fabric.is_global_zero:
             folder.write_text(self.folder / SCORES, json.dumps(scores, indent=2) + "\n")
@@ -204,9 +244,11 @@ class Run:
             self.tell(_left_out(self.data.skipped))
         return scores
 
-    def made(self, file: Path) -> None:
+    def made(self, file: Path, *, trust_code: bool = False) -> None:
         """Say where the model is, and how to use it."""
-        self.tell(f"\nmade {file}\n{to_use(file)}")
+        self._note_down(finished=True)
+        quick = " (by two batches: it shows that everything works, and knows nothing)" if self.is_quick else ""
+        self.tell(f"\nmade {file}{quick}\n{to_use(file, trust_code=trust_code)}")
 
 
 class _StopButton:
@@ -249,29 +291,56 @@ def _summary(data: Data) -> str:
     return f"{', '.join(told)}; {len(data.classes)} classes"
 
 
+def _changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How the data differs from what a run began with."""
+    if then.get("classes") != now["classes"]:
+        return f"the classes were {_few(then.get('classes', ()))} when the run began, and are {_few(now['classes'])}"
+    for part in ("train", "val", "test"):
+        if then.get(part) != now[part]:
+            return f"{part} had {then.get(part)} items when the run began, and has {now[part]}"
+    return "the data has other items than when the run began"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+
+
 def _left_out(files: Sequence[str]) -> str:
     """`2 files could not be read and were skipped: a.jpg, b.jpg`."""
     verb = "file could not be read and was" if len(files) == 1 else "files could not be read and were"
-    named = ", ".join(files[:MOST_NAMED]) + (", …" if len(files) > MOST_NAMED else "")
-    return f"\n{len(files)} {verb} skipped: {named}"
+    return f"\n{len(files)} {verb} skipped: {_few(files)}"
 
 
 def _open_folder(args: argparse.Namespace) -> Path:
     """The folder of the run: the one to go on in, or a new one, with a copy of the program in it."""
     if args.resume:
-        return Path(args.resume)
-    found = folder.new_folder(args.output)
-    program = Path(sys.argv[0])
-    if program.suffix == ".py" and program.is_file():
-        shutil.copyfile(program, found / PROGRAM)
+        found = Path(args.resume)
+    else:
+        found = folder.new_folder(args.output, is_quick=args.quick)
+        program = Path(sys.argv[0])
+        if program.suffix == ".py" and program.is_file():
+            shutil.copyfile(program, found / PROGRAM)
+    _take_over(args, found)
     return found
+
+
+def _take_over(args: argparse.Namespace, into: Path) -> None:
+    """What the phases of an earlier run left, for a run that begins later."""
+    left = leaving_files(Path(args.of)) if args.of else []
+    if args.of and not left:
+        raise Failure(f"{args.of} is no run whose phases have left anything")
+    for file in left:
+        if not (into / file.name).exists():
+            shutil.copyfile(file, into / file.name)
 
 
 def _read_checkpoint(file: Path) -> dict[str, Any]:
     try:
         saved = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as problem:
-        raise Failure(f"{file} can't be read: {problem}") from None
+    except Exception:
+        others = [other for other in (LAST, BEST) if other != file.name and (file.parent / other).is_file()]
+        help = f'{others[0]} is there: `weights="{file.parent / others[0]}"` begins with its weights' if others else ""
+        raise Failure(f"{file} is damaged", help) from None
     if not isinstance(saved, dict) or "module" not in (saved.get("parts") or saved):
         raise Failure(f"{file} is no checkpoint of a run")
     return saved

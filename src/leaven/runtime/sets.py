@@ -8,6 +8,7 @@ import inspect
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -87,11 +88,13 @@ def _place_of_files(make: Any, root: str | os.PathLike[str]) -> str:
 
 
 def own_set(source: Any, *, classes: Sequence[str] | int | None = None) -> Items | Stream:
-    """A user's `Dataset` of (image, label) pairs, or a mapping of such: {"train": …, "val": …}.
+    """A user's `Dataset` of (image, label) pairs, a mapping of such: {"train": …, "val": …}, or a LightningDataModule.
 
     Its classes are told by an attribute `classes` or `num_classes`, or by its labels. Labels are taken from `targets`
     or `labels` where these agree with the items; where nothing tells the classes, every item is loaded once.
     """
+    if hasattr(source, "train_dataloader"):
+        source = _of_lightning(source)
     parts = dict(source) if isinstance(source, Mapping) else {"": source}
     unknown = [part for part in parts if part not in ("", "train", "val", "test")]
     if not parts or unknown or ("" not in parts and "train" not in parts):
@@ -108,6 +111,20 @@ def own_set(source: Any, *, classes: Sequence[str] | int | None = None) -> Items
                 "it needs `__len__` and `__getitem__`, or to be an IterableDataset",
             )
     return _joined(parts, classes)
+
+
+def _of_lightning(module: Any) -> dict[str, Any]:
+    """The data sets of a LightningDataModule; how its loaders would make batches of them is the recipe's matter."""
+    from lightning.fabric.utilities.exceptions import MisconfigurationException  # takes a while to load
+
+    module.prepare_data()
+    module.setup("fit")
+    module.setup("test")
+    parts = {}
+    for part in ("train", "val", "test"):
+        with suppress(MisconfigurationException, NotImplementedError):  # it has no such part
+            parts[part] = getattr(module, f"{part}_dataloader")().dataset
+    return parts
 
 
 def _streamed(parts: Mapping[str, Any], classes: Sequence[str] | int | None) -> Stream:
@@ -178,7 +195,7 @@ class _Joined:
     def picture(self, index: int) -> Any:
         dataset, place = self.place(index)
         try:
-            return dataset[place][0]
+            return as_pair(dataset[place], self.name(index))[0]
         except (OSError, Image.DecompressionBombError) as problem:
             raise BadFile(self.name(index), str(problem)) from None
 

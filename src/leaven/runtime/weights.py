@@ -4,6 +4,7 @@ Decides what a file of weights may look like and which of its entries belongs to
 file is ever run. What a model is built of, and which of its layers start anew, the program says.
 """
 
+import json
 import os
 import pickle
 import socket
@@ -12,6 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,15 @@ import torch
 from torch import Tensor, nn
 
 from leaven.runtime.failures import Failure
+from leaven.runtime.masks import settled
+from leaven.runtime.sizes import make_small
 
 PREFIXES = ("module.", "model.", "_orig_mod.", "backbone.")  # what wrappers put before every name
-WRAPPINGS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params")
+WRAPPINGS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "parts")
 WEIGHT_ENDINGS = (".pth", ".pt", ".th", ".safetensors", ".bin")
 BUNDLED_WEIGHTS = "weights.safetensors"
+BUNDLED_CHECKSUMS = "checksums.json"
+BUNDLED_MANIFEST = "bundle.json"
 MOST_LISTED = 8
 _NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
 
@@ -56,6 +62,7 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
         return load_in_order(model, file, new)
     source = os.fspath(file)
     there = read_weights(file)
+    _fit_sizes(model, file, there, new)
     wanted = model.state_dict()
     entries = _fitted(there, wanted, new)
     fresh = [name for name in wanted if _is_below(name, new)]
@@ -165,7 +172,24 @@ def read_weights(file: str | os.PathLike[str]) -> dict[str, Tensor]:
     tensors = _unwrapped(content)
     if not tensors:
         raise Failure(f"{path} holds no weights", "a state dict is saved by `torch.save(model.state_dict(), …)`")
-    return tensors
+    return settled(tensors)
+
+
+def _fit_sizes(model: nn.Module, file: str | os.PathLike[str], there: Mapping[str, Tensor], new: Sequence[str]) -> None:
+    """Make a model as small as the pruned one in a bundle."""
+    path = Path(os.fspath(file))
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        said = json.loads(archive.read(BUNDLED_MANIFEST)) if BUNDLED_MANIFEST in archive.namelist() else {}
+    if "over" in said:
+        raise Failure(f"{path} holds adapters only, and not the weights below them", "train it with `merge=true`")
+    if "sizes" not in said:
+        return
+    try:
+        make_small(model, said["sizes"], there, new)
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise Failure(f"{path} holds a pruned net, which does not fit the model: {problem}") from None
 
 
 def _content(path: Path) -> Any:
@@ -176,10 +200,19 @@ def _content(path: Path) -> Any:
     if start[:2] == b"PK":
         with zipfile.ZipFile(path) as archive:
             if BUNDLED_WEIGHTS in archive.namelist():
-                return load(archive.read(BUNDLED_WEIGHTS))
+                return load(_as_sealed(archive))
     elif path.suffix == ".safetensors" or start[8:9] == b"{":
         return load_file(path)
     return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _as_sealed(archive: zipfile.ZipFile) -> bytes:
+    """The weights of a bundle, if they are those that it was made with."""
+    content = archive.read(BUNDLED_WEIGHTS)
+    sums = json.loads(archive.read(BUNDLED_CHECKSUMS))
+    if sha256(content).hexdigest() != sums[BUNDLED_WEIGHTS]:
+        raise ValueError("the weights do not have their checksum")
+    return content
 
 
 def _unreadable(path: Path, problem: Exception) -> Failure:

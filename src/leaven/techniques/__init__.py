@@ -6,7 +6,54 @@ it needs of the ones in `catalog/hooks.py`, and a program calls just these.
 
 from leaven.techniques.cutmix import Cutmix
 from leaven.techniques.distill import Distill
+from leaven.techniques.distill_features import DistillFeatures
+from leaven.techniques.dora import Dora
 from leaven.techniques.ema import Ema
+from leaven.techniques.gradient_centralization import GradientCentralization
+from leaven.techniques.ia3 import Ia3
+from leaven.techniques.l2_sp import L2Sp
+from leaven.techniques.layer_decay import LayerDecay
+from leaven.techniques.logit_adjustment import LogitAdjustment
+from leaven.techniques.lookahead import Lookahead
+from leaven.techniques.lora import Lora
+from leaven.techniques.lp_ft import LpFt
 from leaven.techniques.mixup import Mixup
+from leaven.techniques.progressive_resizing import ProgressiveResizing
+from leaven.techniques.prune import Prune
+from leaven.techniques.prune_channels import Structured
+from leaven.techniques.prune_weights import Unstructured
+from leaven.techniques.sam import Sam
+from leaven.techniques.settling import settle
+from leaven.techniques.soup import Soup
+from leaven.techniques.stochastic_depth import StochasticDepth
+from leaven.techniques.swa import Swa
+from leaven.techniques.thaw import Thaw
+from leaven.techniques.wise_ft import WiseFt
 
-__all__ = ["Cutmix", "Distill", "Ema", "Mixup"]
+__all__ = [
+    "Cutmix",
+    "Distill",
+    "DistillFeatures",
+    "Dora",
+    "Ema",
+    "GradientCentralization",
+    "Ia3",
+    "L2Sp",
+    "LayerDecay",
+    "LogitAdjustment",
+    "Lookahead",
+    "Lora",
+    "LpFt",
+    "Mixup",
+    "ProgressiveResizing",
+    "Prune",
+    "Sam",
+    "Soup",
+    "StochasticDepth",
+    "Structured",
+    "Swa",
+    "Thaw",
+    "Unstructured",
+    "WiseFt",
+    "settle",
+]

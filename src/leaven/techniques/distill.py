@@ -1,34 +1,55 @@
 """A trained model teaches: its outputs are matched as well as the labels."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from leaven.runtime.freezing import freeze
+from leaven.runtime.failures import Failure
+from leaven.techniques.distances import correlated, decoupled, softened
+from leaven.techniques.teaching import Teacher
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+    from leaven.runtime.batches import Data
+
 
 class Distill:
-    """Makes up `weight` of the loss of the distance between the softened outputs of teacher and student."""
+    """Makes up `weight` of the loss of the distance between the outputs of teacher and student."""
 
-    def __init__(self, fabric: "Fabric", teacher: nn.Module, temperature: float = 4.0, weight: float = 0.7) -> None:
-        freeze(teacher)
-        self.teacher = fabric.to_device(teacher)
+    def __init__(
+        self,
+        fabric: "Fabric",
+        data: "Data",
+        criterion: Callable[[Tensor, Tensor], Tensor],
+        teacher: nn.Module,
+        temperature: float = 4.0,
+        weight: float = 0.7,
+        how: Literal["kd", "dkd", "dist"] = "kd",
+        alpha: float = 1.0,
+        beta: float = 8.0,
+        size: int | Sequence[int] | None = None,
+    ) -> None:
+        self.teacher = Teacher(teacher, fabric, data, size)
+        self.teacher.must_know(data.classes)
+        self.criterion = criterion
         self.temperature = temperature
         self.weight = weight
+        self.how = how
+        self.alpha = alpha
+        self.beta = beta
 
     def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
-        with torch.no_grad():
-            taught = self.teacher(images)
-        distance = F.kl_div(
-            F.log_softmax(outputs / self.temperature, dim=1),
-            F.log_softmax(taught / self.temperature, dim=1),
-            reduction="batchmean",
-            log_target=True,
-        )
-        # softer outputs have smaller gradients, by the square of the temperature
-        return (1 - self.weight) * loss + self.weight * self.temperature**2 * distance
+        distance = self.distance(outputs.float(), self.teacher(images), labels)
+        # taken from the labels' own loss, so that further teachers and terms keep their shares in any order
+        return loss + self.weight * (distance - self.criterion(outputs, labels))
+
+    def distance(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
+        if student.shape != teacher.shape:
+            raise Failure(f"the teacher has {teacher.shape[1]} outputs, and the student {student.shape[1]}")
+        if self.how == "dkd":
+            return decoupled(student, teacher, labels, self.temperature, self.alpha, self.beta)
+        if self.how == "dist":
+            return correlated(student, teacher, self.temperature)
+        return softened(student, teacher, self.temperature)

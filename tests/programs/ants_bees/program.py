@@ -32,7 +32,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices, num_nodes=args.machines, precision="32-true")  # default
+    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
     return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
 

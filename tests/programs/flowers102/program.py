@@ -30,7 +30,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices, num_nodes=args.machines, precision="bf16-mixed")  # line 9
+    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="bf16-mixed")  # line 9
     fabric.launch()
     return runtime.Run(args, fabric, seed=0, watch="val.accuracy", recorders=[runtime.TensorBoard])  # line 10
 

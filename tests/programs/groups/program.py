@@ -30,7 +30,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices, num_nodes=args.machines, precision="32-true")  # default
+    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
     return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
 
@@ -74,8 +74,8 @@ def train(
     optimizer = timm.optim.Lamb(  # line 7
         runtime.groups(
             module,
-            (["bn*", "blocks.*.*.bn*", "classifier.bias"], {"weight_decay": 0.0}),  # line 8
-            (["classifier.weight"], {"lr": args.lr}),  # line 9
+            (["bn*", "blocks.*.*.bn*"], {"weight_decay": 0.0}),  # line 8
+            (["classifier"], {"lr": args.lr}),  # line 9
         ),
         lr=args.lr / 10,
         weight_decay=0.02,

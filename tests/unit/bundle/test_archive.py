@@ -219,7 +219,7 @@ def changed(members: Members, change: Callable[[dict[str, Any]], object]) -> Mem
 
 class TestManifests:
     def test_a_newer_format_says_what_to_do(self, tmp_path: Path, members: Members) -> None:
-        newer = changed(members, lambda manifest: manifest.update(format=2, built_by="?"))
+        newer = changed(members, lambda manifest: manifest.update(format=3, built_by="?"))
         assert "upgrade" in refused(write(tmp_path / "a.bundle", newer), "made by a newer Leaven").help
 
     def test_another_task(self, tmp_path: Path, members: Members) -> None:

@@ -12,6 +12,7 @@ from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.language import syntax
 from leaven.language.parser import parse, parse_value
 from leaven.language.source import Source
+from leaven.recipe.selectors import WORDS
 
 PLAIN = {"int", "float", "bool", "text", "path", "list", "none", "any"}
 LANGUAGE = {"choice", "quantity", "selector", "score", "function", "transforms", "name", "statement"}
@@ -31,7 +32,7 @@ STATEMENT_FACTS = {
     "tasks",
 }
 LIBRARY_KINDS = {"loss", "metric", "transform", "data"}
-CHANGES = {"input", "loss", "gradient", "weights", "model"}
+CHANGES = {"input", "loss", "gradient", "weights", "activations", "model"}
 
 
 def read(kind: str, name: str) -> Card:
@@ -192,6 +193,8 @@ def fits(value: Any, word: str, parameter: Parameter) -> bool:
             return value in parameter.choices
         case "quantity":
             return quantity(value)[1] in parameter.units
+        case "selector":
+            return value in WORDS
         case "score":
             return re.fullmatch(r"(train|val|test)\.\w+", value) is not None
     return False

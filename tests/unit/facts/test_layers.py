@@ -38,7 +38,7 @@ def test_the_parts_of_a_model(name: str, head: list[str], stem: list[str], stage
     told = answer({"target": target, "timm_name": model if library == "timm" else None, "arguments": {}})
     assert "error" not in told, told
     assert (told["head"], told["stem"], len(told["stages"])) == (head, stem, stages)
-    paths = {path for path, _, _ in told["modules"]}
+    paths = {path for path, *_ in told["modules"]}
     assert {*told["head"], *told["stem"], *(path for stage in told["stages"] for path in stage)} <= paths
 
 
@@ -122,3 +122,11 @@ def test_a_constructor_that_looks_at_values_is_built_all_the_same(
     )
     told = answer({"file": str(tmp_path / "looks.py"), "name": "net", "arguments": {}})
     assert (told["head"], told["classes"], told["order"]) == (["3"], 3, "forward")
+
+
+def test_plain_layers_are_those_that_something_can_be_added_to() -> None:
+    told = answer({"target": "timm.create_model", "timm_name": "tf_efficientnet_lite0", "arguments": {}})
+    plain = {path for path, _, _, is_plain in told["modules"] if is_plain}
+    assert {"blocks.0.0.conv_pw", "conv_head", "classifier"} <= plain
+    # one pads as TensorFlow does, one works in groups, one is no product at all
+    assert not {"conv_stem", "blocks.0.0.conv_dw", "bn1"} & plain

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from tests import at_work
 
 RECIPE = """
@@ -167,5 +168,43 @@ def test_a_damaged_checkpoint_is_named(whole: tuple[Path, Path]) -> None:
     (folder / "last.ckpt").write_bytes(content[: len(content) // 2])
     running = at_work.start(file, "--resume", str(folder))
     assert running.end() == 1
-    assert "last.ckpt can't be read" in running.said
+    assert "last.ckpt is damaged" in running.said
     assert "Traceback" not in running.said
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
+    for name, shade in (("dark", 20), ("light", 220)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(20):
+            Image.new("RGB", (8, 8), (shade, number, shade)).save(tmp_path / "photos" / name / f"{number}.png")
+    recipe = 'model conv(4) -> global_pool() -> linear(classes)\ndata folder("photos")\ntrain epochs=2, batch=4\n'
+    file = at_work.program(tmp_path, recipe)
+    at_work.run(file)
+    folder = at_work.run_folder(file)
+    (tmp_path / "photos" / "dark").rename(tmp_path / "photos" / "night")
+    running = at_work.start(file, "--resume", str(folder), "--more-epochs", "1")
+    assert running.end() == 1
+    assert "the classes were dark, light when the run began, and are light, night" in running.said
+
+
+def test_chance_in_code_of_ones_own_is_the_same_after_an_interruption(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "def train_step(model, batch, criterion):\n"
+        "    share = np.random.beta(0.4, 0.4)\n"
+        "    images = share * batch[0] + (1 - share) * batch[0].flip(0)\n"
+        "    outputs = model(images)\n"
+        "    return share * criterion(outputs, batch[1]) + (1 - share) * criterion(outputs, batch[1].flip(0))\n"
+    )
+    recipe = 'import "mine.py" as mine\nmodel conv(4) -> global_pool() -> linear(classes)\n'
+    recipe += "data digits() { split train=200 items, val=20 items, test=20 items }\n"
+    recipe += "optimizer timm.adahessian(lr=0.01)\ntrain epochs=3, batch=4\noverride train_step, mine.train_step\n"
+    file = at_work.program(tmp_path, recipe)
+    at_work.run(file, "--output", "whole")
+    running = at_work.start(file, "--output", "parts").until("train 1/3")
+    assert running.process.pid is not None
+    os.kill(running.process.pid, signal.SIGINT)
+    assert running.end() == 130
+    folder = at_work.run_folder(file, "parts")
+    at_work.run(file, "--resume", str(folder))
+    assert_same(at_work.run_folder(file, "whole"), folder)

@@ -1,0 +1,121 @@
+"""What reuse brings, on real pictures and trained weights: probing, fine-tuning, pruning, distilling.
+
+    python bench/reuse.py DATA          # the folder that holds hymenoptera, resnet_cifar10 and cifar10_jpg_subset
+
+Every number is the test (or, for ants and bees, the validation) accuracy of a run of a recipe in `reuse/`, by
+`leaven run`; medians over the seeds, with the lowest and the highest. It takes about an hour on two cores.
+README.md beside this file says what is compared.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+RECIPES = Path(__file__).with_name("reuse")
+PARTS = ("ants", "prune", "scratch")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?", help="the folder of the data; nothing is measured without it")
+    parser.add_argument("--seeds", type=int, default=3, help="how many runs of each recipe (default: %(default)s)")
+    parser.add_argument("--only", choices=PARTS, help="one part of the three")
+    parser.add_argument("--runs", type=Path, help="where runs are kept (default: nowhere)")
+    args = parser.parse_args()
+    if args.data is None:
+        print("needs a folder of data and weights; README.md says which")
+        return
+    print(f"Python {sys.version.split()[0]}, torch {version('torch')}, timm {version('timm')}, {args.seeds} seeds")
+    with tempfile.TemporaryDirectory() as place:
+        runs = args.runs or Path(place)
+        bench = Bench(args.data.resolve(), runs, args.seeds)
+        for part in (args.only,) if args.only else PARTS:
+            getattr(bench, part)()
+
+
+class Bench:
+    """Runs recipes and prints what came of them."""
+
+    def __init__(self, data: Path, runs: Path, seeds: int) -> None:
+        self.data = data
+        self.runs = runs
+        self.seeds = range(seeds)
+
+    def ants(self) -> None:
+        """Ants and bees: 244 pictures to train on, 153 to measure."""
+        print("\nants and bees, efficientnet_lite0 from ImageNet: validation accuracy")
+        photos = self.data / "hymenoptera" / "hymenoptera_data"
+        for title, recipe in (("a new head on a still net", "probe"), ("then everything", "tune")):
+            self._row(title, [best(self._run(recipe, seed, photos=photos)) for seed in self.seeds])
+
+    def prune(self) -> None:
+        """A ResNet-56 without two fifths of its multiplications."""
+        adapted = self._adapted()
+        print("\nCIFAR-10 as JPEG files, resnet56: test accuracy")
+        self._row("adapted to these files", [tested(adapted)])
+        given = {"pictures": self._pictures(), "adapted": adapted / "model.bundle"}
+        self._row("pruned by 40 % of its FLOPs", [tested(self._run("shrink", 0, **given))])
+        for title, recipe in (("trained on, by the labels", "recover"), ("trained on, by its former self", "taught")):
+            self._row(title, [tested(self._run(recipe, seed, **given)) for seed in self.seeds])
+
+    def scratch(self) -> None:
+        """A ResNet-20 from nothing, alone and with a teacher."""
+        adapted = self._adapted()
+        print("\nCIFAR-10 as JPEG files, resnet20 from scratch: test accuracy")
+        pictures = self._pictures()
+        self._row("by the labels", [tested(self._run("small", seed, pictures=pictures)) for seed in self.seeds])
+        given = {"pictures": pictures, "adapted": adapted / "model.bundle"}
+        self._row("taught by resnet56", [tested(self._run("small_taught", seed, **given)) for seed in self.seeds])
+
+    def _adapted(self) -> Path:
+        weights = next((self.data / "resnet_cifar10").glob("resnet56*.th"))
+        return self._run("adapt", 0, pictures=self._pictures(), trained=weights)
+
+    def _pictures(self) -> Path:
+        place = self.runs / "pictures"
+        if not place.is_dir():
+            with zipfile.ZipFile(self.data / "cifar10_jpg_subset" / "cifar10_subset.zip") as archive:
+                archive.extractall(place)
+        return place if (place / "train").is_dir() else next(place.glob("*/train")).parent
+
+    def _run(self, recipe: str, seed: int, **given: Path) -> Path:
+        """The folder of a run; one that is there already is not run again."""
+        output = self.runs / recipe / str(seed)
+        finished = sorted(output.glob("*/model.bundle"))
+        if not finished:
+            flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+            command = [sys.executable, "-m", "leaven", "run", str(RECIPES / f"{recipe}.leaven"), *flags]
+            command += ["--set", f"train.seed={seed}", "--output", str(output)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"{recipe}: {done.stdout}{done.stderr}")
+            finished = sorted(output.glob("*/model.bundle"))
+        return finished[-1].parent
+
+    def _row(self, title: str, scores: list[float]) -> None:
+        spread = f"  ({min(scores):.1%} to {max(scores):.1%})" if len(scores) > 1 else ""
+        print(f"  {title:34}{median(scores):7.1%}{spread}", flush=True)
+
+
+def tested(run: Path) -> float:
+    """The accuracy on the test part."""
+    return float(json.loads((run / "scores.json").read_text(encoding="utf-8"))["test.accuracy"])
+
+
+def best(run: Path) -> float:
+    """The accuracy on the validation part of the epoch that was kept, where there is no test part."""
+    lines = (run / "metrics.csv").read_text(encoding="utf-8").splitlines()
+    names = lines[0].split(",")
+    rows = [dict(zip(names, line.split(","), strict=True)) for line in lines[1:]]
+    last = [row for row in rows if row["phase"] == rows[-1]["phase"]]
+    return max(float(row["val.accuracy"]) for row in last)
+
+
+if __name__ == "__main__":
+    main()

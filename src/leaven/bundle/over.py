@@ -1,0 +1,185 @@
+"""A bundle that holds adapters: what differs from a model that others have, and where that model's weights are from.
+
+Decides what is left out of such a bundle, and that a model is put together only over the very weights that it was
+trained over. Of these it knows names and a checksum; they are read from an installed package, from where a library
+publishes them, or from a file, and nothing else is ever fetched.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from leaven.bundle.building import BuiltBy, Timm, Torchvision
+from leaven.bundle.source_code import Code
+from leaven.runtime.failures import Failure
+from leaven.runtime.weights import from_hub, load_weights, starter
+from leaven.techniques.adapting import Adapter, adapt, adapters_of
+
+LARGEST_RANK = 2**14
+
+
+@dataclass(frozen=True)
+class Over:
+    """Whose weights stay out of a bundle: those of a package, those that a library publishes (by their tag, or
+    DEFAULT), or those of a file. The layers below the paths in `new` were not taken from there."""
+
+    starter: str = ""
+    hub: str = ""
+    file: str | os.PathLike[str] = ""
+    new: Sequence[str] = ()
+
+    def describe(self, folder: Path) -> dict[str, Any]:
+        source = {"starter": self.starter, "hub": self.hub}
+        if self.file:  # as it is found from the bundle; a stranger puts it beside
+            source["file"] = Path(os.path.relpath(self.file, folder)).as_posix()
+        return {"weights": {name: value for name, value in source.items() if value}, "new": list(self.new)}
+
+
+def left_out(
+    over: Over, builder: BuiltBy, code: Code, module: nn.Module, weights: Mapping[str, Tensor], file: Path
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a bundle says of the weights that it stands on, and those that are left for it to hold."""
+    data = over.describe(file.parent)
+    adapters = adapters_of(module)
+    below = _published(data, builder, code, file)
+    kept = {
+        name: value for name, value in weights.items() if not _is_same(below.get(_plain_name(name, adapters)), value)
+    }
+    out = {_plain_name(name, adapters): value for name, value in weights.items() if name not in kept}
+    described = [{**asdict(adapter), "layers": list(adapter.layers)} for adapter in adapters]
+    return {**data, "sha256": _digest(out), "adapters": described}, kept
+
+
+def put_together(
+    model: nn.Module, data: Mapping[str, Any], weights: Mapping[str, Tensor], builder: BuiltBy, code: Code, file: Path
+) -> dict[str, Tensor]:
+    """Put the adapters on a model, and give all its weights: those of the bundle, and those that it stands on."""
+    adapters = [_read_adapter(each) for each in data["adapters"]]
+    if adapters and find_spec("peft") is None:
+        raise Failure(f"{file.name} holds adapters, and PEFT, which puts them on, is not installed", "pip install peft")
+    for adapter in adapters:
+        adapt(model, adapter)  # to be merged once the weights are in
+    lacking = {name: _plain_name(name, adapters) for name in model.state_dict() if name not in weights}
+    below = _published(data, builder, code, file)
+    out = {plain: below[plain] for plain in lacking.values() if plain in below}
+    if _digest(out) != data["sha256"]:
+        raise Failure(
+            f"{file.name} was trained over other weights than those of {_source(data)}",
+            f"it needs exactly those that it was made with (sha256 {data['sha256'][:12]}… of their tensors)",
+        )
+    return {**weights, **{name: out[plain] for name, plain in lacking.items()}}
+
+
+def told(data: Mapping[str, Any]) -> str:
+    """What whoever uses the bundle must have, in a sentence."""
+    return (
+        f"It holds only what differs from the weights of {_source(data)} (sha256 {data['sha256']} of their tensors), "
+        "which it needs to be loaded, and adapters, for which `pip install peft` is needed."
+    )
+
+
+def _source(data: Mapping[str, Any]) -> str:
+    match data["weights"]:
+        case {"starter": package}:
+            return f"the package {package}"
+        case {"file": file}:
+            return Path(file).name
+    return "the hub"
+
+
+# -- the weights below
+
+
+def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path) -> dict[str, Tensor]:
+    """The weights that a bundle stands on, by the model's own names."""
+    match data["weights"]:
+        case {"starter": str(package)}:
+            weights: str | os.PathLike[str] = starter(package)
+        case {"file": str(place)}:
+            weights = _found(place, file)
+        case {"hub": str(tag)}:
+            return dict(_fetched(builder, tag).state_dict())
+        case _:
+            raise ValueError("it does not say on whose weights it stands")
+    model = builder.build(code)
+    loaded = load_weights(model, weights, new=[str(path) for path in data["new"]])
+    state = model.state_dict()
+    return {name: state[name] for name in loaded.filled}
+
+
+def _found(place: str, bundle: Path) -> Path:
+    name = Path(place).name
+    candidates = [bundle.parent / name, Path(name)]
+    if not Path(place).is_absolute():
+        candidates.insert(0, bundle.parent / place)
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise Failure(
+        f"{bundle.name} was trained over the weights in {name}, which is not here", "put that file beside the bundle"
+    )
+
+
+def _fetched(builder: BuiltBy, tag: str) -> nn.Module:
+    """The model with published weights and the head that it was published with."""
+    match builder:
+        case Timm(name=name, arguments=arguments):
+            import timm
+
+            with from_hub(name):
+                fetched: nn.Module = timm.create_model(name, pretrained=True, **_without_classes(arguments))
+            return fetched
+        case Torchvision(name=name, arguments=arguments):
+            from torchvision import models
+
+            with from_hub(name):
+                fetched = models.get_model(name, weights=tag, **_without_classes(arguments))
+            return fetched
+    raise Failure("nobody publishes weights for such a model")
+
+
+def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name != "num_classes"}
+
+
+# -- small things
+
+
+def _plain_name(name: str, adapters: Sequence[Adapter]) -> str:
+    """What a weight is called without the adapter around its layer."""
+    layer, is_inside, rest = name.rpartition(".base_layer.")
+    return f"{layer}.{rest}" if is_inside and any(layer in adapter.layers for adapter in adapters) else name
+
+
+def _is_same(one: Tensor | None, other: Tensor) -> bool:
+    return one is not None and one.dtype == other.dtype and torch.equal(one, other)
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """A checksum over names, kinds, shapes and numbers, whatever the order."""
+    seen = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous()
+        seen.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        seen.update(value.flatten().view(torch.uint8).numpy().tobytes())
+    return seen.hexdigest()
+
+
+def _read_adapter(data: Any) -> Adapter:
+    match data:
+        case {
+            "kind": "lora" | "dora" | "ia3" as kind,
+            "layers": [*layers],
+            "rank": int(rank),
+            "alpha": None | float() | int() as alpha,
+            "dropout": float() | int() as dropout,
+        } if 0 <= rank <= LARGEST_RANK:
+            return Adapter(kind, tuple(map(str, layers)), rank, alpha, dropout)
+    raise ValueError("an adapter can't be read")

@@ -1,0 +1,86 @@
+"""What a file of weights tells without torch: a bundle its classes and its steps, a safetensors file its shapes.
+
+Decides only what is read; whether a file is whole, and what it is good for, is for others to say.
+"""
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from leaven.formats.regular import open_regular
+
+_MANIFEST = "bundle.json"
+_LONGEST = 16 * 2**20  # bytes of a text
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, NotImplementedError, RuntimeError, EOFError)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a bundle says about itself. `shape` is that of one prepared input."""
+
+    classes: tuple[str, ...]
+    built_by: Mapping[str, Any]
+    preprocess: Any
+    shape: tuple[int, ...]
+
+
+def bundle_tells(file: Path) -> Told | None:
+    """What a bundle tells; None for what is no bundle or can't be read."""
+    try:
+        with open_regular(file) as stream, zipfile.ZipFile(stream) as archive:
+            if archive.getinfo(_MANIFEST).file_size > _LONGEST:
+                return None
+            found = json.loads(archive.read(_MANIFEST))
+        return Told(
+            classes=tuple(str(name) for name in found["classes"]),
+            built_by=dict(found["built_by"]),
+            preprocess=found["preprocess"],
+            shape=tuple(int(side) for side in found["shape"]),
+        )
+    except (*_UNREADABLE, zipfile.BadZipFile):
+        return None
+
+
+def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]] | None:
+    """The shape of every tensor in a safetensors file; None for what is none or can't be read."""
+    try:
+        with open_regular(file) as stream:
+            return dict(_shapes(stream))
+    except _UNREADABLE:
+        return None
+
+
+def _shapes(stream: BinaryIO) -> Iterator[tuple[str, tuple[int, ...]]]:
+    length = int.from_bytes(stream.read(8), "little")
+    if not 0 < length <= _LONGEST:
+        raise ValueError("no header")
+    for name, entry in json.loads(stream.read(length)).items():
+        if name != "__metadata__":
+            yield name, tuple(int(side) for side in entry["shape"])
+
+
+def normalisation(steps: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Mean and std by which described steps normalise; empty where they don't, None where that can't be told."""
+    found: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    for step in _each(steps):
+        match step:
+            case {"step": "Normalize", "arguments": {"mean": [*mean], "std": [*std]}}:
+                found = (tuple(map(float, mean)), tuple(map(float, std)))
+            case {"step": str()}:
+                continue
+            case _:  # code of the user's own
+                return None
+    return found
+
+
+def _each(steps: Any) -> Iterator[Any]:
+    """The single steps, out of what joins them."""
+    match steps:
+        case {"step": "Compose", "arguments": {"transforms": [*inner]}}:
+            for step in inner:
+                yield from _each(step)
+        case _:
+            yield steps

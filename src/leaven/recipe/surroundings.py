@@ -1,0 +1,200 @@
+"""Techniques against what surrounds them in a phase: the way of stepping, the length, the model, the data.
+
+What two techniques say against each other is in `conflicts.py`.
+"""
+
+from collections.abc import Sequence
+
+from leaven.catalog.layers import Layers
+from leaven.language.diagnostics import Spot
+from leaven.recipe.models import ModelFacts
+from leaven.recipe.nouns import plain
+from leaven.recipe.recipe import (
+    Data,
+    Freeze,
+    Invocation,
+    Model,
+    Origin,
+    Phase,
+    Quantity,
+    Setting,
+    Technique,
+    Unfreeze,
+    Word,
+    Written,
+)
+from leaven.recipe.scope import Scope
+from leaven.recipe.selectors import is_settled, matching
+
+_BRANCHES = ("drop_path", "stochastic_depth")  # how libraries call the places where a branch can be left out
+_COMPUTES_AGAIN = ("LBFGS",)  # optimizers that compute loss and gradient themselves, several times in a step
+
+
+def check_techniques(
+    phases: Sequence[Phase], model: Model, facts: ModelFacts, data: Data, train: Invocation, scope: Scope
+) -> None:
+    """Every technique in every phase."""
+    told: set[int] = set()  # what holds for every phase is told once
+    for phase in phases:
+        for technique in phase.techniques:
+            if isinstance(technique, Technique) and id(technique) not in told:
+                before = len(scope.diagnostics)
+                check = _Check(technique.invocation, scope)
+                check.against_the_phase(phase, train)
+                check.against_the_model(phase, model, facts)
+                check.against_the_data(phase, data)
+                if len(scope.diagnostics) > before:
+                    told.add(id(technique))
+
+
+class _Check:
+    """One technique."""
+
+    def __init__(self, call: Invocation, scope: Scope) -> None:
+        self.call = call
+        self.name = call.card.bare_name
+        self.facts = call.card.facts
+        self.hooks = frozenset(call.card.facts.get("hooks", ()))
+        self.scope = scope
+
+    def against_the_phase(self, phase: Phase, train: Invocation) -> None:
+        self._steps(phase, train["accumulate"])
+        self._length(phase)
+        if self.facts.get("wakes"):
+            self._joining(phase)
+
+    def against_the_model(self, phase: Phase, model: Model, facts: ModelFacts) -> None:
+        if self.facts.get("wakes") and facts.layers is not None:
+            self._waiting(phase, facts.layers)
+        if self.facts.get("resizes"):
+            self._size(facts)
+        if self.facts.get("residual") and _tells_branches(model):
+            self._branches(facts)
+
+    def against_the_data(self, phase: Phase, data: Data) -> None:
+        if self.facts.get("balances"):
+            self._balance(phase, data)
+
+    def _contradicts(self, headline: str, label: str, *others: tuple[Origin, str], note: str = "", fix: str) -> None:
+        assert isinstance(self.call.origin, Written)
+        spots = [Spot(origin.span, said) for origin, said in others if isinstance(origin, Written)]
+        place = Spot(self.call.origin.span, label)
+        self.scope.report("contradiction", headline, place, *spots, notes=[note] if note else [], fix=fix)
+
+    def _steps(self, phase: Phase, accumulate: Setting) -> None:
+        """What looks at gradients, with an optimizer that computes its own; what computes them twice, with others'."""
+        optimizer = phase.optimizer.invocation
+        if self.hooks & {"around_step", "on_gradients"} and optimizer.card.target.endswith(_COMPUTES_AGAIN):
+            self._contradicts(
+                f"`{self.name}` changes the gradient of a step, and `{optimizer.card.friendly}` computes its own",
+                "would see no gradient",
+                (optimizer.origin, "computes loss and gradient several times in a step"),
+                fix="use another optimizer, such as `optimizer sgd(lr=0.1, momentum=0.9)`",
+            )
+        if "around_step" in self.hooks and accumulate.value != 1:
+            self._contradicts(
+                f"`{self.name}` computes the gradient of a batch twice, and `accumulate` adds those of several batches",
+                "needs the whole step at once",
+                (accumulate.origin, "a step is several batches"),
+                fix="remove `accumulate`, and make the batch as large as memory allows",
+            )
+
+    def _length(self, phase: Phase) -> None:
+        """What begins or ends after the phase is over."""
+        epochs = phase.epochs.value
+        for name in self.facts.get("within_phase", ()):
+            value = self.call.value(name)
+            if not isinstance(value, Quantity) or not isinstance(epochs, Quantity) or epochs.amount == 0:
+                continue
+            limit = 100 if value.unit == "%" else epochs.amount
+            if value.amount > limit or (value.amount == limit and value.unit != "%"):
+                self._contradicts(
+                    f"`{self.name}` says `{name}={plain(value)}`, and by then the phase is over",
+                    "never comes",
+                    (phase.epochs.origin, "lasts no longer"),
+                    fix="write less, or a longer phase",
+                )
+
+    def _joining(self, phase: Phase) -> None:
+        """What lets layers join, where something else decides that too."""
+        for other in phase.techniques:
+            if isinstance(other, Unfreeze) and other.at is not None:
+                self._contradicts(
+                    f"`{self.name}` and `unfreeze … at=` both decide which layers move when",
+                    "this one",
+                    (other.origin, "and this one"),
+                    fix="remove one of them",
+                )
+            elif isinstance(other, Technique) and {"adapter", "moves"} & set(other.invocation.card.facts):
+                holder = other.invocation
+                self._contradicts(
+                    f"`{self.name}` lets layers join, and `{holder.card.bare_name}` keeps them still for good",
+                    "lets them move",
+                    (holder.origin, "keeps them still"),
+                    fix="remove one of them, or put them into different phases",
+                )
+
+    def _waiting(self, phase: Phase, layers: Layers) -> None:
+        """What lets layers join, where all that could join is frozen for good."""
+        still: frozenset[str] = frozenset()
+        for technique in phase.techniques:
+            if isinstance(technique, Freeze | Unfreeze) and is_settled(technique.layers):
+                chosen = matching(technique.layers, layers)
+                still = still | chosen if isinstance(technique, Freeze) else still - chosen
+        backbone = matching(Word("backbone"), layers)
+        if backbone and still >= backbone:
+            freeze = next(technique for technique in phase.techniques if isinstance(technique, Freeze))
+            self._contradicts(
+                f"`{self.name}` lets layers join, and `freeze` keeps all of them still for good",
+                "nothing is left to join",
+                (freeze.origin, "never moves in this phase"),
+                note=f"`{self.name}` itself keeps still what has not joined yet",
+                fix="remove the `freeze`",
+            )
+
+    def _size(self, model: ModelFacts) -> None:
+        if model.is_size_fixed and model.size:
+            height, width = model.size
+            self._contradicts(
+                f"`{self.name}` makes images smaller, and {model.name} takes only {height}x{width}",
+                "gives other sizes",
+                fix=f"remove `{self.name}`, or use a model that takes any size, such as a ResNet",
+            )
+
+    def _branches(self, model: ModelFacts) -> None:
+        """What leaves out residual branches, where the layers are known and none is a block that has any."""
+        if model.layers is None or not model.layers.modules:
+            return
+        has_any = any(
+            module.type in ("ResBlock", "DropPath", "StochasticDepth") or module.path.endswith(_BRANCHES)
+            for module in model.layers.modules
+        )
+        if not has_any:
+            self._contradicts(
+                f"`{self.name}` leaves out residual branches, and {model.name} has none that can be left out",
+                "nothing to leave out",
+                fix=f"remove `{self.name}`, or use a model of such blocks: `res_block`, or a ResNet of timm's",
+            )
+
+    def _balance(self, phase: Phase, data: Data) -> None:
+        """What makes up for uneven classes, where that is done already."""
+        weights = phase.loss.setting("class_weights")
+        others: list[tuple[Origin, str]] = []
+        if data.sampler.card.bare_name == "balanced":
+            others.append((data.sampler.origin, "draws every class equally often"))
+        if weights is not None and weights.value == "balanced":
+            others.append((weights.origin, "lets rare classes count more"))
+        if others:
+            self._contradicts(
+                f"`{self.name}` makes up for uneven classes, and that is done already",
+                "a second time",
+                *others,
+                fix="keep one of them",
+            )
+
+
+def _tells_branches(model: Model) -> bool:
+    """Whether a model's layers show where its branches can be left out; timm's have places that are empty at first."""
+    if isinstance(model.source, tuple):
+        return all(stage.card.kind != "user" for stage in model.source)
+    return model.source.card.source == "torchvision"

@@ -1,0 +1,28 @@
+"""A pull back to the weights that a phase began with."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from leaven.runtime.freezing import below
+
+
+class L2Sp:
+    """Adds to the loss how far the reused weights have gone, and how large the new ones are."""
+
+    def __init__(self, module: nn.Module, new: Sequence[str], alpha: float = 0.1, beta: float = 0.01) -> None:
+        fresh = below(module, new)
+        self.new = [weight for weight in module.parameters() if weight in fresh]
+        reused = [weight for weight in module.parameters() if weight not in fresh]
+        self.reused = [(weight, weight.detach().clone()) for weight in reused]
+        self.alpha = alpha
+        self.beta = beta
+
+    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
+        for weight, start in self.reused:
+            if weight.requires_grad:
+                loss = loss + self.alpha / 2 * (weight - start).square().sum()
+        for weight in self.new:
+            if weight.requires_grad:
+                loss = loss + self.beta / 2 * weight.square().sum()
+        return loss

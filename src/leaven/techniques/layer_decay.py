@@ -1,0 +1,29 @@
+"""Learning rates that fall from the head to the stem."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from leaven.runtime.freezing import below
+
+
+class LayerDecay:
+    """Multiplies the rate of every stage by `factor` for each stage that lies behind it."""
+
+    def __init__(self, module: nn.Module, stages: Sequence[Sequence[str]], factor: float = 0.75) -> None:
+        self.module = module
+        self.stages = stages
+        self.factor = factor
+
+    def on_optimizer(self, optimizer: Optimizer) -> None:
+        """Divide the optimizer's groups by stage, the head first: its rate is the one that is recorded."""
+        behind: dict[Tensor, int] = {}  # for each weight, how many stages lie behind its own
+        for number, stage in enumerate(reversed(self.stages)):
+            behind |= dict.fromkeys(below(self.module, stage, with_adapters=True), number)
+        divided = []
+        for group in optimizer.param_groups:
+            for number in sorted({behind.get(weight, 0) for weight in group["params"]}):
+                weights = [weight for weight in group["params"] if behind.get(weight, 0) == number]
+                divided.append({**group, "params": weights, "lr": group["lr"] * self.factor**number})
+        optimizer.param_groups[:] = divided

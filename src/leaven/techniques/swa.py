@@ -1,0 +1,66 @@
+"""The mean of the weights at the ends of the last epochs."""
+
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel
+
+from leaven.runtime.phase import Phase
+from leaven.runtime.statistics import gather_statistics
+
+
+class Swa:
+    """Averages the weights of every epoch from `start` on, with a constant rate if `lr` gives one.
+
+    The average is measured in place of the weights, with statistics gathered anew, and left in the model at the end.
+    """
+
+    def __init__(
+        self, module: nn.Module, optimizer: Optimizer, phase: Phase, start: int, lr: float | None = None
+    ) -> None:
+        self.average = AveragedModel(module)
+        self.optimizer = optimizer
+        self.phase = phase
+        self.start = min(start, phase.total - 1)  # there is an average even where the phase is cut short
+        self.rates = _in_proportion(optimizer, lr)
+
+    @property
+    def _is_on(self) -> bool:
+        return self.phase.epoch >= self.start
+
+    def before_epoch(self, phase: Phase) -> None:
+        self._keep_rate()
+
+    def after_step(self, module: nn.Module) -> None:
+        self._keep_rate()
+        if self._is_on and self.phase.ends_epoch:
+            self.average.update_parameters(module)
+
+    def _keep_rate(self) -> None:
+        """Put the rate back to what it is to be, whatever the schedule has made of it."""
+        if self._is_on:
+            for group, rate in zip(self.optimizer.param_groups, self.rates, strict=False):
+                group["lr"] = rate
+
+    def model_for_eval(self, module: nn.Module) -> nn.Module:
+        if not self._is_on:
+            return module
+        gather_statistics(self.average.module, module, self.phase)
+        return self.average.module
+
+    def at_end(self, module: nn.Module) -> None:
+        if self.average.n_averaged > 0:
+            module.load_state_dict(self.average.module.state_dict())
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.average.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.average.load_state_dict(state)
+
+
+def _in_proportion(optimizer: Optimizer, lr: float | None) -> list[float]:
+    """The rate of every group where the first has `lr`; none where no rate is given."""
+    full = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
+    return [] if lr is None else [lr * rate / full[0] if full[0] else lr for rate in full]

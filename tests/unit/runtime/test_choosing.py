@@ -1,0 +1,64 @@
+"""Which epoch is kept, when a phase ends, and what one phase leaves to the next."""
+
+import csv
+from pathlib import Path
+
+import torch
+from tests import at_work
+
+NET = "model conv(8) -> conv(16, stride=2) -> global_pool() -> linear(classes)\n"
+DIGITS = "data digits() { split train=80 items, val=40 items, test=40 items }\n"
+
+
+def rows(folder: Path, phase: str = "train") -> list[dict[str, float]]:
+    """The scores of every epoch of a phase."""
+    found = csv.DictReader((folder / "metrics.csv").open())
+    return [
+        {name: float(value) for name, value in row.items() if name != "phase"} for row in found if row["phase"] == phase
+    ]
+
+
+def test_early_stopping_watches_one_score_and_the_best_epoch_is_chosen_by_another(tmp_path: Path) -> None:
+    recipe = (
+        NET + DIGITS + "train epochs=6, batch=8\ncheckpoint by=val.accuracy\nearly_stop val.loss, patience=50 epochs\n"
+    )
+    file = at_work.program(tmp_path, recipe)
+    at_work.run(file)
+    folder = at_work.run_folder(file)
+    scores = rows(folder)
+    best = max(scores, key=lambda row: (row["val.accuracy"], -row["val.loss"]))
+    assert torch.load(folder / "best.ckpt", weights_only=True)["epoch"] == best["epoch"]
+
+
+def test_equal_scores_are_told_apart_by_the_loss(tmp_path: Path) -> None:
+    recipe = NET + DIGITS + "optimizer sgd(lr=1e-6)\ntrain epochs=3, batch=40\n"  # too slow to change an answer
+    file = at_work.program(tmp_path, recipe)
+    at_work.run(file)
+    folder = at_work.run_folder(file)
+    scores = rows(folder)
+    assert len({row["val.accuracy"] for row in scores}) == 1
+    lowest = min(scores, key=lambda row: row["val.loss"])
+    assert torch.load(folder / "best.ckpt", weights_only=True)["epoch"] == lowest["epoch"]
+
+
+def test_a_phase_that_stopped_early_hands_on_its_best(tmp_path: Path) -> None:
+    phases = (
+        'phase "first", epochs=8 { optimizer sgd(lr=2.0); early_stop val.loss, patience=1 epoch }\n'
+        'phase "second", epochs=1 { optimizer sgd(lr=1e-3) }\n'
+    )
+    file = at_work.program(tmp_path, NET + DIGITS + phases + 'train batch=8\ncheckpoint keep="all"\n')
+    said = at_work.run(file).said
+    assert "has not improved for 1 epoch" in said
+    folder = at_work.run_folder(file)
+    best = max(rows(folder, "first"), key=lambda row: (row["val.accuracy"], -row["val.loss"]))
+    left = torch.load(folder / "phase1.ckpt", weights_only=True)["module"]
+    kept = torch.load(folder / f"phase1-epoch{int(best['epoch'])}.ckpt", weights_only=True)["module"]
+    assert all(torch.equal(left[name], kept[name]) for name in left)
+
+
+def test_an_optimizer_goes_on_where_it_was_if_asked(tmp_path: Path) -> None:
+    phases = 'phase "a", epochs=1 { }\nphase "b", epochs=1, keep=optimizer { }\n'
+    file = at_work.program(tmp_path, NET + DIGITS + "optimizer adamw(lr=1e-3)\n" + phases + "train batch=8\n")
+    at_work.run(file)
+    saved = torch.load(at_work.run_folder(file) / "last.ckpt", weights_only=True)
+    assert {int(state["step"]) for state in saved["parts"]["optimizer"]["state"].values()} == {20}

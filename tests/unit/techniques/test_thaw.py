@@ -1,0 +1,114 @@
+"""Layers that join while a phase goes on: what moves when, and that what waits is frozen in full."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests import at_work
+from tests.unit.techniques.at_hand import is_same, net, phase_in, pictures, state_of
+from torch import nn
+from torch.nn import functional as F
+
+from leaven.runtime import Failure, freeze, wake
+from leaven.runtime.freezing import is_still
+from leaven.techniques import LpFt, Thaw
+
+STAGES = [["0", "1"], ["3"], ["6"]]
+
+
+def moving(module: nn.Module) -> set[str]:
+    return {name.partition(".")[0] for name, weight in module.named_parameters() if weight.requires_grad}
+
+
+def test_stages_join_from_the_head_down(tmp_path: Path) -> None:
+    phase, module = phase_in(tmp_path, epochs=6), net()
+    thaw, found = Thaw(module, STAGES, every=2), []
+    for phase.epoch in range(6):
+        thaw.before_epoch(phase)
+        found.append(moving(module))
+    assert found == [{"6"}] * 2 + [{"3", "6"}] * 2 + [{"0", "1", "3", "6"}] * 2
+
+
+def test_a_run_that_goes_on_finds_the_layers_as_they_were(tmp_path: Path) -> None:
+    phase, module = phase_in(tmp_path), net()
+    phase.epoch = 1
+    Thaw(module, STAGES).before_epoch(phase)
+    assert moving(module) == {"3", "6"}
+    assert is_still(module[1])
+
+
+def test_what_waits_is_still_to_the_last_byte_although_the_optimizer_holds_it(tmp_path: Path) -> None:
+    phase, module = phase_in(tmp_path), net()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=0.1, weight_decay=0.5)
+    Thaw(module, STAGES).before_epoch(phase)
+    before = state_of(module)
+    images, labels = pictures()
+    module.train()
+    for _ in range(3):
+        F.cross_entropy(module(images), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    after = state_of(module)
+    waiting = [name for name in before if not name.startswith("6")]
+    assert is_same({name: before[name] for name in waiting}, {name: after[name] for name in waiting})
+    assert not torch.equal(before["6.weight"], after["6.weight"])
+
+
+def test_at_the_end_all_is_awake(tmp_path: Path) -> None:
+    phase, module = phase_in(tmp_path), net()
+    for technique in (Thaw(module, STAGES), LpFt(module, STAGES, epochs=3)):
+        technique.before_epoch(phase)
+        technique.at_end(module)
+        assert moving(module) == {"0", "1", "3", "6"}
+        assert not is_still(module[1])
+
+
+def test_a_model_in_one_piece_has_nothing_to_thaw() -> None:
+    with pytest.raises(Failure, match="no stages"):
+        Thaw(net(), [["0", "1", "3", "6"]])
+
+
+def test_lp_ft_trains_the_head_alone_first(tmp_path: Path) -> None:
+    phase, module = phase_in(tmp_path), net()
+    lp_ft, found = LpFt(module, STAGES, epochs=2), []
+    for phase.epoch in range(3):
+        lp_ft.before_epoch(phase)
+        found.append(moving(module))
+    assert found == [{"6"}, {"6"}, {"0", "1", "3", "6"}]
+
+
+def test_what_is_frozen_for_good_never_joins() -> None:
+    module = net()
+    freeze(module, only=["0"])
+    for epoch, expected in enumerate([{"1", "6"}, {"1", "3", "6"}]):
+        wake(module, epoch, (1, ["3"]))
+        assert moving(module) == expected
+
+
+def test_what_is_named_twice_joins_at_the_first() -> None:
+    module = net()
+    wake(module, 1, (1, ["3"]), (2, ["0", "3"]))
+    assert moving(module) == {"1", "3", "6"}
+
+
+RECIPE = """
+model conv(8) -> conv(16, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
+data digits() {{ split train=80 items, val=20 items, test=20 items }}
+optimizer adamw(lr=0.01)
+phase "one", epochs=3 {{ {first} }}
+phase "two", epochs=1 {{}}
+train batch=4
+"""
+
+
+def test_unfreeze_in_the_middle_of_a_phase_moves_what_it_names_and_not_before(tmp_path: Path) -> None:
+    first = 'freeze all - head; unfreeze "1", at=2 epochs'
+    text = RECIPE.format(first=first).replace("train batch", "checkpoint keep=all\ntrain batch")
+    file = at_work.program(tmp_path, text)
+    at_work.run(file, "--output", "out")
+    folder = at_work.run_folder(file, "out")
+    epochs = [torch.load(path, weights_only=True)["module"] for path in sorted(folder.glob("phase1-epoch*"))]
+    assert len(epochs) == 3, sorted(path.name for path in folder.iterdir())
+    assert torch.equal(epochs[0]["1.conv.weight"], epochs[1]["1.conv.weight"])
+    assert not torch.equal(epochs[1]["1.conv.weight"], epochs[2]["1.conv.weight"])
+    assert torch.equal(epochs[0]["0.conv.weight"], epochs[2]["0.conv.weight"])
