@@ -14,7 +14,7 @@ def card(manifest: Manifest, name: str) -> str:
     """The card as Markdown."""
     sections = [
         f"# {name}",
-        f"{_model(manifest.built_by)} that tells {len(manifest.classes)} classes of pictures apart. "
+        f"{_model(manifest)} that tells {len(manifest.classes)} classes of pictures apart. "
         f"Weights, steps and classes are in this one file; nothing in it is run when it is loaded{_but(manifest)}."
         f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
         _usage(name, is_trusting=needs_trust(manifest)),
@@ -26,7 +26,15 @@ def card(manifest: Manifest, name: str) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _model(built_by: Mapping[str, Any]) -> str:
+def _model(manifest: Manifest) -> str:
+    return (
+        f"{_kind(manifest.built_by)}, some of whose channels are pruned,"
+        if manifest.sizes
+        else _kind(manifest.built_by)
+    )
+
+
+def _kind(built_by: Mapping[str, Any]) -> str:
     match built_by:
         case {"by": "timm" | "torchvision" as library, "name": name}:
             return f"A {name} (built by {library})"

@@ -67,7 +67,11 @@ class Layers:
             else parameter
             for parameter in self.parameters
         )
-        return replace(self, parameters=parameters, classes=classes)
+        shapes = {
+            path: (classes,) if shape == (self.classes,) and is_below(path, self.head) else shape
+            for path, shape in self.shapes.items()
+        }
+        return replace(self, parameters=parameters, shapes=shapes, classes=classes)
 
 
 def is_below(path: str, roots: Iterable[str]) -> bool:

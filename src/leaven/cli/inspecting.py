@@ -1,35 +1,83 @@
-"""`leaven inspect`: the model's layers, as selectors name them."""
+"""`leaven inspect`: the model's layers, as selectors name them, and what becomes of each in every phase."""
 
 import sys
+from collections.abc import Sequence
 
 import click
 
 from leaven.catalog.layers import Layers
 from leaven.cli.recipes import exit_code, print_reports, source_or_exit
+from leaven.language.source import Source
+from leaven.plan.compiling import compile_source
+from leaven.plan.marking import in_short, marks
+from leaven.plan.plan import Plan
 from leaven.recipe.checker import model_layers
 from leaven.recipe.options import Options
 
 
 def run(word: str, options: Options, *, run_code: bool) -> None:
     """Print the layers of a recipe's model; mistakes elsewhere in the recipe do not matter."""
-    name, layers, classes, diagnostics = model_layers(source_or_exit(word), options, run_code=run_code)
+    source = source_or_exit(word)
+    name, layers, classes, diagnostics = model_layers(source, options, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
     if classes is not None:
         layers = layers.fitted(classes)
-    for line in _lines(layers):
+    plan = _plan(source, options)
+    for line in _table(layers, plan):
         click.echo(line)
     total = sum(parameter.count for parameter in layers.parameters)
-    click.echo(f"\n{name}: {total:,} parameters. head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
+    flops = sum(count for path, count in layers.flops.items() if "." not in path)
+    cost = f", {_large(flops)}FLOPs for a picture of {_size(layers.trial_size)}" if flops and layers.trial_size else ""
+    click.echo(f"\n{name}: {total:,} parameters{cost}")
+    click.echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
     if classes is not None and layers.head:
         click.echo(f"the head is fitted to the data's {classes:,} classes")
     if layers.stages:
         click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
+    if plan is None:
+        click.echo(f"what becomes of them is not known: `leaven check {word}` says why", err=True)
 
 
-def _lines(layers: Layers) -> list[str]:
+def _plan(source: Source, options: Options) -> Plan | None:
+    """What is done to the layers; unknown where the recipe has mistakes."""
+    return compile_source(source, options).plan
+
+
+def _table(layers: Layers, plan: Plan | None) -> list[str]:
+    counts = _counts(layers)
+    done = marks(plan, layers) if plan is not None else {}
+    titles = [f'in "{phase.name}"' for phase in plan.phases] if plan is not None and len(plan.phases) > 1 else [""]
+    rows = [["layer", "type", "gives", "parameters", "FLOPs", *(titles if plan is not None else [])]]
+    for module in layers.modules:
+        if module.path and counts.get(module.path):
+            rows.append(
+                [
+                    "  " * module.path.count(".") + module.path,
+                    module.type,
+                    _size(layers.shapes.get(module.path)),
+                    f"{counts[module.path]:,}",
+                    _large(layers.flops.get(module.path, 0)),
+                    *(in_short(done, module.path) if done else ()),
+                ]
+            )
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [_row(row, widths) for row in rows]
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    is_number = (False, False, True, True, True)
+    aligned = [
+        cell.rjust(width) if at < len(is_number) and is_number[at] else cell.ljust(width)
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "  ".join(aligned).rstrip()
+
+
+def _counts(layers: Layers) -> dict[str, int]:
+    """How many parameters lie in each module, at whatever depth."""
     counts: dict[str, int] = {}
     for parameter in layers.parameters:
         path = parameter.module_path
@@ -38,13 +86,19 @@ def _lines(layers: Layers) -> list[str]:
             if not path:
                 break
             path = path.rpartition(".")[0]
-    shown = [module for module in layers.modules if module.path and counts.get(module.path)]
-    width = max((len(module.path) + 2 * module.path.count(".") for module in shown), default=0)
-    lines = []
-    for module in shown:
-        indented = "  " * module.path.count(".") + module.path
-        lines.append(f"{indented:<{width}}  {module.type:<20} {counts[module.path]:>14,}")
-    return lines
+    return counts
+
+
+def _size(shape: Sequence[int] | None) -> str:
+    return "×".join(map(str, shape)) if shape else ""
+
+
+def _large(number: int) -> str:
+    """A number with three digits and a prefix: 1.82 G."""
+    for prefix, power in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= power:
+            return f"{number / power:.3g} {prefix}"
+    return f"{number} " if number else ""
 
 
 def _paths(paths: tuple[str, ...]) -> str:

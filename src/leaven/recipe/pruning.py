@@ -8,7 +8,7 @@ from leaven.language.source import Span
 from leaven.recipe.adapters import check_library
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.nouns import plain
-from leaven.recipe.recipe import Invocation, Origin, Phase, Quantity, Setting, Technique, Word, Written
+from leaven.recipe.recipe import Invocation, Origin, Phase, Quantity, Reinit, Setting, Technique, Word, Written
 from leaven.recipe.scope import Scope
 from leaven.recipe.selectors import is_settled, matching
 from leaven.recipe.stillness import is_adapter
@@ -19,6 +19,8 @@ def check_prunings(phases: Sequence[Phase], facts: ModelFacts, scope: Scope) -> 
     earlier: list[Technique] = []
     for phase in phases:
         for technique in phase.techniques:
+            if isinstance(technique, Reinit) and facts.layers is not None:
+                _check_anew(technique, earlier, facts.layers, scope)
             if not isinstance(technique, Technique):
                 continue
             call = technique.invocation
@@ -62,6 +64,23 @@ def _check_order(call: Invocation, how: Invocation, earlier: Sequence[Technique]
 def _is_masking(call: Invocation) -> bool:
     how = call.value("how")
     return isinstance(how, Invocation) and how.card.kind == "pruning" and not _is_smaller(how)
+
+
+def _check_anew(anew: Reinit, earlier: Sequence[Technique], layers: Layers, scope: Scope) -> None:
+    """A layer draws its weights anew as a whole, and knows nothing of a mask."""
+    if anew.how != "default" or not is_settled(anew.layers):
+        return
+    for call in (other.invocation for other in earlier if _is_masking(other.invocation)):
+        chosen = call.value("on") or Word("backbone")
+        if is_settled(chosen) and matching(chosen, layers) & matching(anew.layers, layers):
+            scope.report(
+                "contradiction",
+                "these layers start anew, and some of their weights are pruned",
+                Spot(_span(anew.origin), "draws whole layers"),
+                Spot(_span(call.origin), "keeps some weights out"),
+                fix='say how to draw them, as in `how="kaiming"`, which leaves out what is out; or choose other layers',
+            )
+            return
 
 
 def _check_gradual(call: Invocation, how: Invocation, phase: Phase, scope: Scope) -> None:

@@ -129,6 +129,7 @@ class Phase:
         """Leave the weights to the next phase: after early stopping the best, else those in the model. With an
         optimizer, also what that has gathered. A phase that was over before gives what it left then."""
         name = leaving_file(self.number)
+        sow(self.run.seed, -1 - self.number, everywhere=True)  # what the next one draws before its first batch
         if self.run.is_past(self.number):
             self.run.hand_over(name, module)
             return

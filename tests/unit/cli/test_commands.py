@@ -357,17 +357,25 @@ class TestLookingUp:
 
     def test_inspect_shows_the_head_as_it_will_be(self, folder: Path) -> None:
         fitted = run("inspect", "first.leaven").output
-        assert re.search(r"^fc +Linear +5,130$", fitted, re.MULTILINE)
+        assert re.search(r"^fc +Linear +10 +5,130 +1.02 M +moves$", fitted, re.MULTILINE)
         assert "resnet18: 11,181,642 parameters" in fitted
         assert "the head is fitted to the data's 10 classes" in fitted
         kept = run("inspect", "first.leaven", "--model", "resnet18(head=keep)").output
-        assert re.search(r"^fc +Linear +513,000$", kept, re.MULTILINE)
+        assert re.search(r"^fc +Linear +1000 +513,000 +1.02 M +moves$", kept, re.MULTILINE)
         assert "fitted" not in kept
 
     def test_inspect_lists_layers_by_their_selector_names(self, folder: Path) -> None:
         listed = run("inspect", "first.leaven").output
         assert "layer4.1.conv2" in listed
         assert "head: fc" in listed
+
+    def test_inspect_tells_what_becomes_of_each_layer_in_every_phase(self, folder: Path) -> None:
+        phases = 'phase "a", epochs=1 { freeze all - head }; phase "b", epochs=1 { reinit layer4; freeze stem }'
+        (folder / "phases.leaven").write_text(f"model resnet18(pretrained=true)\ndata digits()\n{phases}\n")
+        listed = run("inspect", "phases.leaven").output
+        assert 'in "a"' in listed.splitlines()[0]
+        assert re.search(r"^layer4 .* still +moves, anew$", listed, re.MULTILINE)
+        assert re.search(r"^conv1 .* still +still$", listed, re.MULTILINE)
 
 
 def test_every_command_has_help() -> None:

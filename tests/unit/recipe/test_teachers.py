@@ -30,10 +30,8 @@ def write_safetensors(file: Path, shapes: dict[str, list[int]]) -> None:
 
 def check(folder: Path, teacher: str, technique: str = "distill", more: str = "") -> Checked:
     recipe = folder / "r.leaven"
-    recipe.write_text(
-        f"model efficientnet_lite0(pretrained=true)\ndata digits() {{ eval resize(32) }}\n{technique} {teacher}\n{more}",
-        encoding="utf-8",
-    )
+    lines = ["model efficientnet_lite0(pretrained=true)", "data digits() { eval resize(32) }", f"{technique} {teacher}"]
+    recipe.write_text("\n".join([*lines, more]), encoding="utf-8")
     return leaven.check(recipe)
 
 
@@ -77,7 +75,9 @@ def test_classes_of_a_folder_are_compared_by_name(tmp_path: Path) -> None:
         'model efficientnet_lite0(pretrained=true)\ndata folder("photos")\ndistill bundle("t.bundle")\n',
         encoding="utf-8",
     )
-    assert ("unequal-classes", "class 2 of the teacher is `wasps`, and of the data `bees`") in told(leaven.check(recipe))
+    assert ("unequal-classes", "class 2 of the teacher is `wasps`, and of the data `bees`") in told(
+        leaven.check(recipe)
+    )
 
 
 def test_features_may_come_from_a_teacher_of_other_classes(tmp_path: Path) -> None:

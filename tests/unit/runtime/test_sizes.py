@@ -59,7 +59,7 @@ def test_what_has_the_same_shapes_has_no_sizes() -> None:
     ],
 )
 def test_nothing_but_smaller_sizes_is_taken(sizes: dict[str, dict[str, int]]) -> None:
-    with pytest.raises(ValueError, match="can't become|no layer"):
+    with pytest.raises(ValueError, match=r"can't become|no layer"):
         make_small(net(), sizes, {})
 
 

@@ -1,6 +1,7 @@
 """A real phase to try techniques in, on a few digits; what it writes goes into the test's folder."""
 
-from argparse import Namespace
+import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from lightning.fabric import Fabric
 from torch import nn
 from torchvision.transforms import v2 as T
 
-from leaven.runtime import Count, Data, Phase, Run, digits, split
+from leaven.runtime import Count, Data, Phase, Run, digits, parse, split
 
 
 def phase_in(folder: Path, *, epochs: int = 4, train: int = 32, batch: int = 8) -> Phase:
@@ -18,9 +19,17 @@ def phase_in(folder: Path, *, epochs: int = 4, train: int = 32, batch: int = 8) 
     parts = split(items, train=Count(train), val=Count(16), test=Count(16), seed=0)
     steps = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     data = Data(items, parts, train=steps, eval=steps, batch=batch, workers=0, random=False)
-    args = Namespace(quick=False, more_epochs=0, resume=None, output=str(folder / "runs"))
-    run = Run(args, Fabric(accelerator="cpu", devices=1), seed=0, watch="val.accuracy")
+    run = Run(_started_with(folder), Fabric(accelerator="cpu", devices=1), seed=0, watch="val.accuracy")
     return run.phase("train", epochs=epochs, data=data)
+
+
+def _started_with(folder: Path) -> Namespace:
+    """What a program without flags would have been given; those at hand are the tests'."""
+    before, sys.argv = sys.argv, ["program.py"]
+    try:
+        return parse(ArgumentParser(), output=str(folder / "runs"))
+    finally:
+        sys.argv = before
 
 
 def net() -> nn.Sequential:

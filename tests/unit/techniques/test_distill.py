@@ -178,7 +178,13 @@ def test_grey_pictures_are_shown_in_three_channels(fabric: Fabric) -> None:
 
 def saved(folder: Path, classes: tuple[str, ...] = CLASSES) -> Path:
     steps = T.Compose(
-        [T.Resize(12), T.CenterCrop(12), T.ToImage(), T.ToDtype(torch.float32, scale=True), T.Normalize([0.2] * 3, [0.1] * 3)]
+        [
+            T.Resize(12),
+            T.CenterCrop(12),
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.2] * 3, [0.1] * 3),
+        ]
     )
     built_by = bundle.Components(PARTS)
     model = built_by.build(None)  # type: ignore[arg-type]

@@ -86,7 +86,8 @@ def test_it_is_loaded_exported_and_asked_where_torch_pruning_is_not(
 
 def test_its_weights_begin_another_run(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     recipe = f"""
-model conv(16) -> conv(32, stride=2) -> res_block(32) -> global_pool() -> linear(classes), weights="{whole[1]}/model.bundle"
+let net = conv(16) -> conv(32, stride=2) -> res_block(32) -> global_pool() -> linear(classes)
+model net, weights="{whole[1]}/model.bundle"
 data digits() {{ split train=40 items, val=20 items, test=20 items }}
 train epochs=1, batch=20
 """

@@ -17,7 +17,7 @@ def epoch(soup: Soup, phase: Phase, module: torch.nn.Module, score: float) -> fl
             weight += 1.0
     measured = soup.model_for_eval(module)
     soup.after_epoch(phase, module, {"val.accuracy": score})
-    return float((measured.get_parameter("6.bias") - net()[6].bias)[0])
+    return (measured.get_parameter("6.bias") - net()[6].bias)[0].item()
 
 
 @pytest.mark.parametrize(("way", "means"), [("greedy", [1, 1.5, 2, 7 / 3]), ("uniform", [1, 1.5, 2, 2.5])])
@@ -29,7 +29,7 @@ def test_an_epoch_that_lowers_the_score_is_left_out_unless_all_are_kept(
     found = [epoch(soup, phase, module, score) for score in (0.5, 0.6, 0.55, 0.6)]
     assert found == pytest.approx(means)
     soup.at_end(module)
-    assert float((module[6].bias - net()[6].bias)[0]) == pytest.approx(means[-1])
+    assert (module[6].bias - net()[6].bias)[0].item() == pytest.approx(means[-1])
 
 
 def test_training_goes_on_from_the_weights_themselves(tmp_path: Path) -> None:
