@@ -108,7 +108,9 @@ def _loose(word: str) -> str:
         return ".*"
     if not word.strip():
         return " {2,}"
-    return r"[\d_-]+" if "_" in word else r" *\d+\.\d+(?:e-?\d+)?"
+    if "_" in word:
+        return r"[\d_-]+_quick(?:_\d+)?" if "_quick" in word else r"[\d_-]+"
+    return r" *\d+\.\d+(?:e-?\d+)?"
 
 
 def _quick(command: str) -> str:

@@ -247,8 +247,9 @@ class Run:
     def made(self, file: Path, *, trust_code: bool = False) -> None:
         """Say where the model is, and how to use it."""
         self._note_down(finished=True)
-        quick = " (by two batches: it shows that everything works, and knows nothing)" if self.is_quick else ""
-        self.tell(f"\nmade {file}{quick}\n{to_use(file, trust_code=trust_code)}")
+        self.tell(f"\nmade {file}\n{to_use(file, trust_code=trust_code)}")
+        if self.is_quick:
+            self.tell("it saw two batches: everything works, and it knows nothing")
 
 
 class _StopButton:

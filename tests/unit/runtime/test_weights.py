@@ -1,11 +1,13 @@
 """Weights from files of every kind; what does not fit is listed, and nothing in a file is ever run."""
 
 import io
+import json
 import os
 import pickle
 import socket
 import zipfile
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -36,9 +38,10 @@ class Net(nn.Module):
 
 
 def bundle(weights: Mapping[str, Tensor], file: Path) -> None:
+    content = safetensors.torch.save(dict(weights))
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("card.json", "{}")
-        archive.writestr("weights.safetensors", safetensors.torch.save(dict(weights)))
+        archive.writestr("checksums.json", json.dumps({"weights.safetensors": sha256(content).hexdigest()}))
+        archive.writestr("weights.safetensors", content)
 
 
 FORMATS: dict[str, Callable[[dict[str, Tensor], Path], None]] = {
@@ -304,3 +307,12 @@ def test_the_hub_is_not_tried_in_vain(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert not constants.HF_HUB_OFFLINE
     with pytest.raises(Failure, match="the weights of resnet18 could not be fetched"), from_hub("resnet18"):
         timm.create_model("resnet18", pretrained=True, cache_dir=tmp_path)
+
+
+def test_a_bundle_whose_weights_were_changed_is_refused(tmp_path: Path) -> None:
+    bundle(Net().state_dict(), tmp_path / "whole.bundle")
+    with zipfile.ZipFile(tmp_path / "whole.bundle") as whole, zipfile.ZipFile(tmp_path / "b.bundle", "w") as other:
+        other.writestr("checksums.json", whole.read("checksums.json"))
+        other.writestr("weights.safetensors", safetensors.torch.save(dict(Net().state_dict())))
+    with pytest.raises(Failure, match="can't be read as weights"):
+        load_weights(Net(), tmp_path / "b.bundle")
