@@ -6,12 +6,12 @@ from leaven.plan.plan import (
     BuildModel,
     Call,
     FileWeights,
+    FormerSelf,
     HubWeights,
     Plan,
     ReadData,
     Redraw,
     StarterWeights,
-    Teacher,
     TrainPhase,
 )
 from leaven.recipe import nouns
@@ -90,9 +90,9 @@ def _model(model: BuildModel) -> Iterator[Line]:
         yield f"a new head at {model.replaced_head}", "default: fitted to the data's classes"
 
 
-def _still_model(model: BuildModel | Teacher) -> str:
+def _still_model(model: BuildModel | FormerSelf) -> str:
     """A model that a technique learns from, in one line."""
-    if isinstance(model, Teacher):
+    if isinstance(model, FormerSelf):
         return f'the model itself, as it was before phase "{model.phase}"'
     is_bundle = isinstance(model.source, Call) and model.source.library == "bundle"
     return ", ".join(text for text, _ in list(_model(model))[: 1 if is_bundle else 2])

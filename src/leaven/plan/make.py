@@ -1,6 +1,6 @@
 """From a checked recipe and the layers of its model to a plan. Pure: the same recipe and layers give the same plan."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leaven.catalog.layers import Layers
@@ -21,13 +21,16 @@ from leaven.recipe.fitting import is_random
 from leaven.recipe.recipe import (
     AnyTechnique,
     FitHead,
+    Freeze,
     Invocation,
     Origin,
     Phase,
+    Quantity,
     Recipe,
     Reinit,
     Score,
     Technique,
+    Unfreeze,
     Written,
 )
 from leaven.recipe.scores import metric_label
@@ -48,7 +51,7 @@ class NotBuilt:
 
 def make_plan(recipe: Recipe, layers: Layers | None, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
     """The plan of a recipe; or what of it can't be run yet."""
-    missing = tuple(_missing(recipe))
+    missing = (*_missing(recipe), *(_unknown_layers(recipe) if layers is None else ()))
     if missing:
         return missing
     layers = layers or Layers()
@@ -82,6 +85,17 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
             found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.origin))
     found += [NotBuilt("`sweep`", sweep.origin) for sweep in recipe.sweeps]
     return list({(one.what, str(one.origin)): one for one in found}.values())
+
+
+def _unknown_layers(recipe: Recipe) -> list[NotBuilt]:
+    """What chooses layers, which is in vain where they are not known."""
+    found: list[Origin] = []
+    for phase in recipe.phases:
+        found += [t.origin for t in phase.techniques if isinstance(t, Freeze | Unfreeze | Reinit)]
+        found += [group.origin for group in phase.optimizer.groups]
+        calls = [t.invocation for t in phase.techniques if isinstance(t, Technique)]
+        found += [call.origin for call in calls if any("selector" in p.types for p in call.card.parameters)]
+    return [NotBuilt("choosing layers of a model of which some parts are known only when it runs", o) for o in found]
 
 
 # -- data
@@ -131,17 +145,22 @@ def _phases(recipe: Recipe, layers: Layers) -> tuple[TrainPhase, ...]:
         was_held = bool(found) and bool(found[-1].hold or found[-1].wakes)
         found.append(_phase(phase, adapters, recipe, layers, was_held))
         adapters += [t for t in phase.techniques if isinstance(t, Technique) and is_adapter(t)]
-    later = zip(found, [*recipe.phases[1:], None], strict=True)
+    following = [_next_training(recipe.phases[at + 1 :]) for at in range(len(found))]
     asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
     return tuple(
         replace(
             phase,
-            is_last=next_one is None,
+            is_last=phase is found[-1],
             is_remembered=phase.name in asked_for,
             gives_optimizer=next_one is not None and next_one.keeps_optimizer,
         )
-        for phase, next_one in later
+        for phase, next_one in zip(found, following, strict=True)
     )
+
+
+def _next_training(phases: Sequence[Phase]) -> Phase | None:
+    """The first of some phases that trains, and does not only prepare."""
+    return next((phase for phase in phases if phase.epochs.value != Quantity(0, "epochs")), None)
 
 
 def _phase(phase: Phase, lasting: list[Technique], recipe: Recipe, layers: Layers, was_held: bool) -> TrainPhase:

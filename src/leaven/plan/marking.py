@@ -6,8 +6,6 @@ from fnmatch import fnmatchcase
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.plan.plan import Plan, Redraw, TrainPhase, UseTechnique
 
-_DONE = {"lora": "adapted", "dora": "adapted", "ia3": "adapted", "prune": "pruned"}
-
 
 def marks(plan: Plan, layers: Layers) -> dict[str, tuple[str, ...]]:
     """For the path of every layer with weights of its own, a mark for each phase: `still`, `moves`, `moves, anew`."""
@@ -26,8 +24,8 @@ def _mark(phase: TrainPhase, weights: list[str], is_plain: bool) -> str:
     for one in phase.preparations:
         if isinstance(one, Redraw):
             said += ["anew"] if any(_is_below(name, one.paths) for name in weights) else []
-        elif one.invocation.card.name in _DONE and _is_chosen(one, weights, is_plain):
-            said.append(_DONE[one.invocation.card.name])
+        elif _is_chosen(one, weights, is_plain):
+            said.append("adapted" if one.invocation.card.facts.get("adapter") else "pruned")
     return ", ".join(dict.fromkeys(said))
 
 
@@ -42,8 +40,10 @@ def _stillness(phase: TrainPhase, weights: list[str]) -> str:
 
 
 def _is_chosen(use: UseTechnique, weights: list[str], is_plain: bool) -> bool:
+    """Whether a technique that changes layers changes this one: an adapter only plain ones."""
     on = use.invocation.value("on")
-    return is_plain and (on is None or any(_is_below(name, on) for name in weights))
+    takes = is_plain if use.invocation.card.facts.get("adapter") else any(name.endswith("weight") for name in weights)
+    return takes and on is not None and any(_is_below(name, on) for name in weights)
 
 
 def _is_below(name: str, paths: Iterable[str]) -> bool:

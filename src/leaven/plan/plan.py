@@ -124,7 +124,7 @@ class Redraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Teacher:
+class FormerSelf:
     """The model itself, still, as it was when a phase of the recipe began."""
 
     phase: str
@@ -137,7 +137,7 @@ class UseTechnique:
     invocation: Invocation
     hooks: tuple[str, ...]
     wants: tuple[str, ...]
-    models: tuple[tuple[str, BuildModel | Teacher], ...] = ()
+    models: tuple[tuple[str, BuildModel | FormerSelf], ...] = ()
     stages: tuple[tuple[str, ...], ...] = ()  # from the stem to the head, where the technique asks for them
 
 

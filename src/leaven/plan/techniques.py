@@ -6,19 +6,17 @@ from dataclasses import replace
 from leaven.catalog.layers import Layers, is_below
 from leaven.plan.building import build_model
 from leaven.plan.paths import paths_of
-from leaven.plan.plan import BuildModel, Teacher, UseTechnique
+from leaven.plan.plan import BuildModel, FormerSelf, UseTechnique
 from leaven.recipe.adapters import adapted_weights
-from leaven.recipe.modelling import as_model
+from leaven.recipe.modelling import as_model, is_model
 from leaven.recipe.recipe import Invocation, KeepHead, Phase, Recipe, Selector, Setting, Technique, Word
 from leaven.recipe.selectors import matching
 from leaven.recipe.stillness import is_adapter
 
 
-def use_of(
-    call: Invocation, phase: Phase, recipe: Recipe, layers: Layers, still: frozenset[str] = frozenset()
-) -> UseTechnique:
+def use_of(call: Invocation, phase: Phase, recipe: Recipe, layers: Layers, still: frozenset[str]) -> UseTechnique:
     """A technique of a phase, in which some layers never move."""
-    models = {s.name: _model(s.value, phase, recipe) for s in call.settings if _is_model(s, call)}
+    models = {s.name: _model(s.value, phase, recipe) for s in call.settings if is_model(s, call)}
     settings = tuple(_with_paths(s, call, layers) for s in call.settings if s.name not in models)
     facts = call.card.facts
     wants = tuple(facts.get("wants", ()))
@@ -46,19 +44,12 @@ def _has(call: Invocation, wanted: str | dict[str, list[str]]) -> bool:
 
 def remembered_by(use: UseTechnique) -> Iterator[str]:
     """The phases at whose beginning the model must be kept for a technique."""
-    return (model.phase for _, model in use.models if isinstance(model, Teacher))
+    return (model.phase for _, model in use.models if isinstance(model, FormerSelf))
 
 
-def _is_model(setting: Setting, call: Invocation) -> bool:
-    if not isinstance(setting.value, Invocation):
-        return False
-    parameter = call.card.parameter(setting.name)
-    return setting.value.card.kind == "model" or (parameter is not None and "model" in parameter.types)
-
-
-def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | Teacher:
+def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | FormerSelf:
     if call.card.facts.get("former_self"):
-        return Teacher(call.value("phase") or phase.name)
+        return FormerSelf(call.value("phase") or phase.name)
     model = replace(as_model(call), head=KeepHead())
     return build_model(model, Layers(), recipe)
 

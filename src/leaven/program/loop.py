@@ -87,7 +87,7 @@ def _loss(phase: TrainPhase, techniques: list[Used]) -> list[str]:
     """The lines that compute the loss of a batch."""
     if phase.train_step is not None:
         computed = f"{_name(phase.train_step)}(model, (images, labels), criterion)"
-        return [f"loss = {computed}  # {cite(phase.train_step.origin)}", *calls(techniques, "on_loss")]
+        return [f"loss = {computed}  # {cite(phase.train_step.origin)}"]
     changed = list(calls(techniques, "on_loss"))
     if not changed:
         return ["loss = criterion(model(images), labels)"]

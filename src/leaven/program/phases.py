@@ -50,11 +50,12 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
     lines += [*built, *_preparation(phase, techniques, values, teachers)]
+    lines += _still(phase)
     if is_without_training(phase):
-        return [*lines, *_phase(phase, plan, values), "    phase.hand_on(module)"]
+        ended = [f"    {line}" for line in calls(techniques, "at_end")]
+        return [*lines, *_phase(phase, plan, values), *ended, "    phase.hand_on(module)"]
     return [
         *lines,
-        *_still(phase),
         *_criterion(phase, values),
         *_optimizer(phase, techniques, values),
         *_phase(phase, plan, values),
@@ -96,7 +97,7 @@ def _length(epochs: Setting) -> str:
 
 
 def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
-    """What changes the model or the data before anything is trained, in the order of the recipe."""
+    """What changes the model before anything is trained, in the order of the recipe; then what else must be there."""
     lines: list[str] = []
     for one in [*phase.preparations, *(use for use in phase.techniques if use not in phase.preparations)]:
         if isinstance(one, Redraw):

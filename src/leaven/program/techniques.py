@@ -2,13 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from leaven.catalog.hooks import HAD, HAS_STATE, HOOKS, LEARNS
-from leaven.plan.plan import BuildModel, Plan, Teacher, TrainPhase, UseTechnique
+from leaven.plan.plan import BuildModel, FormerSelf, Plan, TrainPhase, UseTechnique
 from leaven.program.code import Code, Function, Item, call, listing, statement, text
 from leaven.program.model import build_model
 from leaven.program.values import Values, cite_call
 from leaven.recipe.recipe import Invocation, Quantity, Setting
+
+_TAKEN = {  # the names that a phase's function has already
+    *("run", "module", "data", "metrics", "args", "fabric", "classes", "criterion", "optimizer", "phase", "schedule"),
+    *("model", "images", "labels", "outputs", "loss", "scores", "measured", "teacher"),
+    *("runtime", "techniques", "task", "bundle", "torch", "nn"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,9 @@ def used_in(phase: TrainPhase) -> list[Used]:
     names: list[str] = []
     for use in phase.techniques:
         name = use.invocation.card.bare_name.lower()
-        names.append(name if name not in names else f"{name}_{names.count(name) + 1}")
+        candidates = (name if at == 1 else f"{name}_{at}" for at in count(1))
+        modules = {use.invocation.card.name.partition(".")[0] if use.invocation.card.kind == "user" else ""}
+        names.append(next(one for one in candidates if one not in {*names, *_TAKEN, *modules}))
     return [Used(name, use) for name, use in zip(names, phase.techniques, strict=True)]
 
 
@@ -98,8 +107,8 @@ def _stages(use: UseTechnique) -> Code:
     return listing(*(listing(*(text(path) for path in stage)) for stage in use.stages))
 
 
-def _model(model: BuildModel | Teacher, values: Values, teachers: Teachers) -> Code:
-    if isinstance(model, Teacher):
+def _model(model: BuildModel | FormerSelf, values: Values, teachers: Teachers) -> Code:
+    if isinstance(model, FormerSelf):
         return call("run.former", text(model.phase))
     function = next(function for each, function in teachers if each == model)
     if isinstance(function, str):

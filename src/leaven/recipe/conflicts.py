@@ -60,6 +60,7 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
         _check_task(calls, phase.loss, data, scope)
         _check_warmup(phase, scope)
         _check_overridden(phase, calls, scope)
+        _check_wants(calls, scope)
         check_teachers(calls, [earlier.name for earlier in phases[: at + 1]], data, scope)
         _check_adapters(phase, adapters, model, model_facts, scope)
         if select is not None and all(is_settled(selector) for selector in _selectors(phase)):
@@ -81,6 +82,20 @@ def _check_adapters(phase: Phase, lasting: Sequence[Technique], model: Model, fa
             earlier.append(technique.invocation)
 
 
+def _check_wants(calls: Sequence[Invocation], scope: Scope) -> None:
+    """A technique that prepares the model is made before there is anything to train it with."""
+    for call in calls:
+        early = [hook for hook in ("on_data", "on_model", "on_optimizer") if hook in call.card.facts.get("hooks", ())]
+        late = [name for name in ("criterion", "optimizer", "phase") if name in call.card.facts.get("wants", ())]
+        if early and late:
+            scope.report(
+                "contradiction",
+                f"`{call.card.bare_name}` has `{early[0]}`, so it is made before there is a `{late[0]}` to give it",
+                Spot(_span(call.origin), f"asks for `{late[0]}`"),
+                fix=f"take `{late[0]}` out of its constructor, or make two techniques of it",
+            )
+
+
 def _selectors(phase: Phase) -> list[Selector]:
     techniques = [t.layers for t in phase.techniques if isinstance(t, Freeze | Unfreeze | Reinit)]
     return [*techniques, *(group.layers for group in phase.optimizer.groups)]
@@ -98,6 +113,8 @@ def _check_pair(first: Invocation, second: Invocation, scope: Scope) -> None:
     a, b = first.card, second.card
     reason = _reason(a.facts.get("conflicts"), b.bare_name)
     reason = _reason(b.facts.get("conflicts"), a.bare_name) if reason is None else reason
+    if reason is None and all("model_for_eval" in card.facts.get("hooks", ()) for card in (a, b)):
+        reason = "both decide which weights are measured and kept"
     if reason is None:
         return
     scope.report(

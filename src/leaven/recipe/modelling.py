@@ -67,6 +67,14 @@ def _model(placed: Placed, settings: tuple[Setting, ...]) -> tuple[Model, Invoca
     return _chosen(source, chosen, Written(span)), chosen
 
 
+def is_model(setting: Setting, call: Invocation) -> bool:
+    """Whether an argument of a technique is a model, as a teacher is."""
+    if not isinstance(setting.value, Invocation):
+        return False
+    parameter = call.card.parameter(setting.name)
+    return setting.value.card.kind == "model" or (parameter is not None and "model" in parameter.types)
+
+
 def as_model(call: Invocation) -> Model:
     """A call in which a model is named other than by the `model` statement: a teacher."""
     source = replace(call, settings=tuple(s for s in call.settings if s.name not in _LEAVENS))

@@ -13,6 +13,7 @@ from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import files
 from leaven.recipe.data import DataFacts
+from leaven.recipe.modelling import is_model
 from leaven.recipe.models import check_installed, library_layers
 from leaven.recipe.nouns import did_you_mean, plain, quoted
 from leaven.recipe.recipe import FilePath, Invocation, Origin, Setting, Written
@@ -27,7 +28,7 @@ def check_teachers(calls: Sequence[Invocation], phases: Sequence[str], data: Dat
     for call in calls:
         for setting in call.settings:
             parameter = call.card.parameter(setting.name)
-            if isinstance(setting.value, Invocation) and setting.value.card.kind in ("model", "user"):
+            if is_model(setting, call):
                 _check_teacher(call, setting.value, phases, data, scope)
             elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
                 _untrained(scope, "of components", _span(setting.origin), 'write `bundle("teacher.bundle")`')

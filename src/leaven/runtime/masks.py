@@ -53,7 +53,7 @@ def settled(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     plain = {name: value for name, value in state.items() if name not in masks}
     for name in masks:
         whole = f"{name.rsplit('.', 2)[0]}.{_WHOLE}"
-        plain[whole] = plain[whole] * state[name]
+        plain[whole] = torch.where(state[name], plain[whole], torch.zeros_like(plain[whole]))
     covered = {f"{name.rsplit('.', 2)[0]}.{_WHOLE}" for name in masks}
     return {plain_name(name) if name in covered else name: value for name, value in plain.items()}
 

@@ -136,7 +136,8 @@ class Phase:
         best = self.run.best(self.number) if self.is_stopped else None
         if best is not None:
             module.load_state_dict(best)
-        self.run.gathered = gathered_by(_bare(optimizer), module) if optimizer is not None else {}
+        if self.total:  # what only prepares has no optimizer of its own
+            self.run.gathered = gathered_by(_bare(optimizer), module) if optimizer is not None else {}
         if self.run.fabric.is_global_zero:
             self.run.write(name, {"module": module.state_dict(), "gathered": self.run.gathered})
 
@@ -161,7 +162,7 @@ class Phase:
                 raise Failure("the program did not call `phase.record` at the end of an epoch")
             if self.may_be_best:
                 self._keep_best(is_needed=stop_early is not None)
-            self._count_stale(stop_early or self.run.watch, at_least)
+                self._count_stale(stop_early or self.run.watch, at_least)
             self.epoch += 1
             self.batch, self.losses = 0, _Losses()
             stops = stop_early is not None and self.stale >= max(1, patience)
@@ -348,7 +349,6 @@ class _Losses:
 
 
 def _bare(part: Any) -> Any:
-    """What Fabric wrapped, as it was. A schedule, which has an optimizer too, is no wrapper."""
-    is_wrapper = isinstance(getattr(part, "optimizer", None), torch.optim.Optimizer)
-    is_schedule = isinstance(part, torch.optim.lr_scheduler.LRScheduler | torch.optim.lr_scheduler.ReduceLROnPlateau)
-    return part.optimizer if is_wrapper and not is_schedule else part
+    """An optimizer that Fabric wrapped, as it was; all else as it is."""
+    inner = getattr(part, "optimizer", None) if isinstance(part, torch.optim.Optimizer) else None
+    return inner if isinstance(inner, torch.optim.Optimizer) else part

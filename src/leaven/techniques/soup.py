@@ -31,6 +31,8 @@ class Soup:
         return self.tried
 
     def after_epoch(self, phase: Phase, module: nn.Module, scores: dict[str, float]) -> None:
+        if not phase.may_be_best:
+            return
         score = phase.goodness(scores)
         if self.way == "greedy" and self.score is not None and score is not None and score < self.score:
             return

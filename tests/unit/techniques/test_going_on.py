@@ -18,7 +18,7 @@ TOGETHER = [
     "thaw; l2_sp",
     'freeze all - head; unfreeze "1", at=1 epoch; unfreeze "0", at=2 epochs',
     "lp_ft 2; layer_decay 0.5",
-    "swa start=1 epoch, lr=0.001; lookahead 3; sam",
+    "swa start=0 epochs, lr=0.001; lookahead 3; sam",
     "soup; stochastic_depth 0.5; gradient_centralization",
     "wise_ft 0.5; progressive_resizing; logit_adjustment; mixup",
 ]

@@ -48,3 +48,31 @@ train batch=8
     low, high = (next(best[name] for name in best if name.startswith(f"{layer}.lora_{side}.")) for side in "AB")
     added = (high.flatten(1) @ low.flatten(1)).reshape(merged[weight].shape)
     assert torch.allclose(merged[weight], best[f"{layer}.base_layer.weight"] + added, atol=1e-5)
+
+
+def test_what_was_frozen_before_a_phase_that_only_prepares_moves_after_it(tmp_path: Path) -> None:
+    recipe = """
+model conv(8) -> res_block(16, stride=2) -> global_pool() -> linear(classes)
+data digits() { split train=80 items, val=20 items, test=20 items }
+phase "head", epochs=1 { freeze all - head }
+phase "shrink", epochs=0 { prune structured(), amount=50% }
+phase "all", epochs=1 { }
+train batch=8
+"""
+    file = at_work.program(tmp_path, recipe)
+    at_work.run(file)
+    folder = at_work.run_folder(file)
+    left = torch.load(folder / "phase2.ckpt", weights_only=True)["module"]
+    last = torch.load(folder / "last.ckpt", weights_only=True)["parts"]["module"]
+    still = [name for name in left if name.endswith("weight") and torch.equal(left[name], last[name])]
+    assert not still
+
+
+def test_techniques_of_one_kind_have_names_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "soup.py").write_text("class Soup:\n    def after_step(self, module):\n        pass\n")
+    recipe = 'import "soup.py" as soup\nmodel conv(4) -> global_pool() -> linear(classes)\n'
+    recipe += "data digits() { split train=20 items, val=10 items, test=10 items }\n"
+    recipe += "soup.Soup\nsoup.Soup\nsoup.Soup\ntrain epochs=1\n"
+    file = at_work.program(tmp_path, recipe)
+    assert file.read_text().count("soup.Soup()") == 3
+    at_work.run(file)
