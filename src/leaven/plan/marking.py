@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.plan.plan import Plan, Redraw, TrainPhase, UseTechnique
+from leaven.recipe.recipe import Quantity
 
 
 def marks(plan: Plan, layers: Layers) -> dict[str, tuple[str, ...]]:
@@ -20,13 +21,13 @@ def marks(plan: Plan, layers: Layers) -> dict[str, tuple[str, ...]]:
 
 
 def _mark(phase: TrainPhase, weights: list[str], is_plain: bool) -> str:
-    said = [_stillness(phase, weights)]
+    said = [_stillness(phase, weights)] if phase.epochs.value != Quantity(0, "epochs") else []
     for one in phase.preparations:
         if isinstance(one, Redraw):
             said += ["anew"] if any(_is_below(name, one.paths) for name in weights) else []
         elif _is_chosen(one, weights, is_plain):
             said.append("adapted" if one.invocation.card.facts.get("adapter") else "pruned")
-    return ", ".join(dict.fromkeys(said))
+    return ", ".join(dict.fromkeys(said)) or "as it was"
 
 
 def _stillness(phase: TrainPhase, weights: list[str]) -> str:
