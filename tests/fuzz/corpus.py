@@ -11,7 +11,7 @@ arg lr: float = 3e-4        "the learning rate"
 arg photos: path = "photos" "a folder"
 arg size: int = 224
 arg kind: choice["small", "large"] = "small"
-arg quick: bool = false
+arg short: bool = false
 arg title: text = "a \\"title\\"\\n"
 
 let width  = 64 / 2 - 1
@@ -35,7 +35,7 @@ optimizer adamw(lr=lr, weight_decay=0.05, betas=[0.9, 0.99]) {
 }
 schedule cosine(warmup=1 epoch)
 
-phase "warm up", epochs=2 { freeze all - head; schedule constant() }
+phase "warm up", epochs=2 { freeze all - head; schedule constant(); override train_step, mine.train_step }
 phase "fine-tune", epochs=28, keep=optimizer {
     freeze   lower, norms=train
     unfreeze layer1, at=3 epochs
@@ -45,17 +45,17 @@ phase "fine-tune", epochs=28, keep=optimizer {
     drop     loss
 }
 phase "last", epochs=width {
-    reinit layer4.1.conv2, how=kaiming
+    reinit head, how=kaiming
     sam    0.05
     swa    75%, lr=1e-4
     distill mine.Net(weights="weights.pth"), temperature=4, weight=0.7
     optimizer sgd(lr=0.1, momentum=0.9)
     loss    focal(gamma=2)
-    override train_step, mine.train_step
+    override eval_step, mine.train_step
 }
 lora       rank=8, on="layer4.*"
 override   after_epoch, mine.after
-train      batch=64, precision=bf16, seed=1, accumulate=2, clip=1.0, devices=auto, compile=quick
+train      batch=64, precision=bf16, seed=1, accumulate=1, clip=1.0, devices=auto, compile=short
 checkpoint every=500 steps, keep=all, by=val.loss
 log        tensorboard(), csv()
 sweep      lr, log_range(1e-5, 1e-2), trials=10, by=val.f1

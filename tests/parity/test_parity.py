@@ -270,8 +270,9 @@ def test_groups_with_warmup_and_smoothed_labels(monkeypatch: pytest.MonkeyPatch)
     data = digits()
     model = Tiny(10)
     plain = [parameter for parameter in model.body.parameters() if parameter.dim() > 1]
-    small = [parameter for parameter in model.parameters() if parameter.dim() == 1]
-    groups = [{"params": plain}, {"params": small, "weight_decay": 0.0}, {"params": [model.fc.weight], "lr": 1e-2}]
+    small = [parameter for parameter in model.body.parameters() if parameter.dim() == 1]
+    head = list(model.fc.parameters())  # the later group has what both choose
+    groups = [{"params": plain}, {"params": small, "weight_decay": 0.0}, {"params": head, "lr": 1e-2}]
     optimizer = torch.optim.AdamW(groups, lr=1e-3, weight_decay=0.1)
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     step = 0

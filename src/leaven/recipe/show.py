@@ -226,8 +226,11 @@ def call(invocation: Invocation, extra: Iterable[str] = ()) -> str:
 
 
 def _shown(invocation: Invocation) -> list[Setting]:
-    """The settings worth printing: a default that says nothing is not."""
-    return [s for s in invocation.settings if not (isinstance(s.origin, Default) and s.value is None)]
+    """The settings worth printing: a default that says nothing, or belongs to a choice that was not made, is not."""
+    owners = invocation.card.facts.get("belongs_to", {}).items()
+    idle = {name for name, owner in owners if any(invocation.value(key) != value for key, value in owner.items())}
+    silent = [s for s in invocation.settings if isinstance(s.origin, Default) and (s.value is None or s.name in idle)]
+    return [s for s in invocation.settings if s not in silent]
 
 
 def _arguments(invocation: Invocation) -> list[str]:
