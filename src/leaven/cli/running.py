@@ -1,5 +1,6 @@
 """`leaven plan`, `generate`, `run` and `resume`: from a recipe to a program, and the program to work."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from leaven.plan.compiling import compile_source
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
 from leaven.program.emit import emit
+from leaven.program.phases import function_name
 from leaven.recipe import show
 from leaven.recipe.options import Options
 
@@ -81,7 +83,37 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
     left = run_folder.newest(place, needed)
     if left is None:
         _fail(f"no run in {place} has done the phases before `{phase}`", MISTAKE_IN_COMMAND)
+    changed = _changed_since(left.parent, plan, names.index(phase))
+    if changed is not None:
+        _fail(f"{changed} is not what it was in {left.parent}; run the recipe from its beginning", MISTAKE_IN_COMMAND)
     return ["--from", phase, "--of", str(left.parent)]
+
+
+def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
+    """The first of what a run's earlier phases did that the recipe says otherwise now: the model, or one of them."""
+    try:
+        then = _functions((run / run_folder.PROGRAM).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return "the program"
+    now = _functions(emit(plan))
+    if then.get("build_model") != now["build_model"]:
+        return "the model"
+    done = [name for name in then if name.startswith("train")]
+    for at, phase in enumerate(plan.phases[:count]):
+        name = function_name(phase, plan)
+        if done[at : at + 1] != [name] or then[name] != now[name]:
+            return f"phase `{phase.name}`"
+    return None
+
+
+def _functions(program: str) -> dict[str, str]:
+    """What each function of a program does, whatever its comments say."""
+    found = {}
+    for node in ast.parse(program).body:
+        if isinstance(node, ast.FunctionDef):
+            node.body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            found[node.name] = ast.dump(node)
+    return found
 
 
 def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Plan]:

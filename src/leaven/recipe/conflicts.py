@@ -10,6 +10,7 @@ from leaven.recipe.adapters import adapted_weights, check_adapter, check_library
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.nouns import plain
+from leaven.recipe.own_techniques import check_own_techniques
 from leaven.recipe.pruning import check_prunings
 from leaven.recipe.recipe import (
     AnyTechnique,
@@ -60,7 +61,8 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
         _check_task(calls, phase.loss, data, scope)
         _check_warmup(phase, scope)
         _check_overridden(phase, calls, scope)
-        _check_wants(calls, scope)
+        check_own_techniques(calls, scope)
+        _check_kept_optimizer(phase, phases[:at], scope)
         check_teachers(calls, [earlier.name for earlier in phases[: at + 1]], data, scope)
         _check_adapters(phase, adapters, model, model_facts, scope)
         if select is not None and all(is_settled(selector) for selector in _selectors(phase)):
@@ -82,18 +84,21 @@ def _check_adapters(phase: Phase, lasting: Sequence[Technique], model: Model, fa
             earlier.append(technique.invocation)
 
 
-def _check_wants(calls: Sequence[Invocation], scope: Scope) -> None:
-    """A technique that prepares the model is made before there is anything to train it with."""
-    for call in calls:
-        early = [hook for hook in ("on_data", "on_model", "on_optimizer") if hook in call.card.facts.get("hooks", ())]
-        late = [name for name in ("criterion", "optimizer", "phase") if name in call.card.facts.get("wants", ())]
-        if early and late:
-            scope.report(
-                "contradiction",
-                f"`{call.card.bare_name}` has `{early[0]}`, so it is made before there is a `{late[0]}` to give it",
-                Spot(_span(call.origin), f"asks for `{late[0]}`"),
-                fix=f"take `{late[0]}` out of its constructor, or make two techniques of it",
-            )
+def _check_kept_optimizer(phase: Phase, before: Sequence[Phase], scope: Scope) -> None:
+    """An optimizer goes on with what another of its kind has gathered."""
+    if not phase.keeps_optimizer:
+        return
+    trained = [earlier for earlier in before if earlier.epochs.value != Quantity(0, "epochs")]
+    kinds = [one.optimizer.invocation.card.name for one in (*trained[-1:], phase)]
+    if len(kinds) == 2 and kinds[0] == kinds[1]:
+        return
+    scope.report(
+        "contradiction",
+        f'phase "{phase.name}" keeps the optimizer, and '
+        + (f"the phase before has another, `{kinds[0]}`" if trained else "there is no phase before it"),
+        Spot(_span(phase.origin), "`keep=optimizer`"),
+        fix="leave out `keep=optimizer`" + (", or use the same optimizer in both" if trained else ""),
+    )
 
 
 def _selectors(phase: Phase) -> list[Selector]:

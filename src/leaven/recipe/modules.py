@@ -8,11 +8,12 @@ import ast
 import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from leaven.catalog.card import Card, Parameter
-from leaven.catalog.hooks import HAD, hooks_in
+from leaven.catalog.hooks import HAD, HOOKS, hooks_in
 from leaven.formats.regular import open_regular
 
 MAX_BYTES = 1_000_000
@@ -108,7 +109,7 @@ def _class_card(node: ast.ClassDef, alias: str, classes: Mapping[str, ast.ClassD
     facts: dict[str, Any] = {
         "form": "class",
         "bases": [ast.unparse(base) for base in node.bases],
-        "hooks": hooks_in(_methods(node, classes)),
+        **_technique_facts(_methods(node, classes)),
     }
     init = _initializer(node, classes)
     if init is not None:
@@ -148,13 +149,36 @@ def _initializer(
     return None
 
 
-def _methods(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()) -> set[str]:
+def _methods(
+    node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
+) -> dict[str, ast.FunctionDef]:
     """The methods of a class and of its bases in the same file."""
-    found = {line.name for line in node.body if isinstance(line, ast.FunctionDef)}
+    found: dict[str, ast.FunctionDef] = {}
     for name in map(_last, node.bases):
         if name in classes and name not in seen and name != node.name:
             found |= _methods(classes[name], classes, seen | {node.name})
-    return found
+    return found | {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
+
+
+def _technique_facts(methods: Mapping[str, ast.FunctionDef]) -> dict[str, Any]:
+    """What a class would do as a technique: its hooks, with how many values each can be called, and other methods."""
+    hooks = hooks_in(methods)
+    return {
+        "hooks": hooks,
+        "counts": {name: _count(methods[name]) for name in hooks if name in HOOKS and not methods[name].decorator_list},
+        "others": tuple(name for name in methods if name not in hooks),
+    }
+
+
+def _count(method: ast.FunctionDef) -> tuple[float, float]:
+    """With how many values a method can be called, at least and at most."""
+    parameters, _ = _parameters(method.args)
+    own = parameters[1:]  # without `self`
+    places = [parameter for parameter in own if parameter.positional and not parameter.variadic]
+    if any(parameter.required for parameter in own if not parameter.positional):
+        return inf, inf
+    most = inf if any(parameter.variadic for parameter in own) else len(places)
+    return sum(parameter.required for parameter in places), most
 
 
 def technique_card(card: Card) -> Card:

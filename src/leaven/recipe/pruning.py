@@ -24,6 +24,8 @@ def check_prunings(phases: Sequence[Phase], facts: ModelFacts, scope: Scope) -> 
             if not isinstance(technique, Technique):
                 continue
             call = technique.invocation
+            if is_adapter(technique):
+                _check_covered(call, earlier, scope)
             how = call.value("how")
             if isinstance(how, Invocation) and how.card.kind == "pruning":
                 check_library(how, scope)
@@ -59,6 +61,20 @@ def _check_order(call: Invocation, how: Invocation, earlier: Sequence[Technique]
             fix="change their order",
         )
         return
+
+
+def _check_covered(adapter: Invocation, earlier: Sequence[Technique], scope: Scope) -> None:
+    """What an adapter adds to a layer would fill what was taken out of it."""
+    for other in earlier:
+        if _is_masking(other.invocation):
+            scope.report(
+                "contradiction",
+                f"`{adapter.card.name}` can't come after single weights were pruned",
+                Spot(_span(adapter.origin), "would fill them again"),
+                Spot(_span(other.invocation.origin), "takes single weights out"),
+                fix="prune whole channels, `structured()`, or train the weights themselves",
+            )
+            return
 
 
 def _is_masking(call: Invocation) -> bool:

@@ -37,6 +37,9 @@ def check_techniques(
     told: set[int] = set()  # what holds for every phase is told once
     for phase in phases:
         for technique in phase.techniques:
+            if isinstance(technique, Unfreeze) and id(technique) not in told:
+                told.add(id(technique))
+                _check_at(technique, phase, scope)
             if isinstance(technique, Technique) and id(technique) not in told:
                 before = len(scope.diagnostics)
                 check = _Check(technique.invocation, scope)
@@ -45,6 +48,22 @@ def check_techniques(
                 check.against_the_data(phase, data)
                 if len(scope.diagnostics) > before:
                     told.add(id(technique))
+
+
+def _check_at(unfreeze: Unfreeze, phase: Phase, scope: Scope) -> None:
+    """Layers that would join when the phase is over."""
+    at, epochs = unfreeze.at, phase.epochs.value
+    if at is None or not isinstance(at.value, Quantity) or not isinstance(epochs, Quantity):
+        return
+    if at.value.amount >= epochs.amount and isinstance(unfreeze.origin, Written):
+        origin = phase.epochs.origin
+        scope.report(
+            "contradiction",
+            f"the layers join after {plain(at.value)}, and by then the phase is over",
+            Spot(unfreeze.origin.span, "never comes"),
+            *([Spot(origin.span, "lasts no longer")] if isinstance(origin, Written) else []),
+            fix="write less, or a longer phase",
+        )
 
 
 class _Check:

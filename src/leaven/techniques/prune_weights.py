@@ -6,7 +6,7 @@ from typing import Any, Literal
 from zlib import crc32
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import prune
 
 from leaven.runtime.chance import seed_of
@@ -58,12 +58,19 @@ def mask_layers(module: nn.Module, on: Sequence[str] | None, seed: int) -> list[
 def told_zeros(layers: Sequence[MaskedLayer]) -> str:
     """`pruned: 80.0 % of the 1,234 weights in 3 layers are zero; …`."""
     total = sum(one.mask.kept.numel() for one in layers)
-    out = total - sum(int(one.mask.kept.sum()) for one in layers)
+    out = total - sum(int(torch.count_nonzero(_weight_now(one.layer))) for one in layers)  # by earlier masks too
     where = f"{len(layers)} layers" if len(layers) > 1 else "1 layer"
     return (
         f"pruned: {100 * out / total:.1f} % of the {total:,} weights in {where} are zero; "
         "parameters, FLOPs, size and time stay as they are"
     )
+
+
+def _weight_now(layer: nn.Module) -> Tensor:
+    """A layer's weight as it is used, under all masks."""
+    weight = layer.weight
+    assert isinstance(weight, Tensor)
+    return weight
 
 
 def _is_prunable(layer: nn.Module) -> bool:

@@ -137,6 +137,11 @@ def _stages(model: nn.Module, gave: dict[str, _Given], outputs: int) -> Widths:
     return {path: gave[path].width for path in paths[-MOST_STAGES:]}
 
 
+def _is_of_weights(path: str) -> bool:
+    """Whether a module makes a layer's weights, as a mask does, and not features."""
+    return "parametrizations" in path.split(".")
+
+
 def _trial(model: nn.Module, show: Callable[[], Tensor]) -> tuple[dict[str, _Given], int]:
     """What every layer gives for a picture, in the order in which they finish, and the number of outputs."""
     gave: dict[str, _Given] = {}
@@ -150,7 +155,8 @@ def _trial(model: nn.Module, show: Callable[[], Tensor]) -> tuple[dict[str, _Giv
 
         return hook
 
-    handles = [module.register_forward_hook(note(path)) for path, module in model.named_modules() if path]
+    layers = [(path, module) for path, module in model.named_modules() if path and not _is_of_weights(path)]
+    handles = [module.register_forward_hook(note(path)) for path, module in layers]
     was_training = model.training
     model.eval()
     try:

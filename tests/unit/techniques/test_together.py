@@ -76,3 +76,14 @@ def test_techniques_of_one_kind_have_names_of_their_own(tmp_path: Path) -> None:
     file = at_work.program(tmp_path, recipe)
     assert file.read_text().count("soup.Soup()") == 3
     at_work.run(file)
+
+
+def test_features_are_compared_and_not_the_weights_under_a_mask(tmp_path: Path) -> None:
+    recipe = """
+model conv(8) -> res_block(16, stride=2) -> global_pool() -> linear(classes)
+data digits() { split train=80 items, val=20 items, test=20 items }
+phase "a", epochs=1 { }
+phase "b", epochs=1 { prune unstructured(), amount=30%; distill_features former("a"), how=hint }
+train batch=32
+"""
+    at_work.run(at_work.program(tmp_path, recipe))

@@ -1,0 +1,75 @@
+"""Techniques of the user's: whether a program can make them and call their methods as it calls everybody's."""
+
+from collections.abc import Sequence
+
+from leaven.catalog import lookup
+from leaven.catalog.hooks import HOOKS
+from leaven.language.diagnostics import Spot
+from leaven.language.source import Span
+from leaven.recipe.recipe import Invocation, Origin, Written
+from leaven.recipe.scope import Scope
+
+
+def check_own_techniques(calls: Sequence[Invocation], scope: Scope) -> None:
+    """Techniques of the user's: whether they can be called as a program calls them."""
+    for call in calls:
+        if call.card.kind != "user":
+            continue
+        place = _span(call.origin)
+        form, hooks = call.card.facts.get("form"), call.card.facts.get("hooks")
+        if form == "function" or (form == "class" and not hooks):
+            what = "a function" if form == "function" else "it has none of the methods that a program calls"
+            scope.report(
+                "wrong-value",
+                f"`{call.card.name}` is no technique: {what}",
+                Spot(place, "can't be used so"),
+                fix=_nearest_hook(call) or "write a class with a method such as `on_batch(self, images, labels)`",
+            )
+            continue
+        for hook, (least, most) in call.card.facts.get("counts", {}).items():
+            given = len(HOOKS[hook])
+            if not least <= given <= most:
+                written = ", ".join(("self", *HOOKS[hook]))
+                scope.report(
+                    "wrong-value",
+                    f"`{hook}` of `{call.card.name}` can't be called with the {given} values that a program gives it",
+                    Spot(place, "can't be called so"),
+                    fix=f"write `def {hook}({written})`",
+                )
+        for other in call.card.facts.get("others", ()):
+            near = lookup.nearest(other, tuple(HOOKS))
+            if near and not other.startswith("_"):
+                scope.warn(
+                    "unused-name",
+                    f"no program calls `{other}` of `{call.card.name}`",
+                    Spot(place, "has such a method"),
+                    fix=f"did you mean `{near[0]}`?",
+                )
+    _check_wants(calls, scope)
+
+
+def _nearest_hook(call: Invocation) -> str:
+    for other in call.card.facts.get("others", ()):
+        near = lookup.nearest(other, tuple(HOOKS))
+        if near:
+            return f"`{other}`: did you mean `{near[0]}`?"
+    return ""
+
+
+def _check_wants(calls: Sequence[Invocation], scope: Scope) -> None:
+    """A technique that prepares the model is made before there is anything to train it with."""
+    for call in calls:
+        early = [hook for hook in ("on_data", "on_model", "on_optimizer") if hook in call.card.facts.get("hooks", ())]
+        late = [name for name in ("criterion", "optimizer", "phase") if name in call.card.facts.get("wants", ())]
+        if early and late:
+            scope.report(
+                "contradiction",
+                f"`{call.card.bare_name}` has `{early[0]}`, so it is made before the `{late[0]}` is that it asks for",
+                Spot(_span(call.origin), f"asks for `{late[0]}`"),
+                fix=f"take `{late[0]}` out of its constructor, or make two techniques of it",
+            )
+
+
+def _span(origin: Origin) -> Span:
+    assert isinstance(origin, Written)
+    return origin.span
