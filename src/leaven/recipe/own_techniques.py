@@ -17,7 +17,7 @@ def check_own_techniques(calls: Sequence[Invocation], scope: Scope) -> None:
             continue
         place = _span(call.origin)
         form, hooks = call.card.facts.get("form"), call.card.facts.get("hooks")
-        if form == "function" or (form == "class" and not hooks):
+        if form == "function" or (form == "class" and not hooks and not call.card.facts["bases"]):
             what = "a function" if form == "function" else "it has none of the methods that a program calls"
             scope.report(
                 "wrong-value",
