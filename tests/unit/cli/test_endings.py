@@ -124,6 +124,11 @@ def test_a_reader_that_has_enough_is_no_trouble(recipe: str) -> None:
         assert process.stderr.read() == ""
 
 
+def _mind_ctrl_c() -> None:
+    """What a shell runs in the background is told to ignore it, and so would be all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals are another matter there")
 @pytest.mark.parametrize("is_from_terminal", [True, False])
 def test_ctrl_c_while_the_libraries_are_read(is_from_terminal: bool, recipe: str, tmp_path: Path) -> None:
@@ -134,6 +139,7 @@ def test_ctrl_c_while_the_libraries_are_read(is_from_terminal: bool, recipe: str
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_mind_ctrl_c,
     )
     assert process.stderr is not None
     assert process.stderr.readline().startswith("reading the installed libraries")
