@@ -89,7 +89,7 @@ def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     if "torch" not in versions.installed():
         return None
-    if "file" in request:  # what the user's file imports may change unseen
+    if "file" in request or "text_model" in request:  # what they read may change unseen
         return _layers(_told(text, seconds))
     name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
     kept = store.read_json(name)

@@ -4,11 +4,12 @@ The request comes as JSON on the input, the answer goes as JSON to the output. M
 where tensors have shapes and no values, so that the largest takes no memory; nothing is ever fetched. Which layers are
 head, stem and stages is decided in `anatomy.py`.
 
-A request says what to build in one of three ways:
+A request says what to build in one of four ways:
 
     {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}
     {"pipeline": [["leaven.components.conv.Conv", {"channels": 32}], …], "channels": 3, "input_size": [32, 32]}
     {"file": "/path/mine.py", "name": "Net", "arguments": {}}        which runs the user's code
+    {"text_model": "/path/folder"}                                   a folder with a transformers configuration
 """
 
 import contextlib
@@ -27,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from leaven.facts import anatomy
+from leaven.facts import anatomy, text_models
 
 _TRIAL_SECONDS = 60.0  # generous, so that a busy machine gives the same answer
 _USUAL_SIZE = (224, 224)
@@ -93,6 +94,8 @@ def _build(request: dict[str, Any], changes: dict[str, Any]) -> nn.Module:
     arguments = {**request.get("arguments", {}), **changes}
     if "pipeline" in request:
         return _pipeline(request)
+    if "text_model" in request:
+        return text_models.build(request["text_model"])
     if "file" in request:
         made = _user_definition(request["file"], request["name"])
         if not isinstance(made, nn.Module):
@@ -168,8 +171,8 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         parameters.sort(key=lambda entry: (order[entry[4]], position[entry[4]]))
     arguments = request.get("arguments", {})
     head = _head(model, request)
-    stem = anatomy.stem(model)
-    is_row = "pipeline" in request
+    stem = text_models.stem(model) if "text_model" in request else anatomy.stem(model)
+    stages = _stages(model, request, stem, head)
     return {
         "parameters": parameters,
         "modules": [
@@ -179,7 +182,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         ],
         "head": head,
         "stem": stem,
-        "stages": anatomy.row(model, stem, head) if is_row else anatomy.stages(model, stem),
+        "stages": stages,
         "order": "forward" if order else "registration",
         "input_channels": anatomy.input_channels(model, arguments),
         "classes": output[1] if output and len(output) == 2 else anatomy.classes(model, head),
@@ -253,8 +256,16 @@ def _trial_input(model: nn.Module, request: dict[str, Any]) -> Tensor:
     return torch.zeros(_ITEMS, channels, *size, device="meta")
 
 
+def _stages(model: nn.Module, request: dict[str, Any], stem: list[str], head: list[str]) -> list[list[str]]:
+    if "text_model" in request:
+        return text_models.stages(model)
+    return anatomy.row(model, stem, head) if "pipeline" in request else anatomy.stages(model, stem)
+
+
 def _head(model: nn.Module, request: dict[str, Any]) -> list[str]:
     """The paths of what makes the task's output."""
+    if "text_model" in request:
+        return text_models.head(model)
     if "pipeline" in request:
         return anatomy.last_stage(model)
     if "file" not in request and (known := anatomy.head(model)):

@@ -217,7 +217,10 @@ def _with_layers(
     described: ModelFacts, source: Invocation, scope: Scope, request: dict[str, Any] | None = None
 ) -> ModelFacts:
     card = source.card
-    if card.facts.get("layers_unknown"):
+    folder = _folder_of(source) if card.facts.get("layers_unknown") else None
+    if folder is not None:
+        request = {"text_model": folder}
+    elif card.facts.get("layers_unknown"):
         scope.note(
             "not-checked",
             f"the layers of `{card.name}` are known only when it is loaded",
@@ -242,6 +245,13 @@ def _with_layers(
         )
         return described
     return replace(described, layers=answer, request=request)
+
+
+def _folder_of(source: Invocation) -> str | None:
+    """The folder in which a model of transformers lies, if it is at hand; it is found from the recipe's folder."""
+    name = source.value("name")
+    folder = _span(source).source.folder / name if isinstance(name, str) else None
+    return str(folder) if folder is not None and os.path.isfile(folder / "config.json") else None
 
 
 def _library_request(source: Invocation, scope: Scope) -> dict[str, Any]:
