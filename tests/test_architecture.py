@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "leaven"
 COMPILER = ("language", "catalog", "recipe", "plan", "program")
 WORKSHOP = ("runtime", "techniques", "components", "tasks", "bundle")
 GROUND = "formats"  # which both halves stand on
-ROOMS = (GROUND, *COMPILER, *WORKSHOP[:-1], "facts", "bundle", "runs", "jobs", "lab", "cli")
+ROOMS = (GROUND, *COMPILER, *WORKSHOP[:-1], "survey", "bundle", "runs", "jobs", "lab", "cli")
 HEAVY = {"torch", "torchvision", "timm", "torchmetrics", "lightning", "transformers"}
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers"}
 

@@ -1,7 +1,7 @@
-"""The layers of a model, asked of a helper process that builds it without weights, and kept.
+"""The layers of a model, found by a subprocess that builds it without weights, and cached.
 
 Decides what is kept and for how long; how a model is built and which of its layers are the head is decided in
-`leaven.facts.layers`.
+`leaven.survey.layers`.
 """
 
 import json
@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from leaven.catalog import store, versions
+from leaven.catalog import disk_cache, versions
 
 _SECONDS = 300.0
 _KEPT = 6  # sets of versions whose answers stay in the cache
@@ -41,7 +41,7 @@ class Layers:
     """What a model is made of.
 
     `error` says why its layers are not known; then all else is empty. If `is_unanswered`, the model is not to blame:
-    the helper process took too long or failed itself.
+    the subprocess took too long or failed itself.
     """
 
     parameters: tuple[LayerParameter, ...] = ()  # in the order in which data meets them, where `is_forward_order`
@@ -85,31 +85,31 @@ def _resized(parameter: LayerParameter, first: int) -> LayerParameter:
 
 
 def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
-    """The layers of the requested model (`leaven.facts.layers` says how to request); None without torch."""
+    """The layers of the requested model (`leaven.survey.layers` says how to request); None without torch."""
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     if "torch" not in versions.installed():
         return None
     if "file" in request or "text_model" in request:  # what they read may change unseen
         return _layers(_told(text, seconds))
     name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
-    kept = store.read_json(name)
+    kept = disk_cache.read_json(name)
     if kept and kept["request"] == text:
         return _layers(kept)
     answer = _told(text, seconds)
     if not answer.get("is_unanswered"):
-        store.write_json(name, {"request": text, **answer})
-        store.keep_newest(store.user_folder() / "layers", _KEPT)
+        disk_cache.write_json(name, {"request": text, **answer})
+        disk_cache.keep_newest(disk_cache.user_folder() / "layers", _KEPT)
     return _layers(answer)
 
 
 def _told(text: str, seconds: float) -> dict[str, Any]:
-    """What the helper process answers."""
+    """What the subprocess answers."""
     from leaven.catalog import process
 
-    finished = process.run("leaven.facts.layers", text=text, seconds=seconds)
-    answer = store.parse_json(finished.output)
+    finished = process.run("leaven.survey.layers", text=text, seconds=seconds)
+    answer = disk_cache.parse_json(finished.output)
     if finished.reason or not isinstance(answer, dict):
-        return {"error": finished.reason or "the helper process gave no answer", "is_unanswered": True}
+        return {"error": finished.reason or "the subprocess gave no answer", "is_unanswered": True}
     return answer
 
 

@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leaven.catalog import customs, index, store, versions
+from leaven.catalog import disk_cache, index, versions
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.index import Index, Say
+from leaven.catalog.parameter_bounds import with_usual_bounds
 from leaven.formats import sealed
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
@@ -61,7 +62,7 @@ class Library:
         self._key = key
         self._survey = survey
         self._index: Index | None = None
-        self._shelves: dict[str, _Shelf] = {}
+        self._files: dict[str, _CardFile] = {}
         self._is_replaced = False
 
     def prepare(self, say: Say = _to_stderr) -> Index:
@@ -77,39 +78,39 @@ class Library:
         return self.prepare().absent
 
     def names(self, kind: str) -> tuple[str, ...]:
-        return tuple(self._shelf(kind).names)
+        return tuple(self._file(kind).names)
 
     def find(self, kind: str, name: str) -> list[Card]:
-        return self._shelf(kind).find(name)
+        return self._file(kind).find(name)
 
-    def _shelf(self, kind: str) -> "_Shelf":
-        if kind not in self._shelves:
-            self._shelves[kind] = (self._read(kind) if kind in KINDS else None) or _Shelf(kind)
-        return self._shelves[kind]
+    def _file(self, kind: str) -> "_CardFile":
+        if kind not in self._files:
+            self._files[kind] = (self._read(kind) if kind in KINDS else None) or _CardFile(kind)
+        return self._files[kind]
 
-    def _read(self, kind: str) -> "_Shelf | None":
+    def _read(self, kind: str) -> "_CardFile | None":
         folder = self.prepare().folder
         if folder is None:
             return None
-        if shelf := _read_shelf(folder, kind):
-            return shelf
+        if file := _read_file(folder, kind):
+            return file
         if self._is_replaced or "torch" in self.absent():
             return None  # without torch a survey writes no cards
         self._is_replaced = True
         self._index = index.replace(folder, self._key, _to_stderr, self._survey)
-        return _read_shelf(self._index.folder, kind) if self._index.folder else None
+        return _read_file(self._index.folder, kind) if self._index.folder else None
 
 
-def _read_shelf(folder: Path, kind: str) -> "_Shelf | None":
+def _read_file(folder: Path, kind: str) -> "_CardFile | None":
     """The cards of a kind; None where their file is missing or damaged."""
     body = sealed.read(folder / f"{kind}.jsonl")
     if body is None:
         return None
     first, *lines = body.decode("ascii").split("\n")
-    return _Shelf(kind, store.parse_json(first), lines)
+    return _CardFile(kind, disk_cache.parse_json(first), lines)
 
 
-class _Shelf:
+class _CardFile:
     """The cards of one kind. `lines` are their texts, followed by those of the signatures they share."""
 
     def __init__(self, kind: str, table: Any = None, lines: list[str] | None = None) -> None:
@@ -147,7 +148,7 @@ class _Shelf:
         return self._cards[number]
 
     def _entry(self, line: int) -> Any:
-        return store.parse_json(self._lines[line])
+        return disk_cache.parse_json(self._lines[line])
 
     def _build(self, entry: dict[str, Any]) -> Card:
         parameters = entry.get("parameters", ())
@@ -160,7 +161,7 @@ class _Shelf:
             summary=entry.get("summary", ""),
             target=entry["target"],
             friendly=entry.get("friendly", ""),
-            parameters=tuple(customs.known(self.kind, _parameter(fields)) for fields in parameters),
+            parameters=tuple(with_usual_bounds(self.kind, _parameter(fields)) for fields in parameters),
             open_ended=entry.get("open_ended", False),
             facts=entry.get("facts", {}),
         )

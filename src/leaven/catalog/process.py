@@ -1,4 +1,4 @@
-"""Runs a program of `leaven.facts`, which may import torch, in a process of its own.
+"""Runs a program of `leaven.survey`, which may import torch, in a subprocess.
 
 Decides how that process is started and how its failure is told in a sentence. What is asked and what the answer means
 is left to the callers.
@@ -25,16 +25,16 @@ def run(module: str, *arguments: str, text: str = "", seconds: float) -> Finishe
     import subprocess
 
     if not sys.executable:
-        return Finished(reason="the Python program is not known, so no helper process can be started")
+        return Finished(reason="the Python program is not known, so no subprocess can be started")
     command = [sys.executable, "-P", "-m", module, *arguments]  # -P: a `random.py` where the user stands is not ours
     try:
         done = subprocess.run(
             command, input=text, capture_output=True, encoding="utf-8", timeout=seconds, env=_environment(), check=False
         )
     except subprocess.TimeoutExpired:
-        return Finished(reason=f"the helper process took longer than {seconds:g} seconds")
+        return Finished(reason=f"the subprocess took longer than {seconds:g} seconds")
     except (OSError, ValueError) as error:
-        return Finished(reason=f"the helper process could not be used: {error}")
+        return Finished(reason=f"the subprocess could not be used: {error}")
     return Finished(done.stdout) if done.returncode == 0 else Finished(reason=_reason(done.returncode, done.stderr))
 
 
@@ -61,6 +61,6 @@ def _environment() -> dict[str, str]:
 
 def _reason(code: int, errors: str) -> str:
     if code < 0:
-        return f"the helper process was ended by signal {-code}"
+        return f"the subprocess was ended by signal {-code}"
     lines = errors.strip().splitlines()
-    return lines[-1] if lines else f"the helper process ended with code {code}"
+    return lines[-1] if lines else f"the subprocess ended with code {code}"

@@ -12,7 +12,7 @@ from zlib import crc32
 from leaven.catalog import process
 
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
-_FACTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "facts")
+_SURVEY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "survey")
 _DESCRIPTION = re.compile(rf"({'|'.join(LIBRARIES)})(?:-([^-]+))?(?:-.*)?\.(?:dist|egg)-info", re.I)
 
 
@@ -55,12 +55,12 @@ def key() -> str:
     user's own path puts in their place breaks them too.
     """
     versions = "-".join(f"{library}{version}" for library, version in sorted(installed().items()))
-    rest = repr((sys.prefix, sys.version_info[:2], process.search_path(), _facts_stamp()))
+    rest = repr((sys.prefix, sys.version_info[:2], process.search_path(), _survey_stamp()))
     return f"{re.sub(r'[^A-Za-z0-9.+-]', '_', versions) or 'nothing'}-{crc32(rest.encode()):08x}"
 
 
-def _facts_stamp() -> list[tuple[str, int, int]]:
-    """What changes when the code that finds the facts changes."""
-    with os.scandir(_FACTS) as entries:
+def _survey_stamp() -> list[tuple[str, int, int]]:
+    """What changes when the code of the survey changes."""
+    with os.scandir(_SURVEY) as entries:
         sources = [entry for entry in entries if entry.name.endswith(".py")]
         return sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in sources)

@@ -1,4 +1,4 @@
-"""Asking for a model's layers: once of a helper process, then of the cache."""
+"""Asking for a model's layers: once of a subprocess, then of the cache."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leaven.catalog import layers, store
+from leaven.catalog import disk_cache, layers
 from leaven.catalog.layers import Layers
 
 RESNET: dict[str, Any] = {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}
@@ -75,10 +75,10 @@ def test_an_answer_to_another_question_is_not_taken(cache: Path) -> None:
     """Files are named by a short checksum, which two requests may share."""
     before = ask(RESNET)
     for file in cache.glob("layers/*/*.jsonl"):
-        kept = store.open_json(file)
+        kept = disk_cache.open_json(file)
         if kept and "resnet18" in kept["request"] and "in_chans" in kept["request"]:
             kept["request"], kept["head"] = "another", ["wrong"]
-            store.write_json(str(file.relative_to(cache)), kept)
+            disk_cache.write_json(str(file.relative_to(cache)), kept)
     assert ask(RESNET).head == before.head
 
 

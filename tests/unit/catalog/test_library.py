@@ -214,7 +214,7 @@ def test_versions_are_found_without_importlib_metadata() -> None:
 
 QUICK_SURVEY = """
 import json, os, pathlib, signal, sys, time
-from leaven.facts.shelf import write_whole
+from leaven.survey.card_file import write_whole
 
 here = pathlib.Path(__file__).parent
 with open(here / "runs", "a") as runs:
@@ -447,7 +447,7 @@ def test_a_module_in_the_place_of_a_library_gets_an_index_of_its_own(
 
 
 def test_a_survey_that_is_not_there_is_told(place: Place) -> None:
-    assert "No module named" in Library(place.key, survey="leaven.facts.nothing").absent()["timm"]
+    assert "No module named" in Library(place.key, survey="leaven.survey.nothing").absent()["timm"]
 
 
 def test_a_file_of_the_users_does_not_take_the_place_of_a_library(

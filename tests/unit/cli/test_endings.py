@@ -159,7 +159,7 @@ def _child(pid: int) -> int | None:
     while told.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
         for child in told.read_text().split():
-            if b"leaven.facts" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"leaven.survey" in Path(f"/proc/{child}/cmdline").read_bytes():
                 time.sleep(0.1)  # the one that started it has to notice that it could
                 return int(child)
     return None

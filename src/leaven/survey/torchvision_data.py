@@ -1,49 +1,19 @@
-"""torchvision's transforms and data sets.
+"""torchvision's datasets.
 
-Decides by a small table what a data set's class can't tell: its number of classes, the size of its pictures, its
-official parts, and whether its pictures are natural: a mirrored cat is a cat, a mirrored 2 is nothing.
+A small table says what a dataset's class can't: the number of classes, the size of the images, the official splits, and
+whether a mirrored image keeps its label: a mirrored cat is a cat, a mirrored 2 is not a 2.
 """
 
 import inspect
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from torchvision import datasets
-from torchvision.transforms import v2
 
-from leaven.facts import signature as signatures
-from leaven.facts.docstring import first_sentence
-from leaven.facts.shelf import Shelf
-from leaven.facts.spelling import shorter, spellings
-
-_CHANCE = re.compile(r"torch\.(rand\w*|empty\(1\)\.uniform_|multinomial|distributions)|\brandom\.|_rand\w*\(")
-
-
-def survey_transforms(shelf: Shelf) -> None:
-    """torchvision's transforms; `random_` may be left out of a name where nothing else has the rest of it."""
-    for name, class_ in sorted(vars(v2).items()):
-        if not inspect.isclass(class_) or not issubclass(class_, v2.Transform) or class_ is v2.Transform:
-            continue
-        shelf.add(
-            f"torchvision.{name}",
-            f"torchvision.transforms.v2.{name}",
-            signatures.read(class_),
-            spellings=spellings(name, "transform"),
-            summary=first_sentence(class_.__doc__),
-            facts={"random": _is_random(class_)},
-        )
-    taken = set(shelf.names)
-    for friendly, (number, *_) in sorted(shelf.names.items()):
-        takes_transforms = any(entry["name"] == "transforms" for entry in shelf.cards[number].get("parameters", ()))
-        if not takes_transforms and (short := shorter(friendly, taken)):
-            shelf.names[short] = [number]
-
-
-def _is_random(class_: type) -> bool:
-    """Whether chance decides what the transform does, as far as its own code shows."""
-    own = (part for part in class_.__mro__ if issubclass(part, v2.Transform) and part is not v2.Transform)
-    return any(_CHANCE.search(inspect.getsource(part)) for part in own)
+from leaven.survey import signature as signatures
+from leaven.survey.card_file import CardFile
+from leaven.survey.docstring import first_sentence
+from leaven.survey.names import spellings
 
 
 @dataclass(frozen=True)
@@ -118,8 +88,8 @@ _SUPPLIED = ("transform", "target_transform", "transforms", "loader", "is_valid_
 _ABSTRACT = ("VisionDataset", "DatasetFolder", "LSUNClass")
 
 
-def survey_data(shelf: Shelf) -> None:
-    """torchvision's data sets."""
+def survey(cards: CardFile) -> None:
+    """torchvision's datasets."""
     for name in datasets.__all__:
         class_ = getattr(datasets, name)
         if not inspect.isclass(class_) or not issubclass(class_, datasets.VisionDataset) or name in _ABSTRACT:
@@ -130,7 +100,7 @@ def survey_data(shelf: Shelf) -> None:
                 parameter["default"] = True  # what is not there is fetched, as with Leaven's own cards
         facts = _facts(name, signature.names())
         chosen_by_part = {key for arguments in facts.get("split_arguments", {}).values() for key in arguments}
-        shelf.add(
+        cards.add(
             f"torchvision.{name}",
             f"torchvision.datasets.{name}",
             signature.without({*_SUPPLIED, *chosen_by_part}),

@@ -14,11 +14,11 @@ import timm
 from timm.models import _registry as registry
 from timm.models._pretrained import PretrainedCfg
 
-from leaven.facts import signature as signatures
-from leaven.facts.construction import add_particulars, constructor_signature, swallowed, watch
-from leaven.facts.docstring import first_sentence
-from leaven.facts.shelf import Shelf
-from leaven.facts.signature import Signature
+from leaven.survey import signature as signatures
+from leaven.survey.card_file import CardFile
+from leaven.survey.construction import add_particulars, constructor_signature, swallowed, watch
+from leaven.survey.docstring import first_sentence
+from leaven.survey.signature import Signature
 
 # What Leaven or timm's factory supplies; a recipe says these in Leaven's own words.
 _SUPPLIED = frozenset(
@@ -33,12 +33,12 @@ _CONFIGURATION = (
 _OPTIONAL = {field.name: field.default for field in fields(PretrainedCfg)}
 
 
-def survey(shelf: Shelf) -> None:
-    """Puts every timm model on the shelf."""
+def survey(cards: CardFile) -> None:
+    """Adds every timm model."""
     renamed = registry.get_deprecated_models()
     for name in timm.list_models():
         entry = timm.model_entrypoint(name)
-        card = shelf.add(
+        card = cards.add(
             f"timm.{name}",
             "timm.create_model",
             Signature(),
@@ -46,11 +46,11 @@ def survey(shelf: Shelf) -> None:
             summary=first_sentence(entry.__doc__),
             facts={"task": "image-classification", "timm_name": name, **pretrained_facts(name)},
         )
-        _add_signature(shelf, card, entry)
-    shelf.renamed.update({old: f"timm.{new}" for old, new in renamed.items() if new})
+        _add_signature(cards, card, entry)
+    cards.renamed.update({old: f"timm.{new}" for old, new in renamed.items() if new})
 
 
-def _add_signature(shelf: Shelf, card: dict[str, Any], entry: Callable[..., Any]) -> None:
+def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., Any]) -> None:
     """Refers to the signature that all models of a class share, and adds what is particular to this model."""
     construction = watch(entry, pretrained=False)
     if construction is None:
@@ -63,7 +63,7 @@ def _add_signature(shelf: Shelf, card: dict[str, Any], entry: Callable[..., Any]
     for parameter in signature.parameters:
         parameter["positional"] = False  # timm.create_model takes them by name only
         parameter.pop("required", None)
-    card["signature"] = shelf.share(signature.parameters)
+    card["signature"] = cards.share(signature.parameters)
     card.setdefault("summary", first_sentence(construction.class_.__doc__))
     if signature.open_ended:
         card["open_ended"] = True

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from leaven.facts import signature as signatures
-from leaven.facts.signature import Signature
+from leaven.survey import signature as signatures
+from leaven.survey.signature import Signature
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Builds a model without weights and tells its layers: `python -m leaven.facts.layers`.
+"""Builds a model without weights and tells its layers: `python -m leaven.survey.layers`.
 
 The request comes as JSON on the input, the answer goes as JSON to the output. Models are built on torch's meta device,
 where tensors have shapes and no values, so that the largest takes no memory; nothing is ever fetched. Which layers are
-head, stem and stages is decided in `anatomy.py`.
+head, stem and stages is decided in `model_parts.py`.
 
 A request says what to build in one of four ways:
 
@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from leaven.facts import anatomy, text_models
+from leaven.survey import model_parts, transformers_models
 
 _TRIAL_SECONDS = 60.0  # generous, so that a busy machine gives the same answer
 _USUAL_SIZE = (224, 224)
@@ -55,7 +55,7 @@ def _with_a_head(model: nn.Module, request: dict[str, Any]) -> nn.Module:
     if getattr(model, "num_classes", None) != 0 or not request.get("timm_name"):
         return model
     fitted = build(request, num_classes=_SOME_CLASSES)
-    return fitted if anatomy.head(fitted) else model
+    return fitted if model_parts.head(fitted) else model
 
 
 # -- building
@@ -95,7 +95,7 @@ def _build(request: dict[str, Any], changes: dict[str, Any]) -> nn.Module:
     if "pipeline" in request:
         return _pipeline(request)
     if "text_model" in request:
-        return text_models.build(request["text_model"])
+        return transformers_models.build(request["text_model"])
     if "file" in request:
         made = _user_definition(request["file"], request["name"])
         if not isinstance(made, nn.Module):
@@ -171,12 +171,12 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         parameters.sort(key=lambda entry: (order[entry[4]], position[entry[4]]))
     arguments = request.get("arguments", {})
     head = _head(model, request)
-    stem = text_models.stem(model) if "text_model" in request else anatomy.stem(model)
+    stem = transformers_models.stem(model) if "text_model" in request else model_parts.stem(model)
     stages = _stages(model, request, stem, head)
     return {
         "parameters": parameters,
         "modules": [
-            [path, type(module).__name__, next(module.parameters(), None) is not None, anatomy.is_plain(module)]
+            [path, type(module).__name__, next(module.parameters(), None) is not None, model_parts.is_plain(module)]
             for path, module in modules.items()
             if path
         ],
@@ -184,9 +184,9 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         "stem": stem,
         "stages": stages,
         "order": "forward" if order else "registration",
-        "input_channels": anatomy.input_channels(model, arguments),
-        "classes": output[1] if output and len(output) == 2 else anatomy.classes(model, head),
-        "fixed_input_size": anatomy.fixed_input_size(model, arguments),
+        "input_channels": model_parts.input_channels(model, arguments),
+        "classes": output[1] if output and len(output) == 2 else model_parts.classes(model, head),
+        "fixed_input_size": model_parts.fixed_input_size(model, arguments),
         "shapes": trial.shapes,
         "flops": trial.flops,
         "trial_size": trial.size,
@@ -251,24 +251,24 @@ def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
 
 def _trial_input(model: nn.Module, request: dict[str, Any]) -> Tensor:
     arguments = request.get("arguments", {})
-    channels = anatomy.input_channels(model, arguments) or request.get("channels") or 3
-    size = request.get("input_size") or anatomy.usual_size(model, arguments) or _USUAL_SIZE
+    channels = model_parts.input_channels(model, arguments) or request.get("channels") or 3
+    size = request.get("input_size") or model_parts.usual_size(model, arguments) or _USUAL_SIZE
     return torch.zeros(_ITEMS, channels, *size, device="meta")
 
 
 def _stages(model: nn.Module, request: dict[str, Any], stem: list[str], head: list[str]) -> list[list[str]]:
     if "text_model" in request:
-        return text_models.stages(model)
-    return anatomy.row(model, stem, head) if "pipeline" in request else anatomy.stages(model, stem)
+        return transformers_models.stages(model)
+    return model_parts.row(model, stem, head) if "pipeline" in request else model_parts.stages(model, stem)
 
 
 def _head(model: nn.Module, request: dict[str, Any]) -> list[str]:
     """The paths of what makes the task's output."""
     if "text_model" in request:
-        return text_models.head(model)
+        return transformers_models.head(model)
     if "pipeline" in request:
-        return anatomy.last_stage(model)
-    if "file" not in request and (known := anatomy.head(model)):
+        return model_parts.last_stage(model)
+    if "file" not in request and (known := model_parts.head(model)):
         return known
     return _what_follows_the_classes(model, request)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leaven.facts.layers import answer
+from leaven.survey.layers import answer
 
 LAYERS_1_TO_4 = [["layer1"], ["layer2"], ["layer3"], ["layer4"]]
 

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar, Union, cast
 
 from torch import Tensor
 
-from leaven.facts.docstring import described_arguments
+from leaven.survey.docstring import described_arguments
 
 Entry = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaven.facts.spelling import shorter, spellings
+from leaven.survey.names import shorter, spellings
 
 
 @pytest.mark.parametrize(

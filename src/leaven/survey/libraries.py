@@ -1,4 +1,4 @@
-"""Writes down what the installed libraries offer: `python -m leaven.facts.survey FOLDER`.
+"""Writes down what the installed libraries offer: `python -m leaven.survey.libraries FOLDER`.
 
 One file of cards for each kind, and `libraries.jsonl`, which tells what could not be read and why. A library that is
 not installed, or breaks when it is imported, costs its own cards only; where a needed one breaks there is no survey.
@@ -14,22 +14,22 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from leaven.facts.shelf import Shelf, write_whole
+from leaven.survey.card_file import CardFile, write_whole
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
 NEEDED = ("torch", "torchvision")
 NOT_INSTALLED = "not installed"
 
-# For each kind the functions that fill its shelf; the library that is read first wins a bare name.
+# For each kind the functions that add its cards; the library that is read first wins a bare name.
 _SOURCES: dict[str, tuple[tuple[str, str], ...]] = {
     "model": (("timm", "timm_models:survey"), ("torchvision", "torchvision_models:survey")),
     "optimizer": (("torch", "training:survey_optimizers"), ("timm", "training:survey_timm_optimizers")),
     "schedule": (("torch", "training:survey_schedules"),),
     "loss": (("torch", "training:survey_losses"),),
-    "transform": (("torchvision", "pictures:survey_transforms"),),
-    "data": (("torchvision", "pictures:survey_data"),),
-    "metric": (("torchmetrics", "training:survey_metrics"),),
+    "transform": (("torchvision", "torchvision_transforms:survey"),),
+    "data": (("torchvision", "torchvision_data:survey"),),
+    "metric": (("torchmetrics", "torchmetrics_metrics:survey"),),
 }
 
 
@@ -76,21 +76,21 @@ def _import_failure(library: str) -> str:
 
 def _survey(kind: str, folder: Path, absent: Collection[str]) -> dict[str, str]:
     """Writes the cards of a kind; returns which libraries' could not be read, and why."""
-    shelf = Shelf(kind)
+    cards = CardFile(kind)
     troubles = {}
     for library, function in _SOURCES[kind]:
         if library not in absent:
             try:
-                _load(function)(shelf)
+                _load(function)(cards)
             except Exception as error:
                 troubles[library] = f"its {kind} list can't be read: {_first_line(error)}"
-    shelf.write(folder)
+    cards.write(folder)
     return troubles
 
 
 def _load(path: str) -> Callable[[Any], None]:
     module, _, name = path.partition(":")
-    function: Callable[[Any], None] = getattr(importlib.import_module(f"leaven.facts.{module}"), name)
+    function: Callable[[Any], None] = getattr(importlib.import_module(f"leaven.survey.{module}"), name)
     return function
 
 

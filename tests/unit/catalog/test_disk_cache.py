@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.catalog import store
+from leaven.catalog import disk_cache
 
 
 @pytest.fixture
@@ -18,33 +18,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_was_written_is_read_and_nothing_else_is_left(folder: Path) -> None:
-    store.write_json("layers/answer.json", {"head": ["fc"]})
-    assert store.read_json("layers/answer.json") == {"head": ["fc"]}
+    disk_cache.write_json("layers/answer.json", {"head": ["fc"]})
+    assert disk_cache.read_json("layers/answer.json") == {"head": ["fc"]}
     assert [file.name for file in folder.rglob("*") if file.is_file()] == ["answer.json"]
 
 
 def test_writing_again_replaces(folder: Path) -> None:
-    store.write_json("value.json", 1)
-    store.write_json("value.json", 2)
-    assert store.read_json("value.json") == 2
+    disk_cache.write_json("value.json", 1)
+    disk_cache.write_json("value.json", 2)
+    assert disk_cache.read_json("value.json") == 2
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"head": ["f', b"\xff\xfe\x00", b"[" * 100_000, b"null", b"{}"])
 def test_a_damaged_file_counts_as_absent(folder: Path, damage: bytes) -> None:
     folder.mkdir()
     (folder / "value.json").write_bytes(damage)
-    assert store.read_json("value.json") is None
+    assert disk_cache.read_json("value.json") is None
 
 
 def test_a_file_that_was_changed_counts_as_absent(folder: Path) -> None:
-    store.write_json("value.json", {"head": ["fc"], "stem": []})
+    disk_cache.write_json("value.json", {"head": ["fc"], "stem": []})
     file = folder / "value.json"
     file.write_text(file.read_text().replace('"head"', '"hand"'))
-    assert store.read_json("value.json") is None
+    assert disk_cache.read_json("value.json") is None
 
 
 def test_an_absent_file_reads_as_none(folder: Path) -> None:
-    assert store.read_json("nothing.json") is None
+    assert disk_cache.read_json("nothing.json") is None
 
 
 @pytest.fixture
@@ -58,21 +58,21 @@ def temporary(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def told(program: str) -> str:
-    """What a process of its own prints about the store."""
-    program = f"from leaven.catalog import store; {program}"
+    """What a process of its own prints about the disk_cache."""
+    program = f"from leaven.catalog import disk_cache; {program}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
 class TestWithoutACache:
     def test_a_temporary_folder_of_the_users_takes_its_place(self, folder: Path, temporary: Path) -> None:
-        told("store.write_json('layers/answer.json', [1])")
-        assert told("print(store.read_json('layers/answer.json'))") == "[1]"
+        told("disk_cache.write_json('layers/answer.json', [1])")
+        assert told("print(disk_cache.read_json('layers/answer.json'))") == "[1]"
         assert temporary.stat().st_mode & 0o777 == 0o700
         assert folder.is_file()
 
     def test_nothing_is_made_only_to_look(self, temporary: Path) -> None:
-        assert told("print(store.read_json('layers/answer.json'))") == "None"
+        assert told("print(disk_cache.read_json('layers/answer.json'))") == "None"
         assert not temporary.exists()
 
     @pytest.mark.parametrize("mode", [0o755, 0o770, 0o777])
@@ -80,14 +80,14 @@ class TestWithoutACache:
         temporary.mkdir()
         (temporary / "value.json").write_text('"planted"')
         temporary.chmod(mode)
-        assert told("print(store.read_json('value.json'))") == "None"
-        told("store.write_json('value.json', 1)")
+        assert told("print(disk_cache.read_json('value.json'))") == "None"
+        told("disk_cache.write_json('value.json', 1)")
         assert (temporary / "value.json").read_text() == '"planted"'
 
     def test_a_link_is_not_trusted(self, temporary: Path, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir(mode=0o700)
         temporary.symlink_to(tmp_path / "elsewhere")
-        told("store.write_json('value.json', 1)")
+        told("disk_cache.write_json('value.json', 1)")
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
     @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a folder away")
@@ -95,11 +95,13 @@ class TestWithoutACache:
         temporary.mkdir(mode=0o700)
         (temporary / "value.json").write_text('"planted"')
         os.chown(temporary, 12345, -1)
-        assert told("print(store.read_json('value.json'))") == "None"
+        assert told("print(disk_cache.read_json('value.json'))") == "None"
 
     def test_where_it_cant_be_trusted_the_folder_ends_with_the_process(self, temporary: Path) -> None:
         temporary.touch()
-        made = told("store.write_json('x', 1); print([*store.places('x')][-1].parent, store.read_json('x'))")
+        made = told(
+            "disk_cache.write_json('x', 1); print([*disk_cache.places('x')][-1].parent, disk_cache.read_json('x'))"
+        )
         place, value = made.split()
         assert value == "1"
         assert Path(place).parent == temporary.parent
@@ -107,12 +109,12 @@ class TestWithoutACache:
 
 
 def test_of_two_that_publish_the_second_takes_the_first_ones(folder: Path) -> None:
-    first, second = store.staging_folder("index/key"), store.staging_folder("index/key")
+    first, second = disk_cache.staging_folder("index/key"), disk_cache.staging_folder("index/key")
     assert first is not None
     assert second is not None
     (first / "who").write_text("first")
     (second / "who").write_text("second")
-    published = [store.publish(first, "index/key"), store.publish(second, "index/key")]
+    published = [disk_cache.publish(first, "index/key"), disk_cache.publish(second, "index/key")]
     assert [(place / "who").read_text() for place in published] == ["first", "first"]
     assert [entry.name for entry in (folder / "index").iterdir()] == ["key"]
 
@@ -121,7 +123,7 @@ def test_only_the_newest_folders_are_kept(folder: Path) -> None:
     for age in range(5):
         (folder / f"{age}").mkdir(parents=True)
         os.utime(folder / f"{age}", (1e9 - age, 1e9 - age))
-    store.keep_newest(folder, 2)
+    disk_cache.keep_newest(folder, 2)
     assert sorted(entry.name for entry in folder.iterdir()) == ["0", "1"]
 
 
@@ -130,24 +132,24 @@ def test_only_the_newest_folders_are_kept(folder: Path) -> None:
 def test_a_link_that_leads_nowhere_can_be_removed(folder: Path, target: str) -> None:
     folder.mkdir()
     (folder / "key").symlink_to(target)
-    store.remove(folder / "key")
+    disk_cache.remove(folder / "key")
     assert list(folder.iterdir()) == []
 
 
 def test_a_folder_in_the_making_is_none_that_is_kept_and_goes_once_it_is_old(folder: Path) -> None:
-    old, young = store.staging_folder("index/key"), store.staging_folder("index/key")
+    old, young = disk_cache.staging_folder("index/key"), disk_cache.staging_folder("index/key")
     assert old is not None
     assert young is not None
     os.utime(old, (1e9, 1e9))
     (folder / "index" / "kept").mkdir()
     os.utime(folder / "index" / "kept", (2e9, 1e9))
-    store.keep_newest(folder / "index", 1)
+    disk_cache.keep_newest(folder / "index", 1)
     assert sorted(entry.name for entry in (folder / "index").iterdir()) == sorted([young.name, "kept"])
 
 
 @pytest.mark.parametrize("chosen", ["~nobody-has-this-name/cache", f"{os.devnull}/x"])
 def test_a_cache_that_cant_be_is_no_trouble(chosen: str, tmp_path: Path) -> None:
-    program = "from leaven.catalog import store; store.write_json('x', 1); print(store.read_json('x'))"
+    program = "from leaven.catalog import disk_cache; disk_cache.write_json('x', 1); print(disk_cache.read_json('x'))"
     environment = {**os.environ, "LEAVEN_CACHE": chosen, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")
@@ -157,7 +159,7 @@ def test_a_cache_that_cant_be_is_no_trouble(chosen: str, tmp_path: Path) -> None
 def test_without_a_choice_the_cache_is_where_the_platform_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LEAVEN_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert store.user_folder() == Path("/caches/leaven")
+    assert disk_cache.user_folder() == Path("/caches/leaven")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/are/to/be/ignored")
     monkeypatch.setenv("HOME", "/somewhere/me")
-    assert store.user_folder() == Path("/somewhere/me/.cache/leaven")
+    assert disk_cache.user_folder() == Path("/somewhere/me/.cache/leaven")

@@ -14,7 +14,7 @@ def test_a_library_that_breaks_costs_only_its_own_cards(tmp_path: Path) -> None:
     (broken / "torchmetrics.py").write_text("import lightning_utilities_of_old")
     paths = [str(broken), *sys.path]
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "leaven.facts.survey", str(tmp_path / "index")],
+        [sys.executable, "-P", "-m", "leaven.survey.libraries", str(tmp_path / "index")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,

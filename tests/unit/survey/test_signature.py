@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from torch import Tensor, nn
 
-from leaven.facts import signature
-from leaven.facts.docstring import described_arguments, first_sentence
+from leaven.survey import signature
+from leaven.survey.docstring import described_arguments, first_sentence
 
 
 class Mode(enum.Enum):

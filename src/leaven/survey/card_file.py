@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from leaven.formats import sealed
 
 if TYPE_CHECKING:
-    from leaven.facts.signature import Entry, Signature
+    from leaven.survey.signature import Entry, Signature
 
 
-class Shelf:
+class CardFile:
     """The cards of one kind, in the order in which a bare name is looked up."""
 
     def __init__(self, kind: str) -> None:
@@ -38,7 +38,7 @@ class Shelf:
         summary: str = "",
         facts: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Puts a card on the shelf; the first spelling is the friendly one."""
+        """Adds a card; the first spelling is the friendly one."""
         number = len(self.cards)
         card: dict[str, Any] = {"name": name, "target": target, "friendly": spellings[0]}
         if summary:
@@ -71,7 +71,7 @@ class Shelf:
         return parameters
 
     def write(self, folder: Path) -> None:
-        """Writes the shelf's file, and makes sure that it is on the disk."""
+        """Writes the file and syncs it to disk."""
         index = {
             "names": self.names,
             "spellings": self._other_spellings(),

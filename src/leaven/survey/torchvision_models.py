@@ -10,25 +10,25 @@ from typing import Any
 import torchvision
 from torchvision.models import WeightsEnum
 
-from leaven.facts import signature as signatures
-from leaven.facts.construction import add_particulars, constructor_signature, watch
-from leaven.facts.docstring import first_sentence
-from leaven.facts.shelf import Shelf
-from leaven.facts.signature import Signature
+from leaven.survey import signature as signatures
+from leaven.survey.card_file import CardFile
+from leaven.survey.construction import add_particulars, constructor_signature, watch
+from leaven.survey.docstring import first_sentence
+from leaven.survey.signature import Signature
 
 _SUPPLIED = frozenset({"weights", "weights_backbone", "progress", "num_classes", "pretrained", "backbone"})
 _TASKS = {"segmentation": "segmentation", "detection": "detection", "video": "video", "optical_flow": "flow"}
 
 
-def survey(shelf: Shelf) -> None:
-    """Puts every torchvision model on the shelf, apart from quantised copies."""
+def survey(cards: CardFile) -> None:
+    """Adds every torchvision model except quantised copies."""
     for name in torchvision.models.list_models():
         if name.startswith("quantized_"):
             continue
         entry = torchvision.models.get_model_builder(name)
         family = entry.__module__.removeprefix("torchvision.models.").split(".")[0]
         package = f"torchvision.models.{family}" if family in _TASKS else "torchvision.models"
-        card = shelf.add(
+        card = cards.add(
             f"torchvision.{name}",
             f"{package}.{entry.__name__}",
             Signature(),
@@ -36,13 +36,13 @@ def survey(shelf: Shelf) -> None:
             summary=first_sentence(entry.__doc__),
             facts={"task": _TASKS.get(family, "image-classification"), **_weight_facts(name)},
         )
-        _add_signature(shelf, card, entry)
+        _add_signature(cards, card, entry)
         if card["facts"]["task"] == "image-classification":
-            names = {parameter["name"] for parameter in shelf.shared(card["signature"])} if "signature" in card else ()
+            names = {parameter["name"] for parameter in cards.shared(card["signature"])} if "signature" in card else ()
             card["facts"]["fixed_input_size"] = "image_size" in names or "input_size" in names
 
 
-def _add_signature(shelf: Shelf, card: dict[str, Any], entry: Callable[..., Any]) -> None:
+def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., Any]) -> None:
     own = signatures.read(entry).without(_SUPPLIED)
     is_classifier = card["facts"]["task"] == "image-classification"
     construction = watch(entry, weights=None, progress=False) if is_classifier else None
@@ -57,7 +57,7 @@ def _add_signature(shelf: Shelf, card: dict[str, Any], entry: Callable[..., Any]
         parameter for parameter in signature.parameters if parameter["name"] not in own_names
     ]
     _take_by_name(signature)
-    card["signature"] = shelf.share(signature.parameters)
+    card["signature"] = cards.share(signature.parameters)
     card["open_ended"] = signature.open_ended
     add_particulars(card, construction, signature)
 

@@ -1,0 +1,90 @@
+"""torchmetrics' metrics.
+
+Leaves out the parameters that the program supplies (`task`, `num_classes`).
+"""
+
+import inspect
+import re
+from typing import Any
+
+from leaven.survey import signature as signatures
+from leaven.survey.card_file import CardFile
+from leaven.survey.docstring import first_sentence
+from leaven.survey.names import spellings
+from leaven.survey.signature import Signature
+
+_TASKS = ("binary", "multiclass", "multilabel")
+_TASK_SUPPLIED = ("task", "num_classes", "num_labels")
+
+
+def survey(cards: CardFile) -> None:
+    """torchmetrics' metrics: those that choose by task first, then the others of its top level."""
+    import torchmetrics
+    from torchmetrics import Metric
+
+    common = _common_arguments(Metric)
+    for name in sorted(torchmetrics.__all__):
+        class_ = getattr(torchmetrics, name)
+        if not inspect.isclass(class_) or not issubclass(class_, Metric) or class_ is Metric:
+            continue
+        family = class_.__module__.split(".")[1]
+        if family in ("wrappers", "aggregation"):
+            continue  # they are made of other metrics, or of plain numbers
+        by_task = _classes_by_task(class_)
+        signature, facts = _task_signature(class_, by_task) if by_task else (signatures.read(class_), {})
+        facts["task"] = family
+        better = next(getattr(part, "higher_is_better", None) for part in (*by_task.values(), class_))
+        if isinstance(better, bool):
+            facts["higher_is_better"] = better
+        signature.parameters += [entry for entry in common if entry["name"] not in signature.names()]
+        signature.open_ended = False  # what metrics take by `**kwargs` are the common arguments
+        cards.add(
+            f"torchmetrics.{name}",
+            f"torchmetrics.{name}",
+            signature.without(_TASK_SUPPLIED if by_task else ()),
+            spellings=spellings(name, "metric"),
+            summary=first_sentence(class_.__doc__),
+            facts=facts,
+        )
+
+
+def _common_arguments(metric: type) -> list[signatures.Entry]:
+    """The arguments that every metric takes by `**kwargs`."""
+    found = re.findall(r'kwargs\.pop\(\s*"(\w+)",\s*(\w*)', inspect.getsource(metric.__init__))  # type: ignore[misc]
+    switches = {"True": True, "False": False}
+    return [
+        {"name": name, "type": "bool", "default": switches[default], "positional": False}
+        if default in switches
+        else {"name": name, "type": "any", "positional": False}
+        for name, default in dict(found).items()
+    ]
+
+
+def _classes_by_task(class_: type) -> dict[str, type]:
+    """The classes that a metric chooses from by its `task`; none for one that does not choose."""
+    if "task" not in inspect.signature(class_.__new__).parameters:
+        return {}
+    import torchmetrics.classification as classification
+
+    found = {task: getattr(classification, task.capitalize() + class_.__name__, None) for task in _TASKS}
+    return {task: part for task, part in found.items() if inspect.isclass(part)}
+
+
+def _task_signature(class_: type, by_task: dict[str, type]) -> tuple[Signature, dict[str, Any]]:
+    """The parameters of a metric and of all that it chooses from; they are taken by name, since tasks order them."""
+    signature = signatures.read(class_.__new__, documentation=_task_documentation(by_task))
+    parameters_by_task = {}
+    for task, part in by_task.items():
+        special = signatures.read(part)
+        parameters_by_task[task] = sorted(special.names() - set(_TASK_SUPPLIED))
+        signature.parameters += [entry for entry in special.parameters if entry["name"] not in signature.names()]
+    for parameter in signature.parameters:
+        parameter["positional"] = False
+        parameter.pop("required", None)
+    facts = {"tasks": list(by_task), "parameters_by_task": parameters_by_task, "supplied": list(_TASK_SUPPLIED)}
+    return signature, facts
+
+
+def _task_documentation(by_task: dict[str, type]) -> str:
+    preferred = by_task.get("multiclass") or next(iter(by_task.values()))
+    return inspect.cleandoc(preferred.__doc__ or "")
