@@ -110,8 +110,8 @@ def _source(recipe: str | Path | Source) -> Source:
     import os
     from pathlib import Path
 
-    from leaven.language.reading import read_source
     from leaven.language.source import Source
+    from leaven.language.source_files import read_source
 
     if isinstance(recipe, Source):
         return recipe

@@ -168,8 +168,8 @@ def _can_be_read_again(word: str) -> bool:
 def open_source(word: str) -> "Source | Diagnostic":
     """The recipe that a word of the command line names; `-` is standard input."""
     from leaven.language.diagnostics import error
-    from leaven.language.reading import decode, read_source
     from leaven.language.source import SourceKind
+    from leaven.language.source_files import decode, read_source
 
     if word != "-":
         return read_source(Path(word), word)

@@ -1,17 +1,17 @@
 """From tree to text: the one way to write a recipe.
 
-Decides what stands on which line: statements, blocks, blank lines, comments, and what is lined up because its author
-lined it up. First comes a draft of every statement (`draft.py`), made in the order of the text so that each comment
-finds its place; then, here, the lines. How values are broken is left to `value_doc.py`, columns to `columns.py`.
+Decides what goes on which line: statements, blocks, blank lines, comments, and what is aligned because its author
+aligned it. `format_statements.py` prepares every statement in source order, so that each comment finds its place; the
+lines are made here. `format_values.py` decides where values break, `alignment.py` computes columns.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from leaven.language import syntax
-from leaven.language.columns import plain, tabulate, write_lines
-from leaven.language.doc import INDENT, WIDTH, Line, Remark, flat, lay_out
-from leaven.language.draft import Draft, Entry, Item, draft_recipe
+from leaven.language.alignment import plain, tabulate, write_lines
+from leaven.language.format_statements import Draft, Entry, Item, draft_recipe
+from leaven.language.pretty_printer import INDENT, WIDTH, Line, Remark, flat, lay_out
 
 _PADDING = 2  # from this many blanks on, something was lined up on purpose
 _LONGEST_NAME = 40  # a longer one does not push the values of its neighbours to the right

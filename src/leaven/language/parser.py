@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-from leaven.language import syntax, tables, wording
+from leaven.language import syntax, syntax_errors, tables
 from leaven.language.diagnostics import Diagnostic, in_order
 from leaven.language.lalr import Grammar, Reading
 from leaven.language.layout import ESCAPES, Piece, arrange
@@ -50,7 +50,7 @@ def parse_setting(source: Source) -> tuple[syntax.Setting | None, tuple[Diagnost
 
 def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic, ...]]:
     if len(source.text) > MAX_CHARACTERS:
-        return None, [], (wording.too_large(source, MAX_CHARACTERS),)
+        return None, [], (syntax_errors.too_large(source, MAX_CHARACTERS),)
     grammar = load_grammar()
     arranged = arrange(list(grammar.tokens(source.text)), source)
     if arranged.is_beyond_limit:
@@ -74,7 +74,7 @@ class _Reader:
         statement: list[Piece] = []
         for token in tokens:
             if not self.reading.feed(token):
-                self.diagnostics.append(wording.unexpected(statement, token, self.reading.accepts()))
+                self.diagnostics.append(syntax_errors.unexpected(statement, token, self.reading.accepts()))
                 if not self._recover(statement, token, tokens):
                     return None
                 statement = []
@@ -85,7 +85,7 @@ class _Reader:
         result = self.reading.finish()
         if result is None:
             # Only a source that must hold one value or setting can end too early; a file ends after any statement.
-            self.diagnostics.append(wording.nothing_given(self.source))
+            self.diagnostics.append(syntax_errors.nothing_given(self.source))
         return result
 
     def _recover(self, statement: list[Piece], token: Piece, tokens: Iterator[Piece]) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.parser import parse
-from leaven.language.reading import read_source
 from leaven.language.source import Source, SourceKind, Span
+from leaven.language.source_files import read_source
 from leaven.recipe.keys import Plain
 from leaven.recipe.merging import merge
 

@@ -12,9 +12,9 @@ import pytest
 
 import leaven
 from leaven.language.diagnostics import Diagnostic
-from leaven.language.reading import read_source
 from leaven.language.report import render_full
 from leaven.language.source import Source
+from leaven.language.source_files import read_source
 
 RIGHT = "model resnet18()\ndata  digits()\ntrain epochs=1\n"
 SECONDS = 60  # for what takes a fraction of one

@@ -7,7 +7,7 @@ likeliest mistake and the edit that mends it.
 import re
 
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
-from leaven.language.habits import (
+from leaven.language.foreign_syntax import (
     assignment,
     bare_pattern,
     colon,
@@ -20,8 +20,8 @@ from leaven.language.habits import (
     spoken_sign,
 )
 from leaven.language.layout import Piece
-from leaven.language.nearby import ahead, behind, text_ahead, text_behind
 from leaven.language.source import Source
+from leaven.language.token_context import ahead, behind, text_ahead, text_behind
 
 _VALUE_STARTS = {"NAME", "NUMBER", "TEXT", "LSQB"}
 _BEFORE_VALUES = {"EQUALS", "PLUS", "MINUS", "STAR", "SLASH", "ARROW", "COMMA"}

@@ -2,7 +2,7 @@
 
 A group is written on one line if it fits and nothing in it asks for lines of its own; otherwise each of its own
 places becomes a line end, and the groups inside decide for themselves. Which places a recipe has is decided in
-`value_doc.py` and `formatter.py`. Nothing here recurses: a document may be nested as deep as a recipe.
+`format_values.py` and `formatter.py`. Nothing here recurses: a document may be nested as deep as a recipe.
 """
 
 from collections.abc import Iterator

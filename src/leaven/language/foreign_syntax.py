@@ -8,8 +8,8 @@ import re
 
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.layout import Piece
-from leaven.language.nearby import ahead, before, text_behind
 from leaven.language.source import Span
+from leaven.language.token_context import ahead, before, text_behind
 
 _QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 # What stands for a sign of the language elsewhere, and what that sign is.

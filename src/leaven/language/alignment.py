@@ -6,7 +6,7 @@ comments behind lines, whose neighbours are known only once all lines are.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from leaven.language.doc import WIDTH, Line
+from leaven.language.pretty_printer import WIDTH, Line
 
 _REMARK_GAP = 2
 _REMARK_PADDING = 3  # from this many blanks on, a comment was pushed away on purpose

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from leaven.language import syntax
-from leaven.language.columns import Row, plain
-from leaven.language.doc import WIDTH, Doc, Remark, flat
+from leaven.language.alignment import Row, plain
+from leaven.language.format_values import ValueWriter, blanks_before, has_line_end, next_token, pop_trailing
+from leaven.language.pretty_printer import WIDTH, Doc, Remark, flat
 from leaven.language.source import Source
-from leaven.language.value_doc import ValueWriter, blanks_before, has_line_end, next_token, pop_trailing
 
 _BLANK_LINE = re.compile(r"(?>\r\n|\n|\r)[ \t\f]*[\r\n]")
 

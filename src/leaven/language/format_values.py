@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import assert_never
 
 from leaven.language import syntax
-from leaven.language.doc import Break, Doc, Group, Nest, OnlyBroken, Remark
+from leaven.language.pretty_printer import Break, Doc, Group, Nest, OnlyBroken, Remark
 from leaven.language.source import Source
 
 _TAB = 4  # a tab counts as padding, whatever its width in the author's editor
