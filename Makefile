@@ -16,10 +16,13 @@ STAMP := $(VENV)/.leaven-installed
 # tells whether what pyproject.toml asks for is installed.
 IS_READY := $(shell [ ! -e $(STAMP) ] && [ -x $(PYTHON) ] && $(PYTHON) -c 'import leaven.cli.main, pytest' 2>/dev/null && echo yes)
 
-.PHONY: help setup demo test check fuzz bench bless clean
+# Tests in several processes, each with one thread: a test that trains is small, and loading torch takes longer.
+PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
+
+.PHONY: help setup demo test test-slow test-all check fuzz bench bless clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## ?/\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## ?/\t/' | expand -t 11
 
 ifeq ($(IS_READY),yes)
 setup:
@@ -38,14 +41,20 @@ $(STAMP): pyproject.toml
 demo: setup  ## train the quickstart, compare, predict (a few minutes)
 	@$(PYTHON) examples/demo.py
 
-test: setup  ## run the tests
-	@$(PYTHON) -m pytest
+test: setup  ## run the tests (at most 8 minutes on two cores)
+	@$(PYTEST) -m 'not slow'
 
-check: setup  ## the whole gate: lint, format, types, tests
+test-slow: setup  ## run the tests that `make test` leaves out
+	@$(PYTEST) -m slow
+
+test-all: setup  ## run all tests
+	@$(PYTEST)
+
+check: setup  ## the gate: lint, format, types, tests
 	@$(PYTHON) -m ruff check
 	@$(PYTHON) -m ruff format --check
 	@$(PYTHON) -m mypy
-	@$(PYTHON) -m pytest
+	@$(PYTEST) -m 'not slow'
 
 fuzz: setup  ## 200,000 mutated recipes (CASES=n for another number)
 	@LEAVEN_FUZZ_CASES=$(or $(CASES),200000) $(PYTHON) -m pytest tests/fuzz

@@ -1,13 +1,15 @@
-"""Running generated programs as processes of their own, without waiting each time until torch is loaded.
+"""Running generated programs, and Leaven's helper processes, without loading torch each time.
 
 A server process loads the libraries once and forks a child for every run, so that a run can be killed like any other
 process. `OMP_NUM_THREADS=1` keeps the sums the same and the machine free for the other tests.
 """
 
+import io
 import multiprocessing
 import os
 import runpy
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -17,8 +19,20 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 import leaven
+from leaven.catalog import process as helpers
 
-LIBRARIES = ["torch", "torchvision", "timm", "torchmetrics", "lightning.fabric", "sklearn.datasets", "tensorboard"]
+LIBRARIES = [
+    "torch",
+    "torchvision",
+    "torchvision.transforms.v2",
+    "timm",
+    "torchmetrics",
+    "lightning.fabric",
+    "sklearn.datasets",
+    "tensorboard",
+    "torch.utils.flop_counter",
+]
+LEAVEN = ["leaven.runtime", "leaven.bundle", "leaven.tasks.classification"]
 GOOD_END = "it ended well\n"
 LIMIT = 300.0  # seconds after which a run hangs
 
@@ -65,9 +79,10 @@ class Running:
         return self.process.exitcode
 
 
-def _server() -> ForkServerContext:
+def server() -> ForkServerContext:
+    """The server of this session; it starts with the first process that is asked of it."""
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([*LIBRARIES, "leaven.runtime", "leaven.bundle", "leaven.tasks.classification"])
+    server.set_forkserver_preload([*LIBRARIES, *LEAVEN])
     return server
 
 
@@ -75,7 +90,7 @@ def start(file: Path, *flags: str, limits: dict[int, int] | None = None) -> Runn
     """Start a program in its folder. `limits` are of the resources that the system gives it."""
     log = file.with_suffix(f".{time.monotonic_ns()}.log")
     log.touch()
-    process = _server().Process(target=_work, args=(file, flags, log, limits or {}))
+    process = server().Process(target=_work, args=(file, flags, log, limits or {}))
     process.start()
     return Running(process, log)
 
@@ -84,7 +99,7 @@ def start_many(files: Sequence[Path], *flags: str) -> Running:
     """Start one process that runs the programs one after the other; each has a log of its own beside it."""
     log = files[0].parent / f"{time.monotonic_ns()}.log"
     log.touch()
-    process = _server().Process(target=_work_through, args=(files, flags, log))
+    process = server().Process(target=_work_through, args=(files, flags, log))
     process.start()
     return Running(process, log)
 
@@ -109,15 +124,20 @@ def run_folder(file: Path, output: str = "runs") -> Path:
     return max((file.parent / output).glob("*/*" if output == "runs" else "*"), key=lambda path: path.name)
 
 
+def write_to(log: Path | str) -> None:
+    """In a child: all that it prints goes to a file."""
+    said = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+
+
 def _work(file: Path, flags: tuple[str, ...], log: Path, limits: dict[int, int]) -> None:
     """In the child: what the program says goes to the log, and its exit code is the process's."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
     torch.set_num_threads(1)
-    said = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    write_to(log)
     if limits:
         import resource
 
@@ -133,9 +153,7 @@ def _work_through(files: Sequence[Path], flags: tuple[str, ...], log: Path) -> N
     import torch
 
     torch.set_num_threads(1)
-    said = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    write_to(log)
     for file in files:
         with file.with_suffix(".log").open("w", encoding="utf-8") as own, redirect_stdout(own), redirect_stderr(own):
             os.chdir(file.parent)
@@ -147,3 +165,37 @@ def _work_through(files: Sequence[Path], flags: tuple[str, ...], log: Path) -> N
                 print(GOOD_END if not end.code else f"exit code {end.code}", end="")
             except Exception:
                 traceback.print_exc()
+
+
+# -- helper processes
+
+in_a_new_process = helpers.run
+_PYTHONPATH = os.environ.get("PYTHONPATH")
+
+
+def help_quickly(module: str, *arguments: str, text: str = "", seconds: float) -> helpers.Finished:
+    """What `leaven.catalog.process.run` answers, from a child of the server where that is the same.
+
+    Whatever goes wrong in the child is left to a new process, so that tests see what users see.
+    """
+    if text and os.environ.get("PYTHONPATH") == _PYTHONPATH:
+        with tempfile.TemporaryDirectory() as folder:
+            answer = Path(folder, "answer")
+            answer.touch()
+            child = server().Process(target=_answer, args=(module, arguments, text, answer, dict(os.environ)))
+            child.start()
+            child.join(seconds)
+            if child.exitcode == 0:
+                return helpers.Finished(answer.read_text(encoding="utf-8"))
+            child.kill()
+    return in_a_new_process(module, *arguments, text=text, seconds=seconds)
+
+
+def _answer(module: str, arguments: tuple[str, ...], text: str, answer: Path, environment: dict[str, str]) -> None:
+    """In the child: be the helper. It may print what it likes as an error."""
+    os.environ.update(environment)
+    sys.stdin = io.StringIO(text)
+    os.dup2(os.open(answer, os.O_WRONLY | os.O_APPEND), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__")

@@ -1,28 +1,38 @@
-"""One cache directory for the whole run, so that the installed libraries are read once and never into the user's cache.
+"""What all tests share: one cache directory, and helper processes that don't load torch each time.
 
+The installed libraries are read once, whether one process runs the tests or several, and never into the user's cache.
 `LEAVEN_TEST_CACHE` names a directory that outlives the run: with it, the next one starts at once.
 """
 
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import at_work
+
+from leaven.catalog import library, process
+
+WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The cache directory that all tests and the processes they start share."""
     kept = os.environ.get("LEAVEN_TEST_CACHE")
-    folder = Path(kept).absolute() if kept else tmp_path_factory.mktemp("cache")
-    before = os.environ.get("LEAVEN_CACHE")
-    os.environ["LEAVEN_CACHE"] = str(folder)
-    yield folder
-    if before is None:
-        del os.environ["LEAVEN_CACHE"]
-    else:
-        os.environ["LEAVEN_CACHE"] = before
+    own = tmp_path_factory.getbasetemp()
+    folder = Path(kept).absolute() if kept else (own.parent if WORKER else own) / "cache"
+    folder.mkdir(parents=True, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEAVEN_CACHE", str(folder))
+        patch.setattr(process, "run", at_work.help_quickly)
+        if WORKER:
+            with (folder / ".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                library.prepare(lambda line: None)
+        yield folder
 
 
 @pytest.fixture

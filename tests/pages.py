@@ -10,7 +10,6 @@ other, and so do the time that names a run, and how wide a gap is. Commands run 
 torch already.
 """
 
-import multiprocessing
 import os
 import re
 import runpy
@@ -26,7 +25,6 @@ from tests import at_work
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
-LEAVEN = ("leaven.runtime", "leaven.bundle", "leaven.tasks.classification")
 _LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_quick)?(?:_\d+)?| *\d+\.\d+(?:e-?\d+)?| {2,}|…")
 _NOT_HERE = ("make", "pip", "source", "torchrun", "git")  # they change the machine, or need more than one
 
@@ -127,12 +125,8 @@ def carry_out(command: str, folder: Path) -> tuple[int, str]:
     if words[0] not in ("leaven", "python") or words[:2] == ["python", "-c"]:
         done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(
-        [*at_work.LIBRARIES, "leaven.runtime", "leaven.bundle", "leaven.tasks.classification"]
-    )
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
-        process = server.Process(target=_work, args=(words, folder, log.name))
+        process = at_work.server().Process(target=_work, args=(words, folder, log.name))
         process.start()
         process.join(at_work.LIMIT)
         assert process.exitcode is not None, f"`{command}` hangs:\n{log.read()}"
@@ -145,9 +139,7 @@ def _work(words: list[str], folder: Path, log: str) -> None:
     import torch
 
     torch.set_num_threads(1)
-    said = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    at_work.write_to(log)
     os.chdir(folder)
     os.execv = lambda _python, command: _be(command[2:])  # type: ignore[assignment]
     if words[0] == "python":

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import at_work
 
-from leaven.catalog import disk_cache, layers
+from leaven.catalog import disk_cache, layers, process
 from leaven.catalog.layers import Layers
 
 RESNET: dict[str, Any] = {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}
@@ -18,7 +19,16 @@ def ask(request: dict[str, Any], seconds: float = 300.0) -> Layers:
     return answer
 
 
-def test_a_models_layers_are_told_and_kept() -> None:
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that no other test reads, to be damaged."""
+    monkeypatch.setenv("LEAVEN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_models_layers_are_told_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "run", at_work.in_a_new_process)
     told = ask(RESNET)
     assert told.error == ""
     assert (told.head, told.stem) == (("fc",), ("conv1", "bn1"))
@@ -50,16 +60,16 @@ def test_an_answer_that_takes_too_long_says_so_and_is_asked_again(
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
-def test_a_damaged_answer_is_asked_for_again(cache: Path) -> None:
+def test_a_damaged_answer_is_asked_for_again(own_cache: Path) -> None:
     before = ask(RESNET)
-    assert _changed(cache, lambda kept: kept[:1000])
+    assert _changed(own_cache, lambda kept: kept[:1000])
     assert ask(RESNET) == before
 
 
 @pytest.mark.parametrize("head", ["", '"head":null,', '"head":7,', '"head":["wrong"],'])
-def test_an_answer_that_somebody_changed_is_asked_for_again(cache: Path, head: str) -> None:
+def test_an_answer_that_somebody_changed_is_asked_for_again(own_cache: Path, head: str) -> None:
     before = ask(RESNET)
-    assert _changed(cache, lambda kept: kept.replace('"head":["fc"],', head))
+    assert _changed(own_cache, lambda kept: kept.replace('"head":["fc"],', head))
     assert ask(RESNET) == before
 
 
@@ -71,14 +81,14 @@ def _changed(cache: Path, change: Callable[[str], str]) -> list[Path]:
     return files
 
 
-def test_an_answer_to_another_question_is_not_taken(cache: Path) -> None:
+def test_an_answer_to_another_question_is_not_taken(own_cache: Path) -> None:
     """Files are named by a short checksum, which two requests may share."""
     before = ask(RESNET)
-    for file in cache.glob("layers/*/*.jsonl"):
+    for file in own_cache.glob("layers/*/*.jsonl"):
         kept = disk_cache.open_json(file)
         if kept and "resnet18" in kept["request"] and "in_chans" in kept["request"]:
             kept["request"], kept["head"] = "another", ["wrong"]
-            disk_cache.write_json(str(file.relative_to(cache)), kept)
+            disk_cache.write_json(str(file.relative_to(own_cache)), kept)
     assert ask(RESNET).head == before.head
 
 

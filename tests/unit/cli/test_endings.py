@@ -100,6 +100,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     assert b"Leaven itself failed" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_cache_in_the_home_of_nobody_is_no_trouble(recipe: str, tmp_path: Path) -> None:
     done = run("check", recipe, LEAVEN_CACHE="~nobody-has-this-name/cache", TMPDIR=str(tmp_path))
     assert done.returncode == 0
