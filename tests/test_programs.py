@@ -23,7 +23,7 @@ import leaven
 from leaven.formats import run_folder
 from leaven.plan.explain import explain
 from leaven.program.emit import emit
-from leaven.recipe.options import Options
+from leaven.statements.options import Options
 
 ROOT = Path(__file__).parents[1]
 GOLDENS = sorted(recipe.parent for recipe in (ROOT / "tests/programs").glob("*/recipe.leaven"))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from leaven.language.source import Source
     from leaven.plan.plan import Plan
     from leaven.recipe.checker import Checked
-    from leaven.recipe.options import Options
     from leaven.recipe.recipe import Recipe
+    from leaven.statements.options import Options
 
 __version__ = "0.1.0"
 __all__ = ["RecipeError", "check", "format", "generate", "load", "make_plan", "open", "parse", "show"]
@@ -129,9 +129,9 @@ _FOR_A_TEXT = 'for a text, write `leaven.language.source.Source("my.leaven", tex
 
 
 def _options(options: Options | None) -> Options | None:
-    from leaven.recipe.options import Options
+    from leaven.statements.options import Options
 
     if options is None or isinstance(options, Options):
         return options
     example = 'Options(args={"lr": "1e-4"})'
-    raise TypeError(f"options are `leaven.recipe.options.{example}`, not {type(options).__name__}")
+    raise TypeError(f"options are `leaven.statements.options.{example}`, not {type(options).__name__}")

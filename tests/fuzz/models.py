@@ -6,9 +6,9 @@ builds few of them; a recipe that asks for one more is read and formatted, but n
 
 from collections.abc import Hashable, Iterator
 
+from leaven.binding.values import MODEL_PARAMETERS
 from leaven.catalog import lookup
 from leaven.language import syntax
-from leaven.recipe.resolve import MODEL_PARAMETERS
 
 _LEAVENS = {parameter.name for parameter in MODEL_PARAMETERS}  # these do not change which layers a model has
 

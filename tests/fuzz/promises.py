@@ -14,8 +14,8 @@ from leaven.language.parser import Parsed
 from leaven.language.source import Source
 from leaven.recipe import show
 from leaven.recipe.checker import Checked
-from leaven.recipe.options import Options
 from leaven.recipe.plain_data import to_json
+from leaven.statements.options import Options
 
 NAME = "recipe.leaven"
 

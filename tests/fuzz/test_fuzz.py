@@ -20,7 +20,7 @@ from tests.fuzz.promises import try_check, try_text
 from tests.fuzz.reduction import reduce
 
 from leaven.recipe import models
-from leaven.recipe.options import Options
+from leaven.statements.options import Options
 
 CASES = int(os.environ.get("LEAVEN_FUZZ_CASES", "5000"))
 SEED = int(os.environ.get("LEAVEN_FUZZ_SEED", "0"))

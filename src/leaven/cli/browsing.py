@@ -8,7 +8,8 @@ import click
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
-from leaven.recipe import nouns
+from leaven.catalog.value_text import value_text
+from leaven.messages import describe
 
 
 def search(words: Sequence[str], kind: str | None, limit: int) -> int:
@@ -67,9 +68,9 @@ def show(name: str, kind: str | None) -> int:
             click.echo(line)
     if cards:
         return 0
-    elsewhere = [nouns.KIND_NOUNS[card.kind] for card in _cards(name, KINDS)]
+    elsewhere = [describe.KIND_NOUNS[card.kind] for card in _cards(name, KINDS)]
     if kind and elsewhere:
-        click.echo(f"`{name}` is {' and '.join(elsewhere)}, not {nouns.KIND_NOUNS[kind]}.", err=True)
+        click.echo(f"`{name}` is {' and '.join(elsewhere)}, not {describe.KIND_NOUNS[kind]}.", err=True)
     else:
         hint = _hint(name, [kind] if kind else KINDS)
         click.echo(f"nothing in the catalog is called `{name}`.{hint}", err=True)
@@ -83,12 +84,12 @@ def _cards(name: str, kinds: Sequence[str]) -> list[Card]:
 
 def _hint(word: str, kinds: Sequence[str]) -> str:
     near = lookup.nearest(word, [name for kind in kinds for name in lookup.names(kind)])
-    return " Did you mean " + nouns.either([f"`{name}`" for name in near]) + "?" if near else ""
+    return " Did you mean " + describe.either([f"`{name}`" for name in near]) + "?" if near else ""
 
 
 def _card_lines(card: Card) -> Iterator[str]:
     origin = f" of {card.source}" if card.source != "leaven" else ""
-    yield f"{card.name}: {nouns.KIND_NOUNS[card.kind]}{origin}"
+    yield f"{card.name}: {describe.KIND_NOUNS[card.kind]}{origin}"
     if card.summary:
         yield f"  {card.summary}"
     others = [other.name for other in lookup.find(card.kind, card.bare_name)[1:]]
@@ -112,9 +113,9 @@ def _card_lines(card: Card) -> Iterator[str]:
 
 
 def _parameter(parameter: Parameter) -> str:
-    default = "required" if parameter.required else f"default {nouns.plain(parameter.default)}"
+    default = "required" if parameter.required else f"default {value_text(parameter.default)}"
     summary = f"; {parameter.summary}" if parameter.summary else ""
-    return f"{nouns.wanted(parameter)}, {default}{summary}"
+    return f"{describe.expected(parameter)}, {default}{summary}"
 
 
 def _worth_showing(key: str, fact: Any) -> bool:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import click
 
+from leaven.catalog.values import Invocation, Quantity
 from leaven.cli.recipes import MISTAKE_IN_RECIPE, exit_code, open_source, print_reports
 from leaven.language import report
 from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.recipe.checker import Checked, check
-from leaven.recipe.options import Options
-from leaven.recipe.recipe import Invocation, Quantity, Recipe
+from leaven.recipe.recipe import Recipe
+from leaven.statements.options import Options
 
 
 def run(recipes: Sequence[str], options: Options, *, as_json: bool, concise: bool, run_code: bool) -> int:

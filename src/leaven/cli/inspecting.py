@@ -12,7 +12,7 @@ from leaven.plan.compiling import compile_source
 from leaven.plan.marking import in_short, marks
 from leaven.plan.plan import Plan
 from leaven.recipe.checker import model_layers
-from leaven.recipe.options import Options
+from leaven.statements.options import Options
 
 
 def run(word: str, options: Options, *, run_code: bool) -> None:

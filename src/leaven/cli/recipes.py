@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from leaven.language import syntax
     from leaven.language.diagnostics import Diagnostic
     from leaven.language.source import Source
-    from leaven.recipe.options import Options
     from leaven.recipe.recipe import Recipe
+    from leaven.statements.options import Options
 
 MISTAKE_IN_RECIPE = 1
 MISTAKE_IN_COMMAND = 2
@@ -53,7 +53,7 @@ class RecipeCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from leaven.recipe.options import Options
+        from leaven.statements.options import Options
 
         given = ctx.params
         recipes, args = _sort_words(given.pop("words"))
@@ -128,7 +128,7 @@ def flag(name: str) -> str:
 def declared(recipes: Iterable[str]) -> "dict[str, syntax.Arg]":
     """The `arg`s of some recipes, with those of the recipes that they extend."""
     from leaven.language.source import Source
-    from leaven.recipe.assemble import assemble
+    from leaven.statements.assemble import assemble
 
     found: dict[str, syntax.Arg] = {}
     for recipe in recipes:

@@ -20,7 +20,7 @@ from leaven.plan.plan import Plan
 from leaven.program.emit import emit
 from leaven.program.phases import function_name
 from leaven.recipe import show
-from leaven.recipe.options import Options
+from leaven.statements.options import Options
 
 CANNOT_WRITE = 74
 _START = Path(__file__).with_name("start.py")

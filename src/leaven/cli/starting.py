@@ -170,7 +170,7 @@ def _seen(look: Look) -> str:
 
 def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: bool) -> str:
     """The text of a first recipe, with the words a newcomer changes first."""
-    from leaven.recipe.nouns import quoted
+    from leaven.catalog.value_text import quoted
 
     call = model if "(" in model else f"{model}()" if scratch else f"{model}(pretrained=true)"
     if scratch or look.total < FEW_IMAGES or epochs == 1:

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from leaven.catalog.layers import Layers
+from leaven.catalog.values import Invocation
 from leaven.plan.plan import BuildModel, Call, Chain, FileWeights, HubWeights, StarterWeights, Weights
-from leaven.recipe.recipe import FitHead, Invocation, KeepHead, Model, Recipe
+from leaven.recipe.recipe import FitHead, KeepHead, Model, Recipe
 from leaven.recipe.shapes import channels_through
 
 

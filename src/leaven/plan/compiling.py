@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
+from leaven.catalog.values import Written
 from leaven.language.diagnostics import Diagnostic, error, has_errors
 from leaven.language.parser import parse
 from leaven.language.source import Source
 from leaven.plan.make import NotBuilt, make_plan
 from leaven.plan.plan import Plan
 from leaven.recipe.checker import check
-from leaven.recipe.options import Options
-from leaven.recipe.recipe import Written
+from leaven.statements.options import Options
 
 
 @dataclass(frozen=True, slots=True)

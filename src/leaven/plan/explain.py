@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+from leaven.binding.parameter_defaults import is_chosen
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, Written, is_written
 from leaven.plan.plan import (
     BuildModel,
     Call,
@@ -14,9 +17,6 @@ from leaven.plan.plan import (
     StarterWeights,
     TrainPhase,
 )
-from leaven.recipe import nouns
-from leaven.recipe.choices import is_chosen, is_written
-from leaven.recipe.recipe import Default, Invocation, Origin, Quantity, Setting, Written
 
 INDENT = " " * 7
 REASON_COLUMN = 76
@@ -120,7 +120,7 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     yield f"schedule {_call(phase.schedule)}, {per}", _why_call(phase.schedule)
     for override in (phase.train_step, phase.eval_step, phase.after_epoch):
         if override is not None:
-            yield f"{override.hook} by {nouns.plain(override.function)}", _why(override.origin)
+            yield f"{override.hook} by {value_text(override.function)}", _why(override.origin)
     for use in phase.techniques:
         if use not in phase.preparations:
             yield _call(use.invocation), _why_call(use.invocation)
@@ -159,7 +159,7 @@ def _told(setting: Setting, invocation: Invocation | None = None) -> str:
         return f"{value.amount:g}{unit.removesuffix('s') if value.amount == 1 and unit != '%' else unit}"
     if isinstance(value, Invocation):
         return _call(value)
-    return nouns.plain(float(f"{value:.12g}") if isinstance(value, float) else value)
+    return value_text(float(f"{value:.12g}") if isinstance(value, float) else value)
 
 
 def _why_call(invocation: Invocation) -> str:

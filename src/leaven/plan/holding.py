@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import matching
+from leaven.catalog.values import Origin
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import Hold, Wake
 from leaven.recipe.adapters import added_weights
-from leaven.recipe.recipe import AnyTechnique, Freeze, Origin, Phase, Technique, Unfreeze
-from leaven.recipe.selectors import matching
+from leaven.recipe.recipe import AnyTechnique, Freeze, Phase, Technique, Unfreeze
 from leaven.recipe.stillness import as_freeze, in_effect, is_adapter
 
 Joining = list[tuple[frozenset[str], Unfreeze]]

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from leaven.binding.scores import metric_label
 from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import matching
+from leaven.catalog.values import Invocation, Origin, Quantity, Score, Written
 from leaven.plan.building import build_model
 from leaven.plan.holding import stillness_of
 from leaven.plan.paths import paths_of
@@ -18,23 +21,7 @@ from leaven.plan.plan import (
 )
 from leaven.plan.techniques import remembered_by, use_of
 from leaven.recipe.fitting import is_random
-from leaven.recipe.recipe import (
-    AnyTechnique,
-    FitHead,
-    Freeze,
-    Invocation,
-    Origin,
-    Phase,
-    Quantity,
-    Recipe,
-    Reinit,
-    Score,
-    Technique,
-    Unfreeze,
-    Written,
-)
-from leaven.recipe.scores import metric_label
-from leaven.recipe.selectors import matching
+from leaven.recipe.recipe import AnyTechnique, FitHead, Freeze, Phase, Recipe, Reinit, Technique, Unfreeze
 from leaven.recipe.stillness import is_adapter, words_that_move
 
 BUILT_HOOKS = ("train_step", "eval_step", "after_epoch")

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from leaven.catalog.layers import LayerParameter, Layers
+from leaven.catalog.values import Quantity
 from leaven.plan.plan import Plan, Redraw, TrainPhase, UseTechnique
-from leaven.recipe.recipe import Quantity
 
 
 def marks(plan: Plan, layers: Layers) -> dict[str, tuple[str, ...]]:

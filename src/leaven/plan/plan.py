@@ -6,7 +6,8 @@ it for people, and the room `program` writes it as a program.
 
 from dataclasses import dataclass, field
 
-from leaven.recipe.recipe import Invocation, Origin, Override, Recipe, Setting
+from leaven.catalog.values import Invocation, Origin, Setting
+from leaven.recipe.recipe import Override, Recipe
 
 # -- the model
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from leaven.catalog.layers import Layers, is_below
+from leaven.catalog.selectors import Selector, Word, matching
+from leaven.catalog.values import Invocation, Setting
 from leaven.plan.building import build_model
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import BuildModel, FormerSelf, UseTechnique
 from leaven.recipe.adapters import adapted_weights
 from leaven.recipe.modelling import as_model, is_model
-from leaven.recipe.recipe import Invocation, KeepHead, Phase, Recipe, Selector, Setting, Technique, Word
-from leaven.recipe.selectors import matching
+from leaven.recipe.recipe import KeepHead, Phase, Recipe, Technique
 from leaven.recipe.stillness import is_adapter
 
 

@@ -1,10 +1,9 @@
 """The function that builds the data."""
 
+from leaven.catalog.values import Invocation, Origin, Quantity, Setting, is_written
 from leaven.plan.plan import Plan, ReadData
 from leaven.program.code import ARGS, Code, Function, Item, call, listing, statement
 from leaven.program.values import Values, cite, cite_call, is_own_function
-from leaven.recipe.choices import is_written
-from leaven.recipe.recipe import Invocation, Origin, Quantity, Setting
 
 _MAKERS = {"digits": "runtime.digits", "folder": "runtime.image_folder", "csv": "runtime.table"}
 _DATA_DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from textwrap import wrap
 
+from leaven.catalog.values import Arg, FilePath, Pending, Quantity, is_written
 from leaven.plan.plan import Call, Measure, Plan
 from leaven.program.code import ARGS, WIDTH, Code, Function, Item, call, flat, listing, mapping, statement, text
 from leaven.program.data import build_data
@@ -11,8 +12,6 @@ from leaven.program.model import build_model, built_by, stands_on
 from leaven.program.phases import function_name, phase_function, precision_code
 from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, argument_name, cite, is_own_function, path_text
-from leaven.recipe.choices import is_written
-from leaven.recipe.recipe import Arg, FilePath, Pending, Quantity
 
 _TYPES = {"int": "int", "float": "float"}
 

@@ -1,10 +1,10 @@
 """The function that builds the model, and the words by which a bundle can build it again."""
 
+from leaven.binding.parameter_defaults import is_chosen
+from leaven.catalog.values import Invocation
 from leaven.plan.plan import BuildModel, Call, Chain, FileWeights, HubWeights, Plan, StarterWeights
 from leaven.program.code import ARGS, Code, Function, Item, call, flat, listing, mapping, statement, text
 from leaven.program.values import Values, cite, cite_call, path_text
-from leaven.recipe.choices import is_chosen
-from leaven.recipe.recipe import Invocation
 
 FITTED = "default: the head is fitted to the data"
 SEEN = "default: a teacher sees as it was trained"

@@ -3,13 +3,13 @@
 import re
 
 from leaven.catalog.hooks import LEARNS
+from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import ParameterGroup, Plan, Redraw, TrainPhase
 from leaven.program.code import ARGS, Bracketed, Code, Function, Item, call, listing, mapping, statement, text
 from leaven.program.loop import loop
 from leaven.program.schedules import schedule_statement
 from leaven.program.techniques import Teachers, Used, built_once, calls, made, used_in, with_state
 from leaven.program.values import Values, cite, cite_call, is_own_function
-from leaven.recipe.recipe import Invocation, Quantity, Setting
 
 _PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 STATE = ("module", "optimizer", "schedule")  # what every checkpoint holds

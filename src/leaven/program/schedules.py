@@ -1,10 +1,10 @@
 """The statement that makes a schedule of the learning rate."""
 
+from leaven.binding.parameter_defaults import is_chosen
+from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import Measure, Plan, TrainPhase
 from leaven.program.code import Code, call, listing, statement
 from leaven.program.values import Values, cite_call
-from leaven.recipe.choices import is_chosen
-from leaven.recipe.recipe import Invocation, Quantity, Setting
 
 _SHAPES = {"cosine", "linear", "polynomial"}  # schedules that are drawn over the whole phase
 

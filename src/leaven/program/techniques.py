@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import count
 
 from leaven.catalog.hooks import HAD, HAS_STATE, HOOKS, LEARNS
+from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import BuildModel, FormerSelf, Plan, TrainPhase, UseTechnique
 from leaven.program.code import Code, Function, Item, call, listing, statement, text
 from leaven.program.model import build_model
 from leaven.program.values import Values, cite_call
-from leaven.recipe.recipe import Invocation, Quantity, Setting
 
 _TAKEN = {  # the names that a phase's function has already
     *("run", "module", "data", "metrics", "args", "fabric", "classes", "criterion", "optimizer", "phase", "schedule"),

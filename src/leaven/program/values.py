@@ -6,13 +6,9 @@ from contextlib import contextmanager
 from keyword import iskeyword
 from typing import Any
 
+from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.card import Card
-from leaven.language import syntax
-from leaven.language.source import SourceKind
-from leaven.program.code import Code, Item, call, listing, number, text
-from leaven.program.imports import Imports
-from leaven.recipe.choices import is_chosen, is_written
-from leaven.recipe.recipe import (
+from leaven.catalog.values import (
     Default,
     FilePath,
     FromData,
@@ -23,7 +19,12 @@ from leaven.recipe.recipe import (
     Setting,
     UserDefinition,
     Written,
+    is_written,
 )
+from leaven.language import syntax
+from leaven.language.source import SourceKind
+from leaven.program.code import Code, Item, call, listing, number, text
+from leaven.program.imports import Imports
 
 _SHORT_REASON = 70
 

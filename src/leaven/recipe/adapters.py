@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from math import prod
 
+from leaven.binding.scope import Scope
 from leaven.catalog.layers import LayerParameter, Layers
+from leaven.catalog.selectors import Word, is_resolved, matching
+from leaven.catalog.values import Invocation, Origin, Setting, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
-from leaven.recipe.recipe import Invocation, Model, Origin, Setting, Word, Written
-from leaven.recipe.scope import Scope
-from leaven.recipe.selectors import is_settled, matching
+from leaven.recipe.recipe import Model
 
 MOST_NAMED = 3
 
@@ -82,7 +83,7 @@ def check_adapter(
             fix="leave out `merge=false`: then the whole model is saved",
         )
     on = call.setting("on")
-    if on is not None and on.value is not None and not is_settled(on.value):
+    if on is not None and on.value is not None and not is_resolved(on.value):
         return
     weights = adapted_weights(call, layers)
     if not weights:

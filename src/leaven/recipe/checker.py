@@ -13,38 +13,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leaven.binding import names
+from leaven.binding.scope import Scope
+from leaven.binding.scores import metric_label
+from leaven.binding.statements import Statements, default_of, value_of
 from leaven.catalog import library, own
 from leaven.catalog.layers import Layers
+from leaven.catalog.values import Default, FilePath, Invocation, Setting, Unknown, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, has_errors, in_order
 from leaven.language.source import Source, SourceKind
-from leaven.recipe import conflicts, fitting, names, options
-from leaven.recipe.assemble import Assembled, assemble
+from leaven.recipe import conflicts, fitting
 from leaven.recipe.data import DataFacts, describe_data
-from leaven.recipe.homing import at_home
 from leaven.recipe.modelling import read_model
 from leaven.recipe.models import ModelFacts
-from leaven.recipe.options import Options
-from leaven.recipe.overriding import in_their_places
 from leaven.recipe.phases import PhaseReader
-from leaven.recipe.placing import Placed, by_name, place
-from leaven.recipe.recipe import (
-    Data,
-    Default,
-    FilePath,
-    FitHead,
-    Invocation,
-    Model,
-    Phase,
-    Recipe,
-    Setting,
-    Steps,
-    Written,
-)
-from leaven.recipe.scope import Scope, Unknown
-from leaven.recipe.scores import metric_label
-from leaven.recipe.statements import Statements, default_of, value_of
+from leaven.recipe.recipe import Data, FitHead, Model, Phase, Recipe, Steps
+from leaven.recipe.relative_paths import relative_to_recipe
 from leaven.recipe.surroundings import check_techniques
+from leaven.statements import options
+from leaven.statements.assemble import Assembled, assemble
+from leaven.statements.contexts import Recognised, by_name, recognise
+from leaven.statements.options import Options
+from leaven.statements.overrides import replace_overridden
 
 NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
 
@@ -68,7 +59,7 @@ def check(
         checker = _open(source, given, run_code, requires_args)
         recipe = checker.run()
         if recipe is not None and (given != Options() or len(checker.assembled.sources) > 1):
-            recipe = at_home(recipe, source)
+            recipe = relative_to_recipe(recipe, source)
         if recipe is not None and given == Options(given.args):  # other options may have put aside what uses a name
             names.unused(checker.scope, checker.assembled, source)
         diagnostics = in_order(checker.scope.diagnostics)
@@ -94,7 +85,7 @@ def _open(source: Source, given: Options, run_code: bool, requires_args: bool) -
     """A checker for a recipe that is assembled, with its options, and whose names are known."""
     assembled = assemble(source)
     options.apply(given, assembled)
-    assembled.statements = in_their_places(assembled.statements)
+    assembled.statements = replace_overridden(assembled.statements)
     return _Checker(source, assembled, names.open_scope(assembled, given, requires_args), run_code)
 
 
@@ -111,8 +102,8 @@ def _collector_at_rest() -> Iterator[None]:
 
 
 class _Foundation(NamedTuple):
-    placed: list[Placed]
-    top: Mapping[str, list[Placed]]
+    placed: list[Recognised]
+    top: Mapping[str, list[Recognised]]
     data_call: Any
     data_facts: DataFacts
     model: Model | Unknown | None
@@ -126,11 +117,11 @@ class _Checker:
         self.scope = scope
         self.run_code = run_code
         self.statements = Statements(scope)
-        self.known: dict[int, Placed] = {}  # the statements at the top, by identity
+        self.known: dict[int, Recognised] = {}  # the statements at the top, by identity
 
     def read_model_and_data(self, *, require_data: bool = True) -> "_Foundation":
         """What all else depends on: which statements there are, the data, and the model with its layers."""
-        placed = place(self.assembled.statements, "recipe", self.scope)
+        placed = recognise(self.assembled.statements, "recipe", self.scope)
         top = by_name(placed)
         self.known = {id(one.statement): one for one in placed}
         self._require(top if require_data else {**top, "data": []})
@@ -211,7 +202,7 @@ class _Checker:
         )
         return True
 
-    def _require(self, top: Mapping[str, list[Placed]]) -> None:
+    def _require(self, top: Mapping[str, list[Recognised]]) -> None:
         written = self.assembled.statements
         broken = {s.name.path for s in written if isinstance(s, syntax.Broken) and s.name}
         lost = [s for s in written if id(s) not in self.known and (s.name is None or s.name.path not in broken)]
@@ -230,7 +221,7 @@ class _Checker:
                 fix=f"add a line such as `{card.facts['example']}`",
             )
 
-    def _logs(self, top: Mapping[str, list[Placed]]) -> Any:
+    def _logs(self, top: Mapping[str, list[Recognised]]) -> Any:
         """Where scores are written; no place stands twice, in one statement as little as in two."""
         logs = self.statements.listed(top, "log")
         first: dict[str, Invocation] = {}
@@ -246,7 +237,7 @@ class _Checker:
                 )
         return logs
 
-    def _output(self, top: Mapping[str, list[Placed]]) -> Any:
+    def _output(self, top: Mapping[str, list[Recognised]]) -> Any:
         if top.get("output"):
             statement = self.statements.bound(top["output"][-1])
             return statement if isinstance(statement, Unknown) else self._new_folder(statement.settings[0])
@@ -267,7 +258,7 @@ class _Checker:
 
     # -- model and data
 
-    def _data_source(self, top: Mapping[str, list[Placed]]) -> tuple[Any, DataFacts]:
+    def _data_source(self, top: Mapping[str, list[Recognised]]) -> tuple[Any, DataFacts]:
         if not top.get("data"):
             return None, DataFacts("image-classification")
         call = value_of(self.statements.bound(top["data"][-1]))
@@ -275,11 +266,11 @@ class _Checker:
             return call, DataFacts("image-classification")
         return call, describe_data(call, self.scope)
 
-    def _data(self, top: Mapping[str, list[Placed]], call: Any, facts: DataFacts, model: ModelFacts) -> Any:
+    def _data(self, top: Mapping[str, list[Recognised]], call: Any, facts: DataFacts, model: ModelFacts) -> Any:
         if not top.get("data"):
             return None
         block = top["data"][-1].statement.block
-        inside = {p.card.bare_name: p for p in place(block.statements if block else (), "data", self.scope)}
+        inside = {p.card.bare_name: p for p in recognise(block.statements if block else (), "data", self.scope)}
 
         def part(name: str) -> Any:
             return self.statements.bound(inside[name]) if name in inside else default_of(f"data.{name}")
@@ -320,7 +311,7 @@ class _Checker:
             facts.size,
         )
 
-    def _model(self, top: Mapping[str, list[Placed]], data: DataFacts) -> tuple[Model | Unknown | None, ModelFacts]:
+    def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | Unknown | None, ModelFacts]:
         if not top.get("model"):
             return None, ModelFacts("the model")
         self.statements.refuse_block(top["model"][-1])

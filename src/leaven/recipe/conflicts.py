@@ -4,33 +4,18 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from leaven.binding.scope import Scope
+from leaven.catalog.selectors import Selector, Word, is_resolved, matching
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Invocation, Origin, Quantity, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
 from leaven.recipe.adapters import adapted_weights, check_adapter, check_library
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts
-from leaven.recipe.nouns import plain
 from leaven.recipe.own_techniques import check_own_techniques
 from leaven.recipe.pruning import check_prunings
-from leaven.recipe.recipe import (
-    AnyTechnique,
-    FitHead,
-    Freeze,
-    Group,
-    Invocation,
-    Model,
-    Origin,
-    Phase,
-    Quantity,
-    Reinit,
-    Selector,
-    Technique,
-    Unfreeze,
-    Word,
-    Written,
-)
-from leaven.recipe.scope import Scope
-from leaven.recipe.selectors import is_settled, matching
+from leaven.recipe.recipe import AnyTechnique, FitHead, Freeze, Group, Model, Phase, Reinit, Technique, Unfreeze
 from leaven.recipe.stillness import as_freeze, in_effect, is_adapter, words_that_move
 from leaven.recipe.teachers import check_teachers
 
@@ -65,7 +50,7 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
         _check_kept_optimizer(phase, phases[:at], scope)
         check_teachers(calls, [earlier.name for earlier in phases[: at + 1]], data, scope)
         _check_adapters(phase, adapters, model, model_facts, scope)
-        if select is not None and all(is_settled(selector) for selector in _selectors(phase)):
+        if select is not None and all(is_resolved(selector) for selector in _selectors(phase)):
             _check_stillness(phase, adapters, model, model_facts, select, len(phases) > 1, scope)
             _check_groups(phase.optimizer.groups, select, scope)
             if at == 0 and not model.pretrained and model.weights is None:
@@ -220,7 +205,7 @@ def _check_warmup(phase: Phase, scope: Scope) -> None:
     if warmup.value.amount >= epochs.amount:
         scope.report(
             "contradiction",
-            f"the warm-up lasts {plain(warmup.value)}, and the phase only {plain(epochs)}",
+            f"the warm-up lasts {value_text(warmup.value)}, and the phase only {value_text(epochs)}",
             Spot(warmup.origin.span, "the learning rate never arrives"),
             *([Spot(phase.epochs.origin.span, "the phase")] if isinstance(phase.epochs.origin, Written) else []),
             fix="write a shorter one, or a share: `warmup=10%`",

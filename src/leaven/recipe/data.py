@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leaven.binding.files import missing_file
+from leaven.binding.scope import Scope
 from leaven.catalog.lookup import nearest
+from leaven.catalog.values import FilePath, Invocation, Written
 from leaven.formats.image_folder import read_image_folder
 from leaven.formats.tables import in_order, part_tables, separator_of
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import files
-from leaven.recipe.recipe import FilePath, Invocation, Written
-from leaven.recipe.scope import Scope
 
 TASKS = {"classification": "image-classification"}  # as the libraries' own cards call it
 
@@ -49,7 +50,7 @@ def describe_data(data: Invocation, scope: Scope) -> DataFacts:
     for name in facts.get("must_exist", ()):
         path = data.value(name)
         if isinstance(path, FilePath) and not os.path.exists(path.place):
-            files.missing_file(scope, path, "the folder" if data.card.bare_name == "folder" else "the file")
+            missing_file(scope, path, "the folder" if data.card.bare_name == "folder" else "the file")
             return described
     if data.card.name == "folder":
         return _folder(data, described, scope)
@@ -150,7 +151,7 @@ def _train_table(folder: FilePath, parts: Mapping[str, Sequence[Path]], scope: S
     """The table to train on in a folder of tables, one for each part."""
     if "train" not in parts:
         missing = replace(folder, text=f"{folder.text}/train.csv", place=folder.place / "train.csv")
-        files.missing_file(scope, missing, "the table")
+        missing_file(scope, missing, "the table")
         return None
     doubled = next((there for there in parts.values() if len(there) > 1), None)
     if doubled is not None:

@@ -5,25 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from leaven.binding.parameter_defaults import default_value
+from leaven.binding.scope import Scope
 from leaven.catalog import lookup
+from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts, takes_size
-from leaven.recipe.recipe import (
-    Data,
-    Default,
-    Invocation,
-    KeepHead,
-    Model,
-    Origin,
-    Quantity,
-    Setting,
-    Steps,
-    Written,
-)
-from leaven.recipe.resolve import default_value
-from leaven.recipe.scope import Scope
+from leaven.recipe.recipe import Data, KeepHead, Model, Steps
 
 USUAL_SIZE = 224
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")

@@ -2,19 +2,20 @@
 
 from dataclasses import replace
 
+from leaven.binding.scope import Scope
+from leaven.binding.values import MODEL_PARAMETERS, Binder, is_changed_let
 from leaven.catalog import own
+from leaven.catalog.values import Invocation, Origin, Setting, Unknown, Written
 from leaven.language import syntax
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts, describe_model
-from leaven.recipe.placing import Placed
-from leaven.recipe.recipe import FitHead, Invocation, KeepHead, Model, Origin, Setting, Written
-from leaven.recipe.resolve import MODEL_PARAMETERS, Resolver, is_changed_let
-from leaven.recipe.scope import Scope, Unknown
+from leaven.recipe.recipe import FitHead, KeepHead, Model
+from leaven.statements.contexts import Recognised
 
 _LEAVENS = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
 
 
-def read_model(placed: Placed, data: DataFacts, scope: Scope, run_code: bool) -> tuple[Model | Unknown, ModelFacts]:
+def read_model(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> tuple[Model | Unknown, ModelFacts]:
     """The model that a statement names, and what is known about it."""
     settings = _settings(placed.statement, scope)
     if isinstance(settings, Unknown):
@@ -28,21 +29,21 @@ def _settings(statement: syntax.Statement, scope: Scope) -> tuple[Setting, ...] 
     card = own.read("statement", "model")
     assert card is not None
     with_leavens = (*card.parameters, *MODEL_PARAMETERS)
-    resolver, place = Resolver(scope), statement.name.span
+    binder, place = Binder(scope), statement.name.span
     statement = _outside_of_let(statement, scope)
-    is_row = bool(statement.arguments) and _is_pipeline(statement.arguments[0].value, resolver)
-    return resolver.bind(card, statement.arguments, place, with_leavens if is_row else None)
+    is_row = bool(statement.arguments) and _is_pipeline(statement.arguments[0].value, binder)
+    return binder.bind_arguments(card, statement.arguments, place, with_leavens if is_row else None)
 
 
-def _is_pipeline(value: syntax.Value, resolver: Resolver) -> bool:
+def _is_pipeline(value: syntax.Value, binder: Binder) -> bool:
     """Whether a value stands for components in a row, itself or through `let`s."""
     seen: set[str] = set()  # `let stem = stem` leads back to itself
-    while isinstance(value, syntax.Name) and value.path in resolver.scope.lets and value.path not in seen:
+    while isinstance(value, syntax.Name) and value.path in binder.scope.lets and value.path not in seen:
         seen.add(value.path)
-        value = resolver.scope.lets[value.path].value
+        value = binder.scope.lets[value.path].value
     match value:
         case syntax.Name(path=path) | syntax.Call(name=syntax.Name(path=path)):
-            return resolver.is_component(path)
+            return binder.is_component(path)
     return True
 
 
@@ -51,13 +52,13 @@ def _outside_of_let(statement: syntax.Statement, scope: Scope) -> syntax.Stateme
     first = statement.arguments[0] if statement.arguments else None
     if first is None or not isinstance(first.value, syntax.Call) or not is_changed_let(first.value, scope):
         return statement
-    if not _is_pipeline(first.value.name, Resolver(scope)):
+    if not _is_pipeline(first.value.name, Binder(scope)):
         return statement
     arguments = (replace(first, value=first.value.name), *first.value.arguments, *statement.arguments[1:])
     return replace(statement, arguments=arguments)
 
 
-def _model(placed: Placed, settings: tuple[Setting, ...]) -> tuple[Model, Invocation]:
+def _model(placed: Recognised, settings: tuple[Setting, ...]) -> tuple[Model, Invocation]:
     """The model, and the call or statement in which its weights and head were chosen."""
     span = placed.statement.span
     source = settings[0].value
@@ -93,7 +94,7 @@ def _chosen(source: Invocation | tuple[Invocation, ...], chosen: Invocation, ori
     )
 
 
-def _facts_all_the_same(placed: Placed, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
+def _facts_all_the_same(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
     """What is known of a model although `pretrained`, `weights` or `head` is wrong: layers do not depend on it."""
     statement = placed.statement
     call = statement.arguments[0].value if statement.arguments else None

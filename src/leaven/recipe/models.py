@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from leaven.binding.files import is_readable, missing_file
+from leaven.binding.scope import Scope
 from leaven.catalog import layers as layer_facts
 from leaven.catalog import lookup
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
+from leaven.catalog.values import FilePath, FromData, Invocation, Setting, Written
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
-from leaven.recipe import files
 from leaven.recipe.data import TASKS, DataFacts
-from leaven.recipe.recipe import FilePath, FitHead, FromData, Invocation, Model, Setting, Written
-from leaven.recipe.scope import Scope
+from leaven.recipe.recipe import FitHead, Model
 from leaven.recipe.shapes import check_shapes
 
 
@@ -132,8 +133,8 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
             Spot(_place(weights, chosen), "and a file"),
             fix="keep one of the two",
         )
-    if isinstance(model.weights, FilePath) and not files.is_there(model.weights.place):
-        files.missing_file(scope, model.weights, "the weights file")
+    if isinstance(model.weights, FilePath) and not is_readable(model.weights.place):
+        missing_file(scope, model.weights, "the weights file")
     elif isinstance(model.weights, FilePath) and os.path.isdir(model.weights.place):
         scope.report(
             "missing-file",

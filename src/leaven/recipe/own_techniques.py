@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from leaven.binding.scope import Scope
 from leaven.catalog import lookup
 from leaven.catalog.hooks import HOOKS
+from leaven.catalog.values import Invocation, Origin, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
-from leaven.recipe.recipe import Invocation, Origin, Written
-from leaven.recipe.scope import Scope
 
 
 def check_own_techniques(calls: Sequence[Invocation], scope: Scope) -> None:

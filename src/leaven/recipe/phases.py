@@ -7,37 +7,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from leaven.binding.scope import Scope
+from leaven.binding.statements import Statements, value_of
+from leaven.catalog.values import Default, Invocation, Quantity, Setting, Unknown, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Spot
 from leaven.language.source import SourceKind
-from leaven.recipe.keys import Plain
-from leaven.recipe.placing import Placed, by_name, compose, is_technique, may_stand_in_phase, place, prepares
-from leaven.recipe.reaching import way_to
-from leaven.recipe.recipe import (
-    AnyTechnique,
-    Default,
-    Freeze,
-    Group,
-    Invocation,
-    Optimizer,
-    Override,
-    Phase,
-    Quantity,
-    Reinit,
-    Setting,
-    Technique,
-    Unfreeze,
-    Written,
+from leaven.recipe.recipe import AnyTechnique, Freeze, Group, Optimizer, Override, Phase, Reinit, Technique, Unfreeze
+from leaven.statements.argument_paths import option_for
+from leaven.statements.contexts import (
+    Recognised,
+    by_name,
+    changes_model,
+    is_allowed_in_phase,
+    is_technique,
+    phase_statements,
+    recognise,
 )
-from leaven.recipe.scope import Scope, Unknown
-from leaven.recipe.statements import Statements, value_of
+from leaven.statements.statement_keys import Plain
 
 
 class PhaseReader:
     """Reads the phases of one recipe. `known` holds the statements at the top by identity, `written` all of them."""
 
     def __init__(
-        self, statements: Statements, known: Mapping[int, Placed], written: Sequence[Plain], scope: Scope
+        self, statements: Statements, known: Mapping[int, Recognised], written: Sequence[Plain], scope: Scope
     ) -> None:
         self.statements = statements
         self.known = known
@@ -45,9 +39,9 @@ class PhaseReader:
         self.scope = scope
         self.techniques: dict[int, AnyTechnique | Unknown] = {}
 
-    def read(self, placed: list[Placed], train: Any) -> tuple[Any, ...]:
+    def read(self, placed: list[Recognised], train: Any) -> tuple[Any, ...]:
         written = [one for one in placed if one.card.name == "phase"]
-        outside = [one for one in placed if may_stand_in_phase(one.card) and one.card.name != "phase"]
+        outside = [one for one in placed if is_allowed_in_phase(one.card) and one.card.name != "phase"]
         for one in outside:  # what no phase uses is still checked
             self.statements.bound(one)
         shared = [one.statement for one in outside]
@@ -58,16 +52,16 @@ class PhaseReader:
             origin = Default("one phase with everything")
             return (self._phase("train", epochs, shared, origin, keeps_optimizer=False, precision=None),)
         self._refuse_epochs(train, written)
-        later = [statement for statement in shared if not prepares(statement)]
+        later = [statement for statement in shared if not changes_model(statement)]
         return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
 
-    def _refuse_epochs(self, train: Any, written: list[Placed]) -> None:
+    def _refuse_epochs(self, train: Any, written: list[Recognised]) -> None:
         epochs = train.setting("epochs") if isinstance(train, Invocation) else None
         if epochs is None or not isinstance(epochs.origin, Written):
             return
         place, fix = epochs.origin.span, "with phases, each phase has its own `epochs`"
         if place.source.kind is SourceKind.OPTION:
-            fix = f"write `{way_to('train', 'epochs', place.text, self.written)}`"
+            fix = f"write `{option_for('train', 'epochs', place.text, self.written)}`"
         self.scope.report(
             "epochs-and-phases",
             "`train` gives a number of epochs, and so do the phases",
@@ -76,12 +70,12 @@ class PhaseReader:
             fix=fix,
         )
 
-    def _written_phase(self, placed: Placed, shared: list[syntax.Statement]) -> Any:
+    def _written_phase(self, placed: Recognised, shared: list[syntax.Statement]) -> Any:
         header = self.statements.bound(placed)
         block = placed.statement.block.statements if placed.statement.block else ()
-        statements = compose(shared, block, self.scope.diagnostics)
+        statements = phase_statements(shared, block, self.scope.diagnostics)
         if isinstance(header, Unknown):
-            for one in place(statements, "phase", self.scope, self.known):
+            for one in recognise(statements, "phase", self.scope, self.known):
                 self.statements.bound(one)
             return header
         return self._phase(
@@ -103,7 +97,7 @@ class PhaseReader:
         keeps_optimizer: bool,
         precision: str | None,
     ) -> Any:
-        placed = place(statements, "phase", self.scope, self.known)
+        placed = recognise(statements, "phase", self.scope, self.known)
         for one in placed:
             self.statements.bound(one)
         inside = by_name(placed)
@@ -130,14 +124,14 @@ class PhaseReader:
             origin,
         )
 
-    def _technique(self, placed: Placed) -> AnyTechnique | Unknown:
+    def _technique(self, placed: Recognised) -> AnyTechnique | Unknown:
         """The technique that a statement names, made once, however many phases it holds for."""
         found = self.techniques.get(id(placed.statement))
         if found is None:
             found = self.techniques[id(placed.statement)] = self._new_technique(placed)
         return found
 
-    def _new_technique(self, placed: Placed) -> AnyTechnique | Unknown:
+    def _new_technique(self, placed: Recognised) -> AnyTechnique | Unknown:
         call = self.statements.bound(placed)
         if isinstance(call, Unknown):
             return call
@@ -150,24 +144,26 @@ class PhaseReader:
                 return Reinit(call.value("layers"), call.value("how"), call.origin)
         return Technique(call)
 
-    def _override(self, placed: Placed) -> Any:
+    def _override(self, placed: Recognised) -> Any:
         call = self.statements.bound(placed)
         return call if isinstance(call, Unknown) else Override(call.value("hook"), call.value("function"), call.origin)
 
-    def _optimizer(self, inside: Mapping[str, list[Placed]]) -> Any:
+    def _optimizer(self, inside: Mapping[str, list[Recognised]]) -> Any:
         call = value_of(self.statements.only(inside, "optimizer"))
         if isinstance(call, Unknown) or "optimizer" not in inside:
             return call if isinstance(call, Unknown) else Optimizer(call)
         block = inside["optimizer"][-1].statement.block
-        groups = [self._group(one, call) for one in place(block.statements if block else (), "optimizer", self.scope)]
+        groups = [
+            self._group(one, call) for one in recognise(block.statements if block else (), "optimizer", self.scope)
+        ]
         return next((group for group in groups if isinstance(group, Unknown)), Optimizer(call, tuple(groups)))
 
-    def _group(self, placed: Placed, optimizer: Invocation) -> Any:
+    def _group(self, placed: Recognised, optimizer: Invocation) -> Any:
         """A group takes whatever the optimizer itself takes."""
         theirs = (replace(p, required=False, positional=False) for p in optimizer.card.parameters)
         card = replace(placed.card, open_ended=optimizer.card.open_ended)
         statement = placed.statement
-        bound = self.statements.resolver.bind(
+        bound = self.statements.binder.bind_arguments(
             card, statement.arguments, statement.name.span, [*card.parameters, *theirs]
         )
         if isinstance(bound, Unknown):

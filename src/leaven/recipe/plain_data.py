@@ -2,22 +2,10 @@
 
 from typing import Any
 
-from leaven.recipe import nouns
-from leaven.recipe.recipe import (
-    Invocation,
-    Joined,
-    KeepHead,
-    Layer,
-    OfType,
-    Origin,
-    Phase,
-    Recipe,
-    Share,
-    Stages,
-    Steps,
-    Without,
-    Word,
-)
+from leaven.catalog.selectors import Joined, Layer, OfType, Share, Stages, Without, Word
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Invocation, Origin
+from leaven.recipe.recipe import KeepHead, Phase, Recipe, Steps
 from leaven.recipe.show import selector, technique_origin, technique_text
 
 
@@ -81,7 +69,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
             {"text": technique_text(technique), "from": technique_origin(technique)} for technique in phase.techniques
         ],
         "early_stop": _json(phase.early_stop),
-        "overrides": [{"hook": o.hook, "function": nouns.plain(o.function)} for o in phase.overrides],
+        "overrides": [{"hook": o.hook, "function": value_text(o.function)} for o in phase.overrides],
         "from": _from(phase.origin),
     }
 
@@ -102,7 +90,7 @@ def _json(item: Any) -> Any:
             return [_json(part) for part in item]
         case Word() | Layer() | Stages() | Share() | OfType() | Joined() | Without():
             return selector(item)
-    return nouns.plain(item)
+    return value_text(item)
 
 
 def _from(origin: Origin) -> str:

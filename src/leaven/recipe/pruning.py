@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
+from leaven.binding.scope import Scope
 from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import Word, is_resolved, matching
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Invocation, Origin, Quantity, Setting, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
 from leaven.recipe.adapters import check_library
 from leaven.recipe.models import ModelFacts
-from leaven.recipe.nouns import plain
-from leaven.recipe.recipe import Invocation, Origin, Phase, Quantity, Reinit, Setting, Technique, Word, Written
-from leaven.recipe.scope import Scope
-from leaven.recipe.selectors import is_settled, matching
+from leaven.recipe.recipe import Phase, Reinit, Technique
 from leaven.recipe.stillness import is_adapter
 
 
@@ -84,11 +85,11 @@ def _is_masking(call: Invocation) -> bool:
 
 def _check_anew(anew: Reinit, earlier: Sequence[Technique], layers: Layers, scope: Scope) -> None:
     """A layer draws its weights anew as a whole, and knows nothing of a mask."""
-    if anew.how != "default" or not is_settled(anew.layers):
+    if anew.how != "default" or not is_resolved(anew.layers):
         return
     for call in (other.invocation for other in earlier if _is_masking(other.invocation)):
         chosen = call.value("on") or Word("backbone")
-        if is_settled(chosen) and matching(chosen, layers) & matching(anew.layers, layers):
+        if is_resolved(chosen) and matching(chosen, layers) & matching(anew.layers, layers):
             scope.report(
                 "contradiction",
                 "these layers start anew, and some of their weights are pruned",
@@ -114,7 +115,7 @@ def _check_gradual(call: Invocation, how: Invocation, phase: Phase, scope: Scope
         place = phase.epochs.origin
         scope.report(
             "contradiction",
-            f"pruning takes {plain(over.value)}, and the phase has {plain(epochs)}",
+            f"pruning takes {value_text(over.value)}, and the phase has {value_text(epochs)}",
             Spot(_place(over, call), "the amount would not be reached"),
             *([Spot(place.span, "the phase")] if isinstance(place, Written) else []),
             fix="write fewer, or let the phase be longer",
@@ -123,7 +124,7 @@ def _check_gradual(call: Invocation, how: Invocation, phase: Phase, scope: Scope
 
 def _check_layers(call: Invocation, how: Invocation, layers: Layers, name: str, scope: Scope) -> None:
     on = call.setting("on")
-    if on is None or on.value is None or not is_settled(on.value):
+    if on is None or on.value is None or not is_resolved(on.value):
         return
     chosen = matching(on.value, layers)
     head = matching(Word("head"), layers)

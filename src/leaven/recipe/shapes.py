@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from leaven.binding.scope import Scope
+from leaven.catalog.values import FromData, Invocation, Written
 from leaven.language.diagnostics import Spot
 from leaven.recipe.data import DataFacts
-from leaven.recipe.recipe import FromData, Invocation, Written
-from leaven.recipe.scope import Scope
 
 _FORMS = {"vector": "a vector", "image": "an image"}
 

@@ -7,33 +7,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leaven.recipe import nouns
+from leaven.catalog.selectors import Joined, Layer, OfType, Selector, Share, Stages, Without, Word
+from leaven.catalog.value_text import expression_text, value_text
+from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting
+from leaven.messages import describe
 from leaven.recipe.recipe import (
     AnyTechnique,
     Data,
-    Default,
     FitHead,
     Freeze,
-    Invocation,
-    Joined,
     KeepHead,
-    Layer,
     Model,
-    OfType,
     Optimizer,
-    Origin,
     Phase,
-    Quantity,
     Recipe,
     Reinit,
-    Selector,
-    Setting,
-    Share,
-    Stages,
     Technique,
     Unfreeze,
-    Without,
-    Word,
 )
 
 WIDTH = 100
@@ -55,12 +45,12 @@ def _with_comment(code: str, comment: str) -> str:
 
 def _lines(recipe: Recipe) -> Iterator[Line]:
     for module in recipe.modules:
-        target = nouns.plain(module.target) if module.is_file else module.target
+        target = value_text(module.target) if module.is_file else module.target
         yield f"import {target} as {module.alias}", ""
     for arg in recipe.args:
-        choices = f"[{', '.join(nouns.plain(choice) for choice in arg.choices)}]" if arg.choices else ""
-        default = "" if nouns.is_pending(arg.value) else f" = {nouns.plain(arg.value)}"
-        help_text = f" {nouns.plain(arg.help)}" if arg.help else ""
+        choices = f"[{', '.join(value_text(choice) for choice in arg.choices)}]" if arg.choices else ""
+        default = "" if isinstance(arg.value, Pending) else f" = {value_text(arg.value)}"
+        help_text = f" {value_text(arg.help)}" if arg.help else ""
         yield f"arg {arg.name}: {arg.type}{choices}{default}{help_text}", str(arg.origin)
     if recipe.modules or recipe.args:
         yield "", ""
@@ -74,7 +64,7 @@ def _lines(recipe: Recipe) -> Iterator[Line]:
     yield from _statement("checkpoint", recipe.checkpoint)
     for log in recipe.logs:
         yield from _called("log", log)
-    yield f"output {nouns.plain(recipe.output)}", str(recipe.output_origin)
+    yield f"output {value_text(recipe.output)}", str(recipe.output_origin)
     for sweep in recipe.sweeps:
         yield from _statement("sweep", sweep)
     for phase in recipe.phases:
@@ -85,14 +75,14 @@ def _lines(recipe: Recipe) -> Iterator[Line]:
 def _model(model: Model) -> Iterator[Line]:
     extra = ["pretrained=true"] if model.pretrained else []
     if model.weights is not None:
-        extra.append(f"weights={nouns.plain(model.weights)}")
+        extra.append(f"weights={value_text(model.weights)}")
     match model.head:
         case KeepHead():
             extra.append("head=keep")
         case FitHead(path=None):
             extra.append("head=fit")
         case FitHead(path=path):
-            extra.append(f"head={nouns.plain(path)}")
+            extra.append(f"head={value_text(path)}")
     if isinstance(model.source, tuple):
         yield from _stages("model", model.source, str(model.origin), extra)
     else:
@@ -129,8 +119,8 @@ def _phase(phase: Phase) -> Iterator[Line]:
     more = ", keep=optimizer" if phase.keeps_optimizer else ""
     more += f", precision={phase.precision}" if phase.precision is not None else ""
     epochs = phase.epochs
-    length = nouns.expression(epochs.syntax) if epochs.syntax is not None else nouns.plain(epochs.value.amount)
-    yield f"phase {nouns.plain(phase.name)}, epochs={length}{more} {{", _credit(phase.origin, [epochs])
+    length = expression_text(epochs.syntax) if epochs.syntax is not None else value_text(epochs.value.amount)
+    yield f"phase {value_text(phase.name)}, epochs={length}{more} {{", _credit(phase.origin, [epochs])
     yield from _called("    loss", phase.loss)
     yield from _optimizer(phase.optimizer)
     yield from _called("    schedule", phase.schedule)
@@ -139,7 +129,7 @@ def _phase(phase: Phase) -> Iterator[Line]:
     if phase.early_stop is not None:
         yield from _statement("    early_stop", phase.early_stop)
     for override in phase.overrides:
-        yield f"    override {override.hook}, {nouns.plain(override.function)}", str(override.origin)
+        yield f"    override {override.hook}, {value_text(override.function)}", str(override.origin)
     yield "}", ""
 
 
@@ -157,7 +147,7 @@ def technique_text(technique: AnyTechnique) -> str:
         case Freeze(layers=layers, norms=norms):
             return f"freeze {selector(layers)}, norms={_choice_or_value(norms, _CHOICE)}"
         case Unfreeze(layers=layers, at=at):
-            return f"unfreeze {selector(layers)}" + (f", at={nouns.plain(at.value)}" if at else "")
+            return f"unfreeze {selector(layers)}" + (f", at={value_text(at.value)}" if at else "")
         case Reinit(layers=layers, how=how):
             return f"reinit {selector(layers)}, how={_choice_or_value(how, _CHOICE)}"
         case Technique(invocation=invocation):
@@ -260,13 +250,13 @@ def _is_lone(invocation: Invocation) -> bool:
 def _setting(setting: Setting, types: Sequence[str]) -> str:
     """What depends on an `arg` is shown as such: the value alone would hide it."""
     if setting.syntax is not None:
-        return nouns.expression(setting.syntax)
+        return expression_text(setting.syntax)
     return _choice_or_value(setting.value, types)
 
 
 def _choice_or_value(item: Any, types: Sequence[str]) -> str:
     if isinstance(item, str) and {"choice", "name", "statement"} & set(types):
-        return item if item.replace(".", "").replace("_", "").isalnum() else nouns.plain(item)
+        return item if item.replace(".", "").replace("_", "").isalnum() else value_text(item)
     if isinstance(item, tuple) and not {"transforms", "model"} & set(types):  # of calls too, a list and no pipeline
         return "[" + ", ".join(value(part) for part in item) + "]"
     return value(item)
@@ -283,7 +273,7 @@ def value(item: Any) -> str:
             return " -> ".join(text for text, _ in _counted(item))
         case tuple():
             return "[" + ", ".join(value(part) for part in item) + "]"
-    return nouns.plain(item)
+    return value_text(item)
 
 
 def _counted(stages: Sequence[Invocation]) -> list[tuple[str, Invocation]]:
@@ -304,15 +294,15 @@ def selector(item: Selector, is_right: bool = False) -> str:
         case Word(word):
             return word
         case Layer(pattern, _):
-            return nouns.plain(pattern)
+            return value_text(pattern)
         case Stages(numbers):
-            return f"stages({', '.join(map(nouns.plain, numbers))})"
+            return f"stages({', '.join(map(value_text, numbers))})"
         case Share(end, Quantity(amount=count, unit="layers")):
-            return f"{end}({nouns.plain(count)})"
+            return f"{end}({value_text(count)})"
         case Share(end, amount):
-            return f"{end}({nouns.plain(amount)})"
+            return f"{end}({value_text(amount)})"
         case OfType(type):
-            return f"type({nouns.plain(type)})"
+            return f"type({value_text(type)})"
         case Joined(left, right) | Without(left, right):
             operator = "+" if isinstance(item, Joined) else "-"
             text = f"{selector(left)} {operator} {selector(right, is_right=True)}"
@@ -345,8 +335,8 @@ def _credit(origin: Origin, settings: Sequence[Setting], is_named: bool = True) 
     if not is_here and not written and len(defaults) == 1:
         return defaults[0]
     parts = [here] if is_here else []
-    parts += [f"{nouns.both(elsewhere[place])} from {place}" for place in written]
+    parts += [f"{describe.both(elsewhere[place])} from {place}" for place in written]
     rest = "its arguments" if parts == [here] and sum(map(len, elsewhere.values())) == len(settings) else "the rest"
     if defaults:
-        parts.append(f"{rest} by {nouns.both(defaults)}")
+        parts.append(f"{rest} by {describe.both(defaults)}")
     return ", ".join(parts)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from leaven.recipe.recipe import AnyTechnique, Freeze, Selector, Technique, Without, Word
+from leaven.catalog.selectors import Selector, Without, Word
+from leaven.recipe.recipe import AnyTechnique, Freeze, Technique
 
 
 def is_adapter(technique: AnyTechnique) -> bool:

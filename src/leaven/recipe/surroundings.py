@@ -5,26 +5,14 @@ What two techniques say against each other is in `conflicts.py`.
 
 from collections.abc import Sequence
 
+from leaven.binding.scope import Scope
 from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import Word, is_resolved, matching
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Invocation, Origin, Quantity, Setting, Written
 from leaven.language.diagnostics import Spot
 from leaven.recipe.models import ModelFacts
-from leaven.recipe.nouns import plain
-from leaven.recipe.recipe import (
-    Data,
-    Freeze,
-    Invocation,
-    Model,
-    Origin,
-    Phase,
-    Quantity,
-    Setting,
-    Technique,
-    Unfreeze,
-    Word,
-    Written,
-)
-from leaven.recipe.scope import Scope
-from leaven.recipe.selectors import is_settled, matching
+from leaven.recipe.recipe import Data, Freeze, Model, Phase, Technique, Unfreeze
 
 _BRANCHES = ("drop_path", "stochastic_depth")  # how libraries call the places where a branch can be left out
 _COMPUTES_AGAIN = ("LBFGS",)  # optimizers that compute loss and gradient themselves, several times in a step
@@ -59,7 +47,7 @@ def _check_at(unfreeze: Unfreeze, phase: Phase, scope: Scope) -> None:
         origin = phase.epochs.origin
         scope.report(
             "contradiction",
-            f"the layers join after {plain(at.value)}, and by then the phase is over",
+            f"the layers join after {value_text(at.value)}, and by then the phase is over",
             Spot(unfreeze.origin.span, "never comes"),
             *([Spot(origin.span, "lasts no longer")] if isinstance(origin, Written) else []),
             fix="write less, or a longer phase",
@@ -128,7 +116,7 @@ class _Check:
             limit = 100 if value.unit == "%" else epochs.amount
             if value.amount > limit or (value.amount == limit and value.unit != "%"):
                 self._contradicts(
-                    f"`{self.name}` says `{name}={plain(value)}`, and by then the phase is over",
+                    f"`{self.name}` says `{name}={value_text(value)}`, and by then the phase is over",
                     "never comes",
                     (phase.epochs.origin, "lasts no longer"),
                     fix="write less, or a longer phase",
@@ -157,7 +145,7 @@ class _Check:
         """What lets layers join, where all that could join is frozen for good."""
         still: frozenset[str] = frozenset()
         for technique in phase.techniques:
-            if isinstance(technique, Freeze | Unfreeze) and is_settled(technique.layers):
+            if isinstance(technique, Freeze | Unfreeze) and is_resolved(technique.layers):
                 chosen = matching(technique.layers, layers)
                 still = still | chosen if isinstance(technique, Freeze) else still - chosen
         backbone = matching(Word("backbone"), layers)

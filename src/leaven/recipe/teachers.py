@@ -5,19 +5,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from leaven.binding.files import is_readable, missing_file
+from leaven.binding.scope import Scope
 from leaven.catalog.layers import Layers, is_below
 from leaven.catalog.lookup import nearest
+from leaven.catalog.value_text import quoted, value_text
+from leaven.catalog.values import FilePath, Invocation, Origin, Setting, Written
 from leaven.formats.run_folder import BUNDLE, newest
 from leaven.formats.trained import Told, bundle_tells, safetensors_shapes
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
-from leaven.recipe import files
+from leaven.messages.describe import did_you_mean
 from leaven.recipe.data import DataFacts
 from leaven.recipe.modelling import is_model
 from leaven.recipe.models import check_installed, library_layers
-from leaven.recipe.nouns import did_you_mean, plain, quoted
-from leaven.recipe.recipe import FilePath, Invocation, Origin, Setting, Written
-from leaven.recipe.scope import Scope
 
 _ROUNDING = 1e-6
 
@@ -49,8 +50,8 @@ def _check_teacher(call: Invocation, teacher: Invocation, phases: Sequence[str],
     if not teacher.value("pretrained") and weights is None:
         fix = 'give it some: `weights="teacher.bundle"`, or `pretrained=true`'
         _untrained(scope, teacher.card.bare_name, _span(teacher.origin), fix)
-    if isinstance(weights, FilePath) and not files.is_there(weights.place):
-        files.missing_file(scope, weights, "the weights file")
+    if isinstance(weights, FilePath) and not is_readable(weights.place):
+        missing_file(scope, weights, "the weights file")
     elif isinstance(weights, FilePath):
         _check_file(teacher, weights, data, scope)
     if not teacher.value("pretrained"):
@@ -81,9 +82,9 @@ def _check_shares(calls: Sequence[Invocation], scope: Scope) -> None:
     takers = [call for call in calls if "share" in call.card.facts]
     scope.report(
         "contradiction",
-        f"the teachers take {plain(round(total, 6))} of the loss, and there is 1",
+        f"the teachers take {value_text(round(total, 6))} of the loss, and there is 1",
         *(
-            Spot(_place(share, call), f"takes {plain(share.value)}")
+            Spot(_place(share, call), f"takes {value_text(share.value)}")
             for call, share in reversed(list(zip(takers, shares, strict=True)))
         ),
         notes=["what the teachers leave is the labels' share"],
@@ -99,8 +100,8 @@ def _check_bundle(teacher: Invocation, is_for_outputs: bool, data: DataFacts, sc
     file = teacher.value("file")
     if not isinstance(file, FilePath):
         return
-    if not files.is_there(file.place):
-        files.missing_file(scope, file, "the bundle")
+    if not is_readable(file.place):
+        missing_file(scope, file, "the bundle")
         return
     told = _told(file.place)
     if told is None:

@@ -9,10 +9,10 @@ import pytest
 
 from leaven.catalog import own
 from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.catalog.selectors import WORDS
 from leaven.language import syntax
 from leaven.language.parser import parse, parse_value
 from leaven.language.source import Source
-from leaven.recipe.selectors import WORDS
 
 PLAIN = {"int", "float", "bool", "text", "path", "list", "none", "any"}
 LANGUAGE = {"choice", "quantity", "selector", "score", "function", "transforms", "name", "statement"}

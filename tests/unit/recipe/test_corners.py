@@ -7,7 +7,7 @@ import pytest
 import leaven
 from leaven.language.source import Source
 from leaven.recipe.checker import Checked
-from leaven.recipe.options import Options
+from leaven.statements.options import Options
 
 HEAD = "model resnet18()\ndata digits()\n"
 

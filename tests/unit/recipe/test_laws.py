@@ -10,15 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leaven
+from leaven.binding.arithmetic import calculate
+from leaven.binding.scope import Scope
+from leaven.binding.selectors import read_selector
 from leaven.catalog.layers import LayerModule, LayerParameter, Layers
+from leaven.catalog.selectors import Joined, Layer, OfType, Selector, Share, Stages, Without, Word, matching
+from leaven.catalog.values import Quantity, Unknown
 from leaven.language.parser import parse_value
 from leaven.language.source import Source
 from leaven.recipe import show
-from leaven.recipe.arithmetic import calculate
-from leaven.recipe.options import Options
-from leaven.recipe.recipe import Joined, Layer, OfType, Quantity, Recipe, Selector, Share, Stages, Without, Word
-from leaven.recipe.scope import Scope, Unknown
-from leaven.recipe.selectors import matching, read_selector
+from leaven.recipe.recipe import Recipe
+from leaven.statements.options import Options
 
 quick = settings(max_examples=100, deadline=None)
 

@@ -6,8 +6,8 @@ import pytest
 
 import leaven
 from leaven.language.source import Source
-from leaven.recipe.options import Options
 from leaven.recipe.recipe import Recipe
+from leaven.statements.options import Options
 
 TWO_PHASES = """model resnet18(pretrained=true)
 data digits()

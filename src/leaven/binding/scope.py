@@ -1,0 +1,114 @@
+"""The names of one recipe: its `arg`s, `let`s and imports, and the reports about it.
+
+Decides what a name of the recipe stands for; what a catalog name stands for is left to the catalog.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+from leaven.catalog.card import Card
+from leaven.catalog.layers import Layers
+from leaven.catalog.user_code import ImportedModule, unseen_card
+from leaven.catalog.values import UNKNOWN, Arg, FromData, Unknown
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.source import Source, Span
+from leaven.messages import names as messages
+from leaven.messages import spelling
+
+BOUND_BY_DATA = ("classes", "channels")  # names that the data gives their values
+
+
+@dataclass(slots=True)
+class Scope:
+    """What the names of a recipe stand for, and what has been found wrong so far."""
+
+    args: dict[str, Arg] = field(default_factory=dict)
+    lets: dict[str, syntax.Let] = field(default_factory=dict)
+    modules: dict[str, ImportedModule] = field(default_factory=dict)
+    broken_names: set[str] = field(default_factory=set)
+    classes: int | None = None
+    channels: int | None = None
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    unfolding: list[str] = field(default_factory=list)  # the `let`s being worked out, to find circles
+    failed_lets: set[str] = field(default_factory=set)
+    numbers: dict[str, Any] = field(default_factory=dict)  # what each `let` comes to, worked out once
+    used: set[str] = field(default_factory=set)
+    pieces: int = 0  # of selectors that came from `let`s
+    measured: list[str] | None = None  # what scores there are, once the metrics are known
+    layers: Layers | None = None  # of the model, where they are known
+    model_name: str = "the model"
+    requires_args: bool = True  # an `arg` without a default must be given
+    _counted: int = field(default=0, init=False)  # how many of the reports are in `_error_starts`
+    _error_starts: dict[Source, list[int]] = field(default_factory=dict, init=False)  # where errors begin
+
+    def trial(self) -> "Scope":
+        """A copy to try something with: what is reported there, or marked as used, is forgotten with it."""
+        return replace(
+            self,
+            diagnostics=[],
+            unfolding=list(self.unfolding),
+            failed_lets=set(self.failed_lets),
+            used=set(self.used),
+        )
+
+    def report(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> Unknown:
+        """Note a mistake; the answer is the value that stands for what could not be worked out."""
+        return self.add(error(id, headline, *spots, **more))
+
+    def add(self, report: Diagnostic) -> Unknown:
+        """Note a report; the answer is the value of what could not be determined."""
+        if report.id.startswith("unknown-") and (note := spelling.note_on_letters(report)):
+            report = replace(report, notes=(*report.notes, note))
+        self.diagnostics.append(report)
+        return UNKNOWN
+
+    def note(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
+        self.diagnostics.append(error(id, headline, *spots, severity=Severity.NOTE, **more))
+
+    def warn(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
+        self.diagnostics.append(error(id, headline, *spots, severity=Severity.WARNING, **more))
+
+    def nearest(self, word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+        """The names that were likely meant, as long as anybody reads on."""
+        return spelling.nearest(word, candidates, len(self.diagnostics), limit)
+
+    def has_error_in(self, span: Span) -> bool:
+        """Whether a mistake was reported inside a stretch of text: what else is wrong with it may follow from that."""
+        for report in self.diagnostics[self._counted :]:
+            if report.is_error and report.spots:
+                place = report.spots[0].span
+                insort(self._error_starts.setdefault(place.source, []), place.start)
+        self._counted = len(self.diagnostics)
+        starts = self._error_starts.get(span.source, [])
+        at = bisect_left(starts, span.start)
+        return at < len(starts) and starts[at] < span.end
+
+    def from_data(self, name: str) -> FromData:
+        return FromData(name, self.classes if name == "classes" else self.channels)
+
+    def own_names(self) -> Iterator[str]:
+        return chain(self.args, self.lets, BOUND_BY_DATA)
+
+    def user_card(self, path: str) -> Card | Unknown | None:
+        """The definition that `mine.Net` names; None if it is not a user's name at all, UNKNOWN if not to be known."""
+        alias, _, name = path.partition(".")
+        imported = self.modules.get(alias)
+        if imported is None:
+            return UNKNOWN if alias in self.broken_names else None
+        if imported.definitions is None:
+            return UNKNOWN
+        unseen = None if imported.definitions.is_complete else unseen_card(alias, name)
+        return imported.definitions.cards.get(name) or unseen
+
+    def report_undefined(self, name: syntax.Name) -> Unknown | None:
+        """Report a name that an imported file does not define; None if it is not a user's name at all."""
+        alias, dot, rest = name.path.partition(".")
+        module = self.modules.get(alias) if dot else None
+        if module is None:
+            return None
+        near = self.nearest(rest, module.definitions.cards if module.definitions else ())
+        return self.add(messages.not_defined(name, module, near))

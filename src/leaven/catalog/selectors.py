@@ -1,0 +1,149 @@
+"""Selectors: sets of a model's parameters, and which parameters each means.
+
+How one is read from a recipe is left to `binding/selectors.py`.
+"""
+
+import re
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cache
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.values import Pending, Quantity
+
+WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """`all`, `head`, `backbone`, `stem`, `norms`, `biases`."""
+
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A module path, with all below it, or a glob over paths."""
+
+    pattern: str
+    is_glob: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    numbers: tuple[int | Pending, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The first or last layers in forward order: a count of layers, or a percentage of parameters."""
+
+    end: str
+    amount: Quantity | Pending
+
+
+@dataclass(frozen=True, slots=True)
+class OfType:
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    left: "Selector"
+    right: "Selector"
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    left: "Selector"
+    right: "Selector"
+
+
+Selector = Word | Layer | Stages | Share | OfType | Joined | Without
+
+
+# -- which parameters
+
+
+@cache
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
+
+
+def matching(selector: Selector, layers: Layers) -> frozenset[str]:
+    """The names of the parameters that a selector means."""
+    match selector:
+        case Joined(left, right):
+            return matching(left, layers) | matching(right, layers)
+        case Without(left, right):
+            return matching(left, layers) - matching(right, layers)
+        case Word(word):
+            return _word(word, layers)
+        case Layer(pattern, is_glob):
+            return _glob_match(pattern, layers) if is_glob else _below((pattern,), layers)
+        case Stages(numbers):
+            known = [number for number in numbers if isinstance(number, int)]
+            chosen = [path for number in known for path in layers.stages[number - 1 : number]]
+            return frozenset().union(*(_below(tuple(paths), layers) for paths in chosen))
+        case Share(end, amount):
+            return _share(end, amount, layers) if isinstance(amount, Quantity) else frozenset()
+        case OfType(type):
+            return frozenset(p.name for p in layers.parameters if p.module_type == type)
+
+
+def is_resolved(selector: Selector) -> bool:
+    """Whether it is known which layers are meant; `first(n)` waits for an `arg` without a default."""
+    match selector:
+        case Joined(left, right) | Without(left, right):
+            return is_resolved(left) and is_resolved(right)
+        case Stages(numbers):
+            return all(isinstance(number, int) for number in numbers)
+        case Share(amount=amount):
+            return isinstance(amount, Quantity)
+    return True
+
+
+def _word(word: str, layers: Layers) -> frozenset[str]:
+    everything = frozenset(parameter.name for parameter in layers.parameters)
+    match word:
+        case "all":
+            return everything
+        case "head":
+            return _below(layers.head, layers)
+        case "backbone":
+            return everything - _below(layers.head, layers)
+        case "stem":
+            return _below(layers.stem, layers)
+        case "norms":
+            return frozenset(p.name for p in layers.parameters if "Norm" in p.module_type)
+        case _:
+            return frozenset(p.name for p in layers.parameters if p.name.rpartition(".")[2] == "bias")
+
+
+def _below(paths: tuple[str, ...], layers: Layers) -> frozenset[str]:
+    return frozenset(
+        parameter.name
+        for parameter in layers.parameters
+        if any(parameter.name == path or parameter.name.startswith(path + ".") for path in paths)
+    )
+
+
+def _glob_match(pattern: str, layers: Layers) -> frozenset[str]:
+    fits = _glob(pattern).match
+    modules = tuple(module.path for module in layers.modules if fits(module.path))
+    return _below(modules, layers) | frozenset(p.name for p in layers.parameters if fits(p.name))
+
+
+def _share(end: str, amount: Quantity, layers: Layers) -> frozenset[str]:
+    ordered = list(layers.parameters) if end == "first" else list(reversed(layers.parameters))
+    if amount.unit == "%":
+        wanted = sum(p.count for p in ordered) * amount.amount / 100
+        taken, seen = [], 0
+        for parameter in ordered:
+            if seen >= wanted:
+                break
+            taken.append(parameter.name)
+            seen += parameter.count
+        return frozenset(taken)
+    modules = list(dict.fromkeys(parameter.module_path for parameter in ordered))[: int(amount.amount)]
+    return frozenset(p.name for p in ordered if p.module_path in set(modules))

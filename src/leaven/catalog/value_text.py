@@ -1,0 +1,76 @@
+"""Values as a recipe writes them."""
+
+from typing import Any
+
+from leaven.catalog.values import FilePath, FromData, Pending, Quantity, Score, UserDefinition
+from leaven.language import syntax
+from leaven.language.layout import ESCAPES
+
+_ESCAPED = str.maketrans({meant: written for written, meant in ESCAPES.items()})
+
+
+def quoted(text: str) -> str:
+    """A text as it would be written in a recipe."""
+    return f'"{text.translate(_ESCAPED)}"'
+
+
+def value_text(value: Any) -> str:
+    """A value as it would be written in a recipe."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return number_text(value)
+        case int():
+            return str(value)
+        case Quantity(amount, unit):
+            return f"{value_text(amount)}%" if unit == "%" else f"{value_text(amount)} {_unit(amount, unit)}"
+        case str():
+            return quoted(value)
+        case FilePath(text=text):
+            return quoted(text)
+        case tuple() | list():
+            return "[" + ", ".join(value_text(item) for item in value) + "]"
+        case Score():
+            return str(value)
+        case FromData(name=name) | Pending(name=name):
+            return name
+        case UserDefinition(module, name):
+            return f"{module}.{name}"
+    return str(value)
+
+
+def expression_text(value: syntax.Value, binding: int = 0) -> str:
+    """A calculation as it would be written, with brackets where they are needed."""
+    match value:
+        case syntax.Binary(operator=operator, left=left, right=right):
+            strength = 1 if operator in "+-" else 2
+            text = f"{expression_text(left, strength)} {operator} {expression_text(right, strength + 1)}"
+            return f"({text})" if strength < binding else text
+        case syntax.Negative(value=inner):
+            return f"-{expression_text(inner, 3)}"
+    return value.span.text
+
+
+def number_text(value: float) -> str:
+    """A float in the shortest form that reads back the same: `3e-4`, `0.1`, `1.0`."""
+    text = repr(value)
+    if "e" in text:
+        mantissa, _, exponent = text.partition("e")
+        return f"{mantissa}e{int(exponent)}"
+    if 0 < abs(value) < 0.001:
+        digits = f"{value:.17e}"
+        mantissa, _, exponent = digits.partition("e")
+        for places in range(17):
+            short = f"{value:.{places}e}"
+            if float(short) == value:
+                mantissa, _, exponent = short.partition("e")
+                break
+        return f"{mantissa}e{int(exponent)}"
+    return text
+
+
+def _unit(amount: float, unit: str) -> str:
+    return unit.removesuffix("s") if amount == 1 else unit

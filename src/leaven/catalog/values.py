@@ -1,0 +1,180 @@
+"""Values of a recipe: what was written or filled in, its type known, and where each comes from.
+
+The rooms above build and read them; how one is written in a recipe is left to `value_text.py`.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from leaven.catalog.card import Card
+from leaven.language.source import SourceKind, Span
+from leaven.language.syntax import Value as Syntax
+
+
+class Unknown(Enum):
+    """A value that could not be determined. The reason is reported already, so whatever meets it stays silent."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN = Unknown.UNKNOWN
+
+# -- where a choice comes from
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """It stands in a recipe file or in an option on the command line."""
+
+    span: Span
+
+    def __str__(self) -> str:
+        source = self.span.source
+        if source.kind is SourceKind.OPTION:
+            return f"option {source.name}"
+        return f"{source.name}, line {self.span.line}" if source.kind is SourceKind.BASE else f"line {self.span.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """Nobody said; this is why it is so."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        if self.reason.startswith("of "):
+            return f"default {self.reason}"
+        return f"default: {self.reason}" if self.reason else "default"
+
+
+Origin = Written | Default
+
+
+def is_written(origin: Origin) -> bool:
+    """Whether it is in a recipe or on the command line, rather than in a card's default statement."""
+    return isinstance(origin, Written) and origin.span.source.kind is not SourceKind.DEFAULT
+
+
+# -- values
+
+_PLURALS = {"epoch": "epochs", "step": "steps", "minute": "minutes", "hour": "hours", "item": "items", "percent": "%"}
+
+
+def plural_unit(unit: str) -> str:
+    """The unit as Leaven writes it: `epoch` and `epochs` are the same."""
+    return _PLURALS.get(unit, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with its unit, in the plural: `5 epochs`, `30%`."""
+
+    amount: int | float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """A path as written, and where it leads."""
+
+    text: str
+    place: Path = field(compare=False)
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number that training watches: `val.accuracy`."""
+
+    split: str
+    metric: str
+
+    def __str__(self) -> str:
+        return f"{self.split}.{self.metric}"
+
+
+@dataclass(frozen=True, slots=True)
+class FromData:
+    """`classes` or `channels`: known at the latest when the data is there."""
+
+    name: str
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A value that an `arg` without a default, or the data, gives when the recipe runs.
+
+    `name` is its name, or a calculation with it as it would be written: `size * 2`.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserDefinition:
+    """A function or class in a file of the user's."""
+
+    module: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One argument of a call or statement. `syntax` is what was written, where it depends on an `arg`."""
+
+    name: str
+    value: Any
+    origin: Origin = field(compare=False)
+    syntax: Syntax | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A card put to use with its arguments."""
+
+    card: Card
+    settings: tuple[Setting, ...]
+    origin: Origin = field(compare=False)
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """The value of an argument."""
+        found = self.setting(name)
+        return default if found is None else found.value
+
+    def __getitem__(self, name: str) -> Setting:
+        """An argument that the card has."""
+        found = self.setting(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def setting(self, name: str) -> Setting | None:
+        return next((setting for setting in self.settings if setting.name == name), None)
+
+
+# -- what a recipe introduces
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """An argument of the recipe, and the value it has now."""
+
+    name: str
+    type: str
+    choices: tuple[str, ...]
+    value: Any
+    help: str
+    origin: Origin = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UserModule:
+    """An imported file or package of the user's."""
+
+    alias: str
+    target: str
+    is_file: bool
+    place: Path | None = field(compare=False)

@@ -1,0 +1,177 @@
+"""How values, types and cards are called in a report."""
+
+from collections.abc import Sequence
+
+from leaven.catalog.card import Card, Parameter
+from leaven.catalog.value_text import value_text
+from leaven.language import syntax
+from leaven.language.source import Span
+
+KIND_NOUNS = {
+    "statement": "a statement",
+    "technique": "a technique",
+    "model": "a model",
+    "component": "a component",
+    "data": "a data set",
+    "transform": "a transform",
+    "loss": "a loss",
+    "metric": "a metric",
+    "optimizer": "an optimizer",
+    "schedule": "a schedule",
+    "sampler": "a sampler",
+    "logger": "a logger",
+    "range": "a range",
+    "pruning": "a way of pruning",
+}
+TYPE_NOUNS = KIND_NOUNS | {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "text": "a text",
+    "path": "a path in quotes",
+    "list": "a list",
+    "none": "none",
+    "any": "a value",
+    "selector": "layers",
+    "score": "a score such as `val.accuracy`",
+    "function": "a function of an imported file",
+    "transforms": "transforms",
+    "name": "the name of an `arg`",
+}
+ARG_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "text": "a text",
+    "path": "a path",
+    "choice": "a choice",
+}
+
+
+def written_value(value: syntax.Value) -> str:
+    """What was written, in two words."""
+    match value:
+        case syntax.Number(unit=None):
+            return "a number"
+        case syntax.Number(unit=unit):
+            return f"a quantity in {unit}"
+        case syntax.Text():
+            return "a text"
+        case syntax.Literal(value=literal):
+            return "none" if literal is None else "true" if literal else "false"
+        case syntax.Name(path=path):
+            return f"the name `{path}`"
+        case syntax.Call(name=name):
+            return f"`{name.path}(…)`"
+        case syntax.Listing():
+            return "a list"
+        case syntax.Pipeline():
+            return "a pipeline"
+        case syntax.Binary() | syntax.Negative():
+            return "a calculation"
+
+
+def expected(parameter: Parameter) -> str:
+    """What a parameter takes."""
+    words = []
+    for word in parameter.types:
+        if word == "choice":
+            words.append(either([f"`{choice}`" for choice in parameter.choices]))
+        elif word == "quantity":
+            counted = [unit for unit in parameter.units if unit != "%"]
+            words += ["a percentage"] * ("%" in parameter.units)
+            words += [f"a number of {either(counted)}"] * bool(counted)
+        else:
+            words.append(TYPE_NOUNS.get(word, word))
+    return either([word for word in words if word != "none"] or words)
+
+
+def either(words: Sequence[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    words = list(dict.fromkeys(words))
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing"
+
+
+def both(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    return f"did you mean {either([f'`{name}`' for name in names])}?"
+
+
+def card_name(card: Card, name: Span) -> str:
+    """A card as the user called it: `adamw` and `AdamW` are the same."""
+    word = name.text.rpartition(".")[2]
+    is_same = word.replace("_", "").lower() == card.bare_name.replace("_", "").lower()
+    return word if is_same else card.bare_name
+
+
+def usage(card: Card, parameters: Sequence[Parameter] | None = None, name: Span | None = None) -> str:
+    """How a card is used, in one line: `step(every, factor=0.1)`; a statement without brackets."""
+    if card.kind == "model":
+        return f"{card_name(card, name) if name else card.bare_name}(pretrained=true)"
+    shown = []
+    for parameter in card.parameters if parameters is None else parameters:
+        if parameter.required:
+            example = placeholder(parameter)
+            shown.append(example if parameter.positional else f"{parameter.name}={example}")
+        elif parameter.variadic:
+            shown.append("…")
+        elif len(shown) < 4 and parameter.default is not None:
+            shown.append(f"{parameter.name}={default_text(parameter)}")
+    inside = ", ".join(shown)
+    word = card_name(card, name) if name else card.bare_name
+    is_statement = card.kind in ("statement", "technique")
+    if card.kind == "user" and name is not None:
+        word = name.text
+        is_statement = _begins_a_statement(name) and name.source.text[name.end : name.end + 1] != "("
+    return f"{word} {inside}".strip() if is_statement else f"{word}({inside})"
+
+
+def _begins_a_statement(name: Span) -> bool:
+    before = name.source.text[: name.start].rstrip(" \t")
+    return not before or before[-1] in "\n;{"
+
+
+_PLACEHOLDERS = {
+    "selector": "all - head",
+    "transforms": "resize(256) -> center_crop(224)",
+    "score": "val.accuracy",
+    "model": "resnet18(pretrained=true)",
+    "data": 'folder("photos")',
+    "optimizer": "adamw(lr=3e-4)",
+    "schedule": "cosine()",
+    "loss": "cross_entropy()",
+    "metric": "accuracy()",
+    "sampler": "balanced()",
+    "logger": "tensorboard()",
+    "pruning": "structured()",
+    "range": "log_range(1e-5, 1e-2)",
+    "function": "mine.my_function",
+}
+
+
+def placeholder(parameter: Parameter) -> str:
+    """What stands for a value that must be given: an example, or the name of the parameter."""
+    kind = parameter.types[0]
+    if kind in ("text", "path"):
+        return f'"{parameter.name}"'
+    if kind == "quantity" and parameter.units:
+        unit = parameter.units[0]
+        return "40%" if unit == "%" else "5" if unit == parameter.name else f"5 {unit}"
+    return _PLACEHOLDERS.get(kind, parameter.name if parameter.positional else "…")
+
+
+def has_example(parameter: Parameter) -> bool:
+    """Whether the placeholder of a parameter is a value that it takes as it is."""
+    kind = parameter.types[0]
+    return kind in ("text", "path", "quantity") or (kind in _PLACEHOLDERS and kind not in ("function", "data", "model"))
+
+
+def default_text(parameter: Parameter) -> str:
+    """A default as it is written: quantities and choices without quotes."""
+    is_bare = isinstance(parameter.default, str) and bool(set(parameter.types) & {"quantity", "choice"})
+    written = str(parameter.default).removesuffix(f" {parameter.name}") if is_bare else value_text(parameter.default)
+    return written.removesuffix("s") if is_bare and written.startswith("1 ") else written

@@ -1,0 +1,35 @@
+"""Which known name was likely meant by one that is not known."""
+
+import unicodedata
+from collections.abc import Iterable
+from itertools import islice
+
+from leaven.catalog import lookup
+from leaven.language.diagnostics import Diagnostic
+
+# How many reports suggest similar names, and out of how many: the search takes long, and nobody reads that far.
+MAX_SUGGESTIONS, MAX_CANDIDATES = 50, 5_000
+
+
+def nearest(word: str, candidates: Iterable[str], reports: int, limit: int = 3) -> list[str]:
+    """The names that were likely meant, unless there are too many reports already."""
+    return lookup.nearest(word, islice(candidates, MAX_CANDIDATES), limit) if reports < MAX_SUGGESTIONS else []
+
+
+def is_misspelling(written: str, meant: str) -> bool:
+    """Whether a word is almost certainly the other one with a letter or two wrong."""
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, written.lower(), meant).ratio() >= 0.8
+
+
+def note_on_letters(report: Diagnostic) -> str:
+    """What to add to a report about a name with a letter of another alphabet that looks like the right one."""
+    if not report.spots or report.fix is None or report.fix.edit is None or not report.fix.edit.text.isascii():
+        return ""
+    written = report.fix.edit.span.text
+    letter = "" if written.isascii() else next((one for one in written if not one.isascii() and one.isalnum()), "")
+    if not letter:
+        return ""
+    name = unicodedata.name(letter, "a letter of another alphabet").lower()
+    return f"`{letter}` is a {name.removeprefix('a ')} (U+{ord(letter):04X}), whatever it looks like"

@@ -1,0 +1,142 @@
+"""What the command line adds to a recipe, as sources of their own: checked like the file, reported in the option."""
+
+import os.path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.parser import parse, parse_setting, parse_value
+from leaven.language.source import Source, SourceKind
+from leaven.statements.argument_paths import option_instead_of
+from leaven.statements.assemble import Assembled, add, replace_value
+from leaven.statements.statement_keys import has_label, statement_card
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`--lr 1e-4` is in `args`; `model`, `data`, `checkpoint` and `output` hold the text of their option."""
+
+    args: Mapping[str, str] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+    additions: tuple[str, ...] = ()
+    model: str | None = None
+    data: str | None = None
+    checkpoint: str | None = None
+    output: str | None = None
+
+
+def given(options: Options, declared: set[str]) -> dict[str, Source]:
+    """The text given for each declared `arg`. One named like a built-in flag takes that flag."""
+    texts = dict(options.args)
+    for flag in ("model", "data", "checkpoint", "output"):
+        text = getattr(options, flag)
+        if flag in declared and text is not None:
+            texts[flag] = text
+    return {name: option_source(name, text) for name, text in texts.items()}
+
+
+def option_source(name: str, text: str) -> Source:
+    return Source(f"--{name.replace('_', '-')}", text, Path(), SourceKind.OPTION)
+
+
+def apply(options: Options, assembled: Assembled) -> None:
+    """Put what the options say behind what the file says: additions, then replacements, then changes."""
+    for text in options.additions:
+        parsed = parse(option_source("with", text))
+        assembled.diagnostics += parsed.diagnostics
+        add(assembled, parsed.tree.statements)
+    for flag in ("model", "data", "output", "checkpoint"):
+        text = getattr(options, flag)
+        if text is not None and flag not in assembled.args:
+            statement, mistakes = _flag(flag, text)
+            assembled.diagnostics += mistakes
+            if statement is not None and flag in ("model", "data"):
+                replace_value(assembled, statement)
+            elif statement is not None:
+                add(assembled, [statement])
+    changes = []
+    for text in options.settings:
+        change, mistakes = _setting(text, assembled)
+        assembled.diagnostics += mistakes
+        if change is not None:
+            changes.append(change)
+    add(assembled, changes)
+
+
+def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+    source = option_source(flag, text)
+    whole = source.span(0, len(text))
+    path = syntax.Argument(None, syntax.Text(text, whole), whole)
+    if flag == "output":
+        return syntax.Statement(syntax.Name("output", whole), (path,), None, whole), ()
+    if flag == "checkpoint":  # in the place of the published weights, where the recipe has asked for those
+        target = syntax.Argument(None, syntax.Name("model", whole), whole)
+        weights = replace(path, keyword=syntax.Name("weights", whole))
+        published = syntax.Argument(syntax.Name("pretrained", whole), syntax.Literal(False, whole), whole)
+        return syntax.Statement(syntax.Name("change", whole), (target, weights, published), None, whole), ()
+    if flag == "data" and _is_path(text):
+        folder = "csv" if text.endswith((".csv", ".tsv")) else "folder"
+        value: syntax.Value | None = syntax.Call(syntax.Name(folder, whole), (path,), whole)
+        diagnostics: tuple[Diagnostic, ...] = ()
+    else:
+        value, diagnostics = parse_value(source)
+    if value is None:
+        return None, diagnostics
+    argument = syntax.Argument(None, value, value.span)
+    return syntax.Statement(syntax.Name(flag, whole), (argument,), None, whole), diagnostics
+
+
+def _is_path(text: str) -> bool:
+    """Whether the text of `--data` is a path: it leads somewhere, or it is no name or call of the language."""
+    return (bool(text) and os.path.exists(text)) or (any(mark in text for mark in "/\\") and "(" not in text)
+
+
+def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+    """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path leads into phases and blocks."""
+    source = option_source("set", text)
+    setting, diagnostics = parse_setting(source)
+    if setting is None:
+        return None, diagnostics
+    *owners, last = setting.path
+    assert isinstance(last, syntax.Name)
+    if not owners or [owner.span.text for owner in owners] == ["arg"]:
+        return None, (
+            error(
+                "unknown-name",
+                _nobodys(last.path, bool(owners), assembled),
+                Spot((owners or [last])[0].span, "expected `statement.argument=value`"),
+                fix=option_instead_of(last.path, setting.value, assembled.statements, assembled.args),
+            ),
+        )
+    argument = syntax.Argument(last, setting.value, last.span.to(setting.span))
+    statement: syntax.Statement | None = None
+    for target in reversed(_targets(owners)):
+        inside = (argument,) if statement is None else ()
+        block = None if statement is None else syntax.Block((statement,), setting.span)
+        name = syntax.Name("change", target[0].span)
+        statement = syntax.Statement(name, (*target, *inside), block, setting.span)
+    return statement, diagnostics
+
+
+def _nobodys(name: str, is_arg: bool, assembled: Assembled) -> str:
+    """What is wrong with a setting that leads to no statement's argument."""
+    if is_arg:
+        return "an `arg` has an option of its own" if name in assembled.args else f"the recipe has no `arg {name}`"
+    if statement_card(name) and name not in assembled.args:
+        return f"`{name}` is a whole statement, not an argument of one"
+    return f"`{name}` does not say which statement it belongs to"
+
+
+def _targets(owners: Sequence[syntax.Name | syntax.Text]) -> list[tuple[syntax.Argument, ...]]:
+    """The statements that a path leads through, each with the label behind it: `phase.head.optimizer`."""
+    targets: list[tuple[syntax.Argument, ...]] = []
+    for owner in owners:
+        argument = syntax.Argument(None, owner, owner.span)
+        before = targets[-1] if targets else ()
+        if isinstance(owner, syntax.Text) or (len(before) == 1 and has_label(before[0].span.text)):
+            targets[-1] = (*before, argument)
+        else:
+            targets.append((argument,))
+    return targets
