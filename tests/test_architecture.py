@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.language import tables
+from leaven.language import parse_tables
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "leaven"
@@ -149,4 +149,4 @@ def test_no_file_or_folder_has_a_name_that_says_nothing(folder: str) -> None:
 
 def test_the_grammar_has_one_reading() -> None:
     """Built strictly, Lark refuses every conflict of rules and every collision of terminals. There is no exception."""
-    tables.analyse(strict=True)
+    parse_tables.build_lark(strict=True)

@@ -7,9 +7,8 @@ something else is the matter.
 import re
 
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
-from leaven.language.layout import Piece
 from leaven.language.source import Span
-from leaven.language.token_context import ahead, before, text_behind
+from leaven.language.tokens import Token, rest_of_line, text_after
 
 _QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 # What stands for a sign of the language elsewhere, and what that sign is.
@@ -36,7 +35,7 @@ _HABITS = {
 }
 
 
-def odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def odd_character(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     """A character that no token begins with, or a dot by itself."""
     if token.type not in ("BAD", "DOT"):
         return None
@@ -59,9 +58,9 @@ def odd_character(statement: list[Piece], token: Piece, accepted: set[str]) -> D
     )
 
 
-def bare_pattern(start: Span, token: Piece) -> Diagnostic | None:
+def bare_pattern(start: Span, token: Token) -> Diagnostic | None:
     """`layer1.*`, `*query`."""
-    rest = re.match(r"[\w.*?\[\]-]*", text_behind(token))
+    rest = re.match(r"[\w.*?\[\]-]*", text_after(token))
     span = Span(start.source, start.start, token.span.end + (rest.end() if rest else 0))
     if not re.search(r"[*?\[]", span.text):
         return None
@@ -82,9 +81,9 @@ def _invisible(character: str) -> str:
     return f"a {name} ({number})" if name else f"the character {number}"
 
 
-def _wrong_quotes(token: Piece) -> Diagnostic:
+def _wrong_quotes(token: Token) -> Diagnostic:
     """`'photos'`, `“photos”`."""
-    closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", text_behind(token))
+    closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", text_after(token))
     span, fix = token.span, Fix('write texts in straight double quotes: `"photos"`')
     if closed:
         span = Span(token.span.source, token.span.start, token.span.end + closed.end())
@@ -97,11 +96,11 @@ def _wrong_quotes(token: Piece) -> Diagnostic:
     )
 
 
-def assignment(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def assignment(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     """`model = resnet18`, `model: resnet18`, and what was meant to be an argument: `epochs: 10`."""
     if len(statement) != 1 or token.type not in ("EQUALS", "COLON"):
         return None
-    word, value = statement[0], ahead(token)
+    word, value = statement[0], rest_of_line(token)
     between = Span(token.span.source, word.span.end, token.span.end)
     notes: list[str] = []
     is_indented = word.span.column > 1
@@ -119,7 +118,7 @@ def assignment(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
     elif token.type == "EQUALS":
         label = "this is neither a statement nor a `let`"
         notes = ["an argument stands behind its statement, as in `train epochs=10`"]
-        fix = Fix(f"to give a value a name, write `let {word} = {value}`", Edit(before(word), "let "))
+        fix = Fix(f"to give a value a name, write `let {word} = {value}`", Edit(word.span.at_start, "let "))
     else:
         label = f"not between `{word}` and its value"
         fix = Fix(f"an argument stands in the line of its statement: `… {word}={value}`")
@@ -132,11 +131,11 @@ def assignment(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
     )
 
 
-def colon(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def colon(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     """`train epochs: 10`."""
     if token.type != "COLON" or len(statement) < 2 or statement[-1].type != "NAME":
         return None
-    name, value = statement[-1], re.match(r"[^\s,)\]}]*", ahead(token))
+    name, value = statement[-1], re.match(r"[^\s,)\]}]*", rest_of_line(token))
     return error(
         "unexpected-token",
         "an argument is given with `=`, not with `:`",
@@ -145,7 +144,7 @@ def colon(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnosti
     )
 
 
-def round_list(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def round_list(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     """`betas=(0.9, 0.999)`."""
     if token.type != "COMMA" or "COMMA" in accepted or "RPAR" not in accepted:
         return None
@@ -156,7 +155,7 @@ def round_list(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
         depth += {"RPAR": 1, "LPAR": -1, "CALL": -1}.get(piece.type, 0)
         if depth < 0:
             break
-    closed = re.match(r"[^()\r\n]*\)", text_behind(token))
+    closed = re.match(r"[^()\r\n]*\)", text_after(token))
     span, fix = token.span, Fix("write a list in square brackets: `[0.9, 0.999]`")
     if closed:
         span = Span(token.span.source, piece.span.start, token.span.end + closed.end())
@@ -164,7 +163,7 @@ def round_list(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
     return error("unexpected-token", "a list stands in square brackets", Spot(span, "expected `[` and `]`"), fix=fix)
 
 
-def from_import(statement: list[Piece], token: Piece) -> Diagnostic | None:
+def from_import(statement: list[Token], token: Token) -> Diagnostic | None:
     """`from torch import nn`."""
     if len(statement) != 2 or str(statement[0]) != "from" or str(token) != "import":
         return None
@@ -176,11 +175,11 @@ def from_import(statement: list[Piece], token: Piece) -> Diagnostic | None:
     )
 
 
-def spoken_sign(left: Piece, token: Piece) -> Diagnostic | None:
+def spoken_sign(left: Token, token: Token) -> Diagnostic | None:
     """`freeze all except head`."""
     signs = {"except": "-", "but": "-", "without": "-", "minus": "-", "and": "+", "plus": "+"}
     sign = signs.get(token.value)
-    right = re.match(r"[ \t]+([\w.]+|\"[^\"\r\n]*\")", text_behind(token))
+    right = re.match(r"[ \t]+([\w.]+|\"[^\"\r\n]*\")", text_after(token))
     if sign is None or right is None:
         return None
     what = "taken away with `-`" if sign == "-" else "joined with `+`"
@@ -192,13 +191,13 @@ def spoken_sign(left: Piece, token: Piece) -> Diagnostic | None:
     )
 
 
-def missing_equals(statement: list[Piece], token: Piece) -> Diagnostic | None:
+def missing_equals(statement: list[Token], token: Token) -> Diagnostic | None:
     """`train epochs 3`."""
     name, first = statement[-1], statement[0]
     is_named = len(statement) > 2 and statement[-2].type == "COMMA"
     if token.type != "NUMBER" or name.type != "NAME" or not (is_named or (name is not first and str(first) in _NAMED)):
         return None
-    number = re.match(r"[^\s,;)\]}]*", f"{token}{text_behind(token)}")
+    number = re.match(r"[^\s,;)\]}]*", f"{token}{text_after(token)}")
     written = f"{name}={number[0] if number else token}"
     return error(
         "unexpected-token",
@@ -211,11 +210,11 @@ def missing_equals(statement: list[Piece], token: Piece) -> Diagnostic | None:
     )
 
 
-def missing_brackets(statement: list[Piece], token: Piece) -> Diagnostic | None:
+def missing_brackets(statement: list[Token], token: Token) -> Diagnostic | None:
     """`optimizer adamw lr=1e-3`."""
     if len(statement) != 2 or str(statement[0]) not in _CALLED or token.type != "NAME":
         return None
-    name, arguments = statement[1], token.value + text_behind(token)
+    name, arguments = statement[1], token.value + text_after(token)
     found = re.match(r"\w+ *=[^#;{}\r\n]*", arguments)
     if name.type != "NAME" or not found or len(found[0]) > 60:
         return None
@@ -229,9 +228,9 @@ def missing_brackets(statement: list[Piece], token: Piece) -> Diagnostic | None:
     )
 
 
-def first_sign(token: Piece) -> Fix | None:
+def first_sign(token: Token) -> Fix | None:
     """What a sign at the beginning of a line was meant to be."""
-    beginning = token.span.text + text_behind(token)
+    beginning = token.span.text + text_after(token)
     if beginning.startswith(("//", "/*", "--")):
         return Fix(
             "a comment starts with `#`", Edit(Span(token.span.source, token.span.start, token.span.start + 2), "#")

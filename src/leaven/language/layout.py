@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass, field
 
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
-from leaven.language.lalr import Token
 from leaven.language.source import Source, Span
+from leaven.language.tokens import Token
 
 MAX_NESTING = 100
 MAX_DEPTH = 250  # brackets and operators that wait for each other; keeps every later walk off Python's stack limit
@@ -26,18 +26,11 @@ _SILENT = {"NEWLINE", "COMMENT"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH"}
 
 
-class Piece(Token):
-    """A token that knows its place in the source."""
-
-    __slots__ = ("span",)
-    span: Span
-
-
 @dataclass(slots=True)
 class Arranged:
     """What the grammar is to read, the comments, and what was wrong."""
 
-    tokens: list[Piece] = field(default_factory=list)
+    tokens: list[Token] = field(default_factory=list)
     comments: list[Span] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     is_beyond_limit: bool = False
@@ -67,10 +60,10 @@ class _Layout:
         self.raw = raw
         self.source = source
         self.result = Arranged()
-        self.open: list[_Open] = [_Open(Token("START", ""))]
+        self.open: list[_Open] = [_Open(Token("START", "", source.span(0, 0)))]
         self.depth = 0
         self.word = ""  # the word that begins the statement being read
-        self.end = 0  # where the last token that was written ends
+        self.end = 0  # where the last token of the text ends
 
     def run(self) -> Arranged:
         following = self._significant_followers()
@@ -80,7 +73,7 @@ class _Layout:
                 self._close_lost_block(token)
             match token.type:
                 case "COMMENT":
-                    self.result.comments.append(self._span(token))
+                    self.result.comments.append(token.span)
                 case "NEWLINE":
                     self._newline(following[index], token)
                 case "SEMICOLON":
@@ -94,7 +87,7 @@ class _Layout:
                     self._other(token)
             if self.depth > MAX_DEPTH or len(self.open) > MAX_NESTING + 1:
                 return self._too_deep(token)
-        end = Token("NEWLINE", "", start_pos=len(self.source.text), end_pos=len(self.source.text))
+        end = Token("NEWLINE", "", self.source.span(len(self.source.text), len(self.source.text)))
         while len(self.open) > 1:
             self._report_unclosed()
             self._close_top(end)
@@ -119,7 +112,7 @@ class _Layout:
 
     def _end_statement(self, at: Token) -> None:
         if self._previous() not in ("", "END", "LBRACE"):
-            self._emit(at, "END", "")
+            self._insert(at, "END")
         self._forget_operators()
         self.word = ""
 
@@ -160,7 +153,7 @@ class _Layout:
     def _is_called_statement(self, token: Token) -> bool:
         """Whether the bracket follows a statement's name without a space: `mixup(0.2)`."""
         tokens = self.result.tokens
-        if not tokens or tokens[-1].type != "NAME" or tokens[-1].span.end != token.start_pos:
+        if not tokens or tokens[-1].type != "NAME" or tokens[-1].span.end != token.span.start:
             return False
         return len(tokens) == 1 or tokens[-2].type in ("END", "LBRACE")
 
@@ -174,8 +167,8 @@ class _Layout:
             self._report(
                 "unmatched-bracket",
                 f"this `{token}` closes nothing",
-                Spot(self._span(token), "no bracket is open here"),
-                fix=Fix(f"remove the `{token}`", Edit(self._span(token), "")),
+                Spot(token.span, "no bracket is open here"),
+                fix=Fix(f"remove the `{token}`", Edit(token.span, "")),
             )
             return
         wanted_type, wanted = _OPEN[opened.type]
@@ -183,9 +176,9 @@ class _Layout:
             self._report(
                 "unmatched-bracket",
                 f"`{opened}` is closed by `{token}`",
-                Spot(self._span(token), f"expected `{wanted}`"),
-                Spot(self._span(opened), "opened here"),
-                fix=Fix(f"write `{wanted}` in its place", Edit(self._span(token), wanted)),
+                Spot(token.span, f"expected `{wanted}`"),
+                Spot(opened.span, "opened here"),
+                fix=Fix(f"write `{wanted}` in its place", Edit(token.span, wanted)),
             )
         self._close_top(token)
 
@@ -203,7 +196,10 @@ class _Layout:
         self._forget_operators()
         self.open.pop()
         self.depth -= 1
-        self._emit(at, closing_type, closing)
+        if at.value == closing:
+            self._emit(at, closing_type)
+        else:
+            self._insert(at, closing_type, closing)
 
     def _report_unclosed(self, message: str = "", edit: Edit | None = None) -> None:
         opened = self.open[-1].token
@@ -211,9 +207,9 @@ class _Layout:
         self._report(
             "unclosed-bracket",
             f"this `{opened}` is never closed",
-            Spot(self._span(opened), f"no `{closing}` follows"),
+            Spot(opened.span, f"no `{closing}` follows"),
             fix=Fix(
-                message or f"add the missing `{closing}`", edit or Edit(Span(self.source, self.end, self.end), closing)
+                message or f"add the missing `{closing}`", edit or Edit(self.source.span(self.end, self.end), closing)
             ),
         )
 
@@ -252,18 +248,18 @@ class _Layout:
         return self.raw[index].type == "NAME" and self.raw[index - 1].type == "NEWLINE"
 
     def _indent(self, token: Token) -> int:
-        line = self.source.line(self.source.position(token.start_pos)[0])
+        line = self.source.line(self.source.position(token.span.start)[0])
         return len(line) - len(line.lstrip())
 
     def _close_lost_block(self, at: Token) -> None:
         self._close_brackets(at)
         self._end_statement(at)
         if self.open[-1].token.type == "LBRACE":
-            line = self.source.position(at.start_pos)[0]
+            line = self.source.position(at.span.start)[0]
             start = self.source.line_starts[line - 1]
             closing = " " * self._indent(self.open[-1].token) + "}\n"
             self._report_unclosed(
-                f"add the missing `}}` before line {line}", Edit(Span(self.source, start, start), closing)
+                f"add the missing `}}` before line {line}", Edit(self.source.span(start, start), closing)
             )
             self._close_top(at)
             self._end_statement(at)
@@ -284,10 +280,10 @@ class _Layout:
             self._report(
                 "unexpected-token",
                 "a second statement begins on this line",
-                Spot(self._span(token), "this belongs to a new statement"),
+                Spot(token.span, "this belongs to a new statement"),
                 fix=Fix(
                     f"begin a new line before `{token}`",
-                    Edit(Span(self.source, token.start_pos, token.start_pos), "\n"),
+                    Edit(self.source.span(token.span.start, token.span.start), "\n"),
                 ),
             )
             self._end_statement(token)
@@ -326,20 +322,20 @@ class _Layout:
     def _is_of_another_base(self, token: Token) -> bool:
         """Whether a word belongs to the number before it, as in `0x10`."""
         before = self.result.tokens[-1]
-        is_near = before.type == "NUMBER" and before.value == "0" and before.span.end == token.start_pos
+        is_near = before.type == "NUMBER" and before.value == "0" and before.span.end == token.span.start
         return is_near and token.value[0].lower() in _BASES and _whole("0" + token.value) is not None
 
     def _read_base(self, token: Token) -> None:
         """A number in another base: it is refused, and read as what it says."""
         zero = self.result.tokens.pop()
-        span, number = zero.span.to(self._span(token)), str(_whole("0" + token.value))
+        span, number = zero.span.to(token.span), str(_whole("0" + token.value))
         self._report(
             "unexpected-token",
             f"`{span.text}` is {_BASES[token.value[0].lower()]}, and a recipe counts in tens",
             Spot(span, "not a form of a number here"),
             fix=Fix(f"write `{number}`", Edit(span, number)),
         )
-        self._emit(Token("NUMBER", number, start_pos=span.start, end_pos=span.end), "NUMBER")
+        self._emit(Token("NUMBER", number, span), "NUMBER")
 
     def _check_digits(self, token: Token) -> None:
         """Report an underscore that does not stand between two digits."""
@@ -348,24 +344,24 @@ class _Layout:
             self._report(
                 "unexpected-token",
                 f"`{token}` is no number",
-                Spot(self._span(token), "a `_` stands between two digits"),
-                fix=Fix(f"write `{plain}`", Edit(self._span(token), plain)),
+                Spot(token.span, "a `_` stands between two digits"),
+                fix=Fix(f"write `{plain}`", Edit(token.span, plain)),
             )
 
     def _open_text(self, token: Token) -> None:
         """A text without its closing quote: brackets and commas at the end of its line are taken to stand behind it."""
         text = token.value.rstrip(" \t" + "".join(_TAIL)) or token.value[:1]
-        start, end = token.start_pos, token.start_pos + len(text)
+        start, end = token.span.start, token.span.start + len(text)
         self._report(
             "unclosed-text",
             'this text has no closing `"`',
-            Spot(Span(self.source, start, end), "a text ends on the line where it begins"),
-            fix=Fix(f'write `{text}"`', Edit(Span(self.source, end, end), '"')),
+            Spot(self.source.span(start, end), "a text ends on the line where it begins"),
+            fix=Fix(f'write `{text}"`', Edit(self.source.span(end, end), '"')),
         )
-        self._emit(Token("TEXT", text, start_pos=start, end_pos=end), "TEXT")
+        self._emit(Token("TEXT", text, self.source.span(start, end)), "TEXT")
         for at, character in enumerate(token.value[len(text) :], end):
             if character in _TAIL:
-                behind = Token(_TAIL[character], character, start_pos=at, end_pos=at + 1)
+                behind = Token(_TAIL[character], character, self.source.span(at, at + 1))
                 if behind.type == "COMMA":
                     self._other(behind)
                 else:
@@ -377,14 +373,14 @@ class _Layout:
         while at != -1:
             pair = token.value[at : at + 2]
             if pair not in ESCAPES:
-                start = token.start_pos + at
+                start = token.span.start + at
                 straight = token.value.replace("\\", "/")
                 self._report(
                     "unknown-escape",
                     f"`{pair}` means nothing in a text",
-                    Spot(Span(self.source, start, start + 2), 'a text knows `\\"`, `\\\\`, `\\n` and `\\t`'),
+                    Spot(self.source.span(start, start + 2), 'a text knows `\\"`, `\\\\`, `\\n` and `\\t`'),
                     notes=[f"for a backslash write `\\{pair}`"],
-                    fix=Fix(f"in a path, `/` works on every system: `{straight}`", Edit(self._span(token), straight)),
+                    fix=Fix(f"in a path, `/` works on every system: `{straight}`", Edit(token.span, straight)),
                 )
                 return
             at = token.value.find("\\", at + 2)
@@ -395,7 +391,7 @@ class _Layout:
         self._report(
             "too-deep",
             f"more than {MAX_NESTING} brackets or {MAX_DEPTH} operators stand inside each other here",
-            Spot(self._span(token), "the limit is reached here; nothing of the file was read"),
+            Spot(token.span, "the limit is reached here; nothing of the file was read"),
             fix="give the inner parts names with `let`",
         )
         return Arranged([], self.result.comments, self.result.diagnostics[-1:], is_beyond_limit=True)
@@ -407,16 +403,14 @@ class _Layout:
     def _previous(self) -> str:
         return self.result.tokens[-1].type if self.result.tokens else ""
 
-    def _emit(self, token: Token, kind: str, value: str | None = None) -> None:
-        """Pass a token on as `kind`; one with a value of its own was not written and has no width."""
-        piece = Piece(kind, token.value if value is None else value)
-        is_written = value is None or value == token.value
-        self.end = token.end_pos if is_written else self.end
-        piece.span = Span(self.source, token.start_pos, token.end_pos if is_written else token.start_pos)
-        self.result.tokens.append(piece)
+    def _emit(self, token: Token, kind: str) -> None:
+        """Add a token of the text as `kind`."""
+        self.end = token.span.end
+        self.result.tokens.append(token if token.type == kind else Token(kind, token.value, token.span))
 
-    def _span(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos, token.end_pos)
+    def _insert(self, at: Token, kind: str, value: str = "") -> None:
+        """Add a token that is not in the text, before another."""
+        self.result.tokens.append(Token(kind, value, at.span.at_start))
 
     def _report(self, id: str, headline: str, *spots: Spot, notes: list[str] | None = None, fix: Fix | str) -> None:
         self.result.diagnostics.append(error(id, headline, *spots, notes=notes or (), fix=fix))

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-from leaven.language import syntax, syntax_errors, tables
+from leaven.language import parse_tables, syntax, syntax_errors
 from leaven.language.diagnostics import Diagnostic, in_order
-from leaven.language.lalr import Grammar, Reading
-from leaven.language.layout import ESCAPES, Piece, arrange
+from leaven.language.lalr_parser import Grammar, LalrParser
+from leaven.language.layout import ESCAPES, arrange
 from leaven.language.source import Source, Span
+from leaven.language.tokens import Token
 
 MAX_CHARACTERS = 1_000_000
 
@@ -52,10 +53,10 @@ def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic
     if len(source.text) > MAX_CHARACTERS:
         return None, [], (syntax_errors.too_large(source, MAX_CHARACTERS),)
     grammar = load_grammar()
-    arranged = arrange(list(grammar.tokens(source.text)), source)
+    arranged = arrange(list(grammar.tokens(source)), source)
     if arranged.is_beyond_limit:
         return None, arranged.comments, in_order(arranged.diagnostics)
-    reader = _Reader(grammar.reading(start), source)
+    reader = _Reader(grammar.parser(start), source)
     result = reader.read(iter(arranged.tokens))
     follows = bool(arranged.diagnostics) and start != "start"  # one value alone has no second mistake of its own
     diagnostics = [*arranged.diagnostics, *(() if follows else reader.diagnostics)]
@@ -65,16 +66,16 @@ def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic
 class _Reader:
     """Feeds tokens to the grammar and, where it refuses one, puts a BROKEN statement in the place of the faulty one."""
 
-    def __init__(self, reading: Reading, source: Source) -> None:
-        self.reading = reading
+    def __init__(self, parser: LalrParser, source: Source) -> None:
+        self.parser = parser
         self.source = source
         self.diagnostics: list[Diagnostic] = []
 
-    def read(self, tokens: Iterator[Piece]) -> Any:
-        statement: list[Piece] = []
+    def read(self, tokens: Iterator[Token]) -> Any:
+        statement: list[Token] = []
         for token in tokens:
-            if not self.reading.feed(token):
-                self.diagnostics.append(syntax_errors.unexpected(statement, token, self.reading.accepts()))
+            if not self.parser.feed(token):
+                self.diagnostics.append(syntax_errors.unexpected(statement, token, self.parser.accepts()))
                 if not self._recover(statement, token, tokens):
                     return None
                 statement = []
@@ -82,32 +83,32 @@ class _Reader:
                 statement = []
             else:
                 statement.append(token)
-        result = self.reading.finish()
+        result = self.parser.finish()
         if result is None:
             # Only a source that must hold one value or setting can end too early; a file ends after any statement.
             self.diagnostics.append(syntax_errors.nothing_given(self.source))
         return result
 
-    def _recover(self, statement: list[Piece], token: Piece, tokens: Iterator[Piece]) -> bool:
+    def _recover(self, statement: list[Token], token: Token, tokens: Iterator[Token]) -> bool:
         """Drop the faulty statement's tokens up to its block or its end; false where there is no statement to drop."""
         first = statement[0] if statement else token
         if statement:
-            self.reading.unwind("statement")
-        elif "END" in self.reading.accepts():  # something stands behind a block
-            self.reading.feed(_piece("END", first.span))
-        if "BROKEN" not in self.reading.accepts():
+            self.parser.unwind("statement")
+        elif "END" in self.parser.accepts():  # something stands behind a block
+            self.parser.feed(Token("END", "", first.span))
+        if "BROKEN" not in self.parser.accepts():
             return False
-        self.reading.feed(_piece("BROKEN", first.span, first.value))
+        self.parser.feed(Token("BROKEN", first.value, first.span))
         while token.type not in ("END", "LBRACE", "RBRACE"):
             token = next(tokens)
-        self.reading.feed(token)
+        self.parser.feed(token)
         return True
 
 
 @cache
 def load_grammar() -> Grammar:
     """The grammar of grammar.lark, with the tree as what it builds."""
-    return Grammar(tables.load(), _Builder())
+    return Grammar(parse_tables.load(), _Builder())
 
 
 class _Builder:
@@ -116,70 +117,70 @@ class _Builder:
     def start(self, body: list[syntax.AnyStatement]) -> list[syntax.AnyStatement]:
         return body
 
-    def only_value(self, value: syntax.Value, _end: Piece) -> syntax.Value:
+    def only_value(self, value: syntax.Value, _end: Token) -> syntax.Value:
         return value
 
     def only_setting(
-        self, path: tuple[syntax.Name | syntax.Text, ...], _equals: Piece, value: syntax.Value, _end: Piece
+        self, path: tuple[syntax.Name | syntax.Text, ...], _equals: Token, value: syntax.Value, _end: Token
     ) -> syntax.Setting:
         return syntax.Setting(path, value, path[0].span.to(value.span))
 
-    def path(self, name: Piece, *quoted: Piece | None) -> tuple[syntax.Name | syntax.Text, ...]:
+    def path(self, name: Token, *quoted: Token | None) -> tuple[syntax.Name | syntax.Text, ...]:
         _dot, label, _dot, rest = quoted
         words = _words(name)
         return (*words, self.text(label), *_words(rest)) if label and rest else words
 
     def body(self, *parts: Any) -> list[syntax.AnyStatement]:
-        return [part for part in parts if not isinstance(part, Piece)]
+        return [part for part in parts if not isinstance(part, Token)]
 
-    def block(self, opening: Piece, body: list[syntax.AnyStatement], closing: Piece) -> syntax.Block:
+    def block(self, opening: Token, body: list[syntax.AnyStatement], closing: Token) -> syntax.Block:
         return syntax.Block(tuple(body), opening.span.to(closing.span))
 
     # -- statements
 
-    def extends(self, word: Piece, target: Piece) -> syntax.Extends:
+    def extends(self, word: Token, target: Token) -> syntax.Extends:
         return syntax.Extends(self.text(target), word.span.to(target.span))
 
-    def import_(self, word: Piece, target: Piece, as_: Piece | None, alias: Piece | None) -> syntax.Import:
+    def import_(self, word: Token, target: Token, as_: Token | None, alias: Token | None) -> syntax.Import:
         node = self.text(target) if target.type == "TEXT" else _name(target)
         return syntax.Import(node, _name(alias) if alias else None, word.span.to((alias or target).span))
 
     def arg(
         self,
-        word: Piece,
-        name: Piece,
-        _colon: Piece,
-        type: Piece,
+        word: Token,
+        name: Token,
+        _colon: Token,
+        type: Token,
         choices: syntax.Listing | None,
-        _equals: Piece | None,
+        _equals: Token | None,
         default: syntax.Value | None,
-        help: Piece | None,
+        help: Token | None,
     ) -> syntax.Arg:
         last = help or default or choices or type
         help_text = self.text(help) if help else None
         return syntax.Arg(_name(name), _name(type), choices, default, help_text, word.span.to(last.span))
 
-    def let(self, word: Piece, name: Piece, _equals: Piece, value: syntax.Value) -> syntax.Let:
+    def let(self, word: Token, name: Token, _equals: Token, value: syntax.Value) -> syntax.Let:
         return syntax.Let(_name(name), value, word.span.to(value.span))
 
     def statement(
-        self, name: Piece, arguments: list[syntax.Argument] | None, block: syntax.Block | None
+        self, name: Token, arguments: list[syntax.Argument] | None, block: syntax.Block | None
     ) -> syntax.Statement:
         last = block or (arguments[-1] if arguments else name)
         return syntax.Statement(_name(name), tuple(arguments or ()), block, name.span.to(last.span))
 
     def called_statement(
         self,
-        name: Piece,
-        _call: Piece,
+        name: Token,
+        _call: Token,
         arguments: list[syntax.Argument] | None,
-        _comma: Piece | None,
-        closing: Piece,
+        _comma: Token | None,
+        closing: Token,
         block: syntax.Block | None,
     ) -> syntax.Statement:
         return syntax.Statement(_name(name), tuple(arguments or ()), block, name.span.to((block or closing).span))
 
-    def broken(self, first: Piece, block: syntax.Block | None) -> syntax.Broken:
+    def broken(self, first: Token, block: syntax.Block | None) -> syntax.Broken:
         name = _name(first) if first.value[:1].isalpha() else None
         return syntax.Broken(name, block, first.span.to((block or first).span))
 
@@ -191,62 +192,56 @@ class _Builder:
     def items(self, *parts: Any) -> list[syntax.Value]:
         return _grown(parts)
 
-    def argument(self, keyword: Piece | None, _equals: Piece | None, value: syntax.Value) -> syntax.Argument:
+    def argument(self, keyword: Token | None, _equals: Token | None, value: syntax.Value) -> syntax.Argument:
         span = keyword.span.to(value.span) if keyword else value.span
         return syntax.Argument(_name(keyword) if keyword else None, value, span)
 
     def pipeline(self, *parts: Any) -> syntax.Pipeline:
-        stages = tuple(part for part in parts if not isinstance(part, Piece))
+        stages = tuple(part for part in parts if not isinstance(part, Token))
         return syntax.Pipeline(stages, stages[0].span.to(stages[-1].span))
 
-    def binary(self, left: syntax.Value, operator: Piece, right: syntax.Value) -> syntax.Binary:
+    def binary(self, left: syntax.Value, operator: Token, right: syntax.Value) -> syntax.Binary:
         return syntax.Binary(operator.value, left, right, left.span.to(right.span))
 
-    def negative(self, minus: Piece, value: syntax.Value) -> syntax.Negative:
+    def negative(self, minus: Token, value: syntax.Value) -> syntax.Negative:
         return syntax.Negative(value, minus.span.to(value.span))
 
-    def number(self, digits: Piece, unit: Piece | None) -> syntax.Number:
+    def number(self, digits: Token, unit: Token | None) -> syntax.Number:
         plain = digits.value.replace("_", "")
         value = int(plain) if plain.isdigit() and len(plain) < 19 else float(plain)
         return syntax.Number(value, unit.value if unit else None, digits.span.to((unit or digits).span))
 
-    def text(self, quoted: Piece) -> syntax.Text:
+    def text(self, quoted: Token) -> syntax.Text:
         body = quoted.value[1:-1] if len(quoted.value) > 1 and quoted.value.endswith('"') else quoted.value[1:]
         if "\\" in body:
             body = _unescape(body)
         return syntax.Text(body, quoted.span)
 
-    def name(self, word: Piece) -> syntax.Name | syntax.Literal:
+    def name(self, word: Token) -> syntax.Name | syntax.Literal:
         if word.value in _LITERALS:
             return syntax.Literal(_LITERALS[word.value], word.span)
         return _name(word)
 
     def call(
         self,
-        name: Piece,
-        _opening: Piece,
+        name: Token,
+        _opening: Token,
         arguments: list[syntax.Argument] | None,
-        _comma: Piece | None,
-        closing: Piece,
+        _comma: Token | None,
+        closing: Token,
     ) -> syntax.Call:
         return syntax.Call(_name(name), tuple(arguments or ()), name.span.to(closing.span))
 
-    def group(self, _opening: Piece, value: syntax.Value, _closing: Piece) -> syntax.Value:
+    def group(self, _opening: Token, value: syntax.Value, _closing: Token) -> syntax.Value:
         return value
 
     def list(
-        self, opening: Piece, items: "list[syntax.Value] | None", _comma: Piece | None, closing: Piece
+        self, opening: Token, items: "list[syntax.Value] | None", _comma: Token | None, closing: Token
     ) -> syntax.Listing:
         return syntax.Listing(tuple(items or ()), opening.span.to(closing.span))
 
 
 _LITERALS = {"true": True, "false": False, "none": None}
-
-
-def _piece(kind: str, span: Span, value: str = "") -> Piece:
-    piece = Piece(kind, value)
-    piece.span = span
-    return piece
 
 
 def _grown(parts: tuple[Any, ...]) -> list[Any]:
@@ -258,7 +253,7 @@ def _grown(parts: tuple[Any, ...]) -> list[Any]:
     return cast(list[Any], grown)
 
 
-def _words(path: Piece) -> tuple[syntax.Name, ...]:
+def _words(path: Token) -> tuple[syntax.Name, ...]:
     """The words of a dotted path, each with its own place."""
     found = re.finditer(r"[^.]+", path.value)
     start = path.span.start
@@ -267,7 +262,7 @@ def _words(path: Piece) -> tuple[syntax.Name, ...]:
     )
 
 
-def _name(word: Piece) -> syntax.Name:
+def _name(word: Token) -> syntax.Name:
     return syntax.Name(word.value, word.span)
 
 

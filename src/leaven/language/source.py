@@ -74,6 +74,16 @@ class Span(NamedTuple):
     def column(self) -> int:
         return self.source.position(self.start)[1]
 
+    @property
+    def at_start(self) -> "Span":
+        """The empty span where this one starts."""
+        return Span(self.source, self.start, self.start)
+
+    @property
+    def at_end(self) -> "Span":
+        """The empty span where this one ends."""
+        return Span(self.source, self.end, self.end)
+
     def to(self, other: "Span") -> "Span":
         """From the start of this span to the end of the other one."""
         return Span(self.source, self.start, other.end)

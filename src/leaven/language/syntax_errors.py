@@ -19,9 +19,8 @@ from leaven.language.foreign_syntax import (
     round_list,
     spoken_sign,
 )
-from leaven.language.layout import Piece
 from leaven.language.source import Source
-from leaven.language.token_context import ahead, behind, text_ahead, text_behind
+from leaven.language.tokens import Token, rest_of_line, text_after, with_rest_of_line
 
 _VALUE_STARTS = {"NAME", "NUMBER", "TEXT", "LSQB"}
 _BEFORE_VALUES = {"EQUALS", "PLUS", "MINUS", "STAR", "SLASH", "ARROW", "COMMA"}
@@ -61,7 +60,7 @@ def nothing_given(source: Source) -> Diagnostic:
     return error("missing-value", f"`{source.name}` was given no value", source.span(0, len(source.text)))
 
 
-def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic:
+def unexpected(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic:
     """The report for a token that can't stand where it does."""
     for explanation in (
         odd_character,
@@ -90,7 +89,7 @@ def unexpected(statement: list[Piece], token: Piece, accepted: set[str]) -> Diag
     )
 
 
-def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def _introduction(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     """Mistakes in `extends`, `import`, `arg` and `let`."""
     forms = {
         "EXTENDS": 'extends "base.leaven"',
@@ -119,7 +118,7 @@ def _introduction(statement: list[Piece], token: Piece, accepted: set[str]) -> D
     )
 
 
-def _in_extends(token: Piece) -> Diagnostic | None:
+def _in_extends(token: Token) -> Diagnostic | None:
     if token.type != "NAME":
         return None
     quoted = f'"{token.value}"'
@@ -131,10 +130,10 @@ def _in_extends(token: Piece) -> Diagnostic | None:
     )
 
 
-def _in_let(statement: list[Piece], token: Piece) -> Diagnostic | None:
+def _in_let(statement: list[Token], token: Token) -> Diagnostic | None:
     if token.type == "END" or len(statement) != 2:
         return None
-    value = ahead(token) if token.type == "COLON" else f"{token}{text_ahead(token)}"
+    value = rest_of_line(token) if token.type == "COLON" else with_rest_of_line(token)
     return error(
         "unexpected-token",
         "a `let` gives its value with `=`",
@@ -143,7 +142,7 @@ def _in_let(statement: list[Piece], token: Piece) -> Diagnostic | None:
     )
 
 
-def _in_arg(statement: list[Piece], token: Piece) -> Diagnostic | None:
+def _in_arg(statement: list[Token], token: Token) -> Diagnostic | None:
     name = statement[1] if len(statement) > 1 else None
     if name is None:
         return None
@@ -155,20 +154,20 @@ def _in_arg(statement: list[Piece], token: Piece) -> Diagnostic | None:
             notes=["the types are int, float, bool, text, path and choice[…]"],
             fix=_typed_arg(name, token),
         )
-    written = f"{token}{text_ahead(token)}"
+    written = with_rest_of_line(token)
     if token.type == "NAME" and len(statement) == 2:
         return error(
             "unexpected-token",
             f"a `:` is missing between `{name}` and its type",
             Spot(token.span, "expected `:`"),
-            fix=Fix(f"write `arg {name}: {written}`", Edit(behind(name), ":")),
+            fix=Fix(f"write `arg {name}: {written}`", Edit(name.span.at_end, ":")),
         )
     if token.type in ("NUMBER", "NAME", "MINUS") and len(statement) == 4:
         return error(
             "unexpected-token",
             f"a `=` is missing before the default of `{name}`",
             Spot(token.span, "expected `=`"),
-            fix=Fix(f"write `arg {name}: {statement[3]} = {written}`", Edit(behind(statement[3]), " =")),
+            fix=Fix(f"write `arg {name}: {statement[3]} = {written}`", Edit(statement[3].span.at_end, " =")),
         )
     if token.type == "COMMA":
         return error(
@@ -180,9 +179,9 @@ def _in_arg(statement: list[Piece], token: Piece) -> Diagnostic | None:
     return None
 
 
-def _typed_arg(name: Piece, token: Piece) -> Fix:
+def _typed_arg(name: Token, token: Token) -> Fix:
     """An `arg` with the type that its default tells."""
-    default = ahead(token) if token.type == "EQUALS" else ""
+    default = rest_of_line(token) if token.type == "EQUALS" else ""
     type = "float"
     if default.startswith('"'):
         type = "text"
@@ -191,17 +190,17 @@ def _typed_arg(name: Piece, token: Piece) -> Fix:
     elif default.isdigit():
         type = "int"
     shown = f" = {default}" if default else ""
-    return Fix(f"write `arg {name}: {type}{shown}`", Edit(behind(name), f": {type}"))
+    return Fix(f"write `arg {name}: {type}{shown}`", Edit(name.span.at_end, f": {type}"))
 
 
-def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def _missing_value(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     if not accepted & _VALUE_STARTS or token.type in _VALUE_STARTS or not statement:
         return None
     before = statement[-1]
     if before.type == "NAME":
         return None
     pattern = bare_pattern(token.span, token) if token.type == "STAR" else None
-    if pattern and re.match(r"\w", text_behind(token)):
+    if pattern and re.match(r"\w", text_after(token)):
         return pattern
     label = f"expected a value, found {_noun(token)}"
     if before.type == "EQUALS" and len(statement) > 1 and statement[-2].type == "NAME":
@@ -227,7 +226,7 @@ def _missing_value(statement: list[Piece], token: Piece, accepted: set[str]) -> 
     )
 
 
-def _missing_comma(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     if "COMMA" not in accepted or token.type not in _VALUE_STARTS | {"LPAR", "MINUS"} or not statement:
         return None
     before = statement[-1]
@@ -242,11 +241,11 @@ def _missing_comma(statement: list[Piece], token: Piece, accepted: set[str]) -> 
         "missing-comma",
         f"a comma is missing before `{token}`",
         Spot(token.span, "a new argument begins here"),
-        fix=Fix(f"write `{before}, {token}`", Edit(behind(before), ",")),
+        fix=Fix(f"write `{before}, {token}`", Edit(before.span.at_end, ",")),
     )
 
 
-def _block(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnostic | None:
+def _block(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     if token.type == "LBRACE" and statement:
         return error(
             "unexpected-token", f"`{statement[0]}` can't have a block here", Spot(token.span, "expected no `{`")
@@ -268,7 +267,7 @@ def _block(statement: list[Piece], token: Piece, accepted: set[str]) -> Diagnost
     return None
 
 
-def _noun(token: Piece) -> str:
+def _noun(token: Token) -> str:
     if token.type in ("NAME", "NUMBER", "UNIT", "TEXT") or token.type not in _NOUNS:
         return f"`{token}`"
     return _NOUNS[token.type]

@@ -1,0 +1,39 @@
+"""Tokens, and the text after one that an error message quotes."""
+
+import re
+
+from leaven.language.source import Span
+
+_LOOKAHEAD = 120  # characters that are read after a token, so that an endless line costs no time
+
+
+class Token:
+    """A piece of the source with its type. One that `layout.py` adds has an empty span."""
+
+    __slots__ = ("span", "type", "value")
+
+    def __init__(self, type: str, value: str, span: Span) -> None:
+        self.type = type
+        self.value = value
+        self.span = span
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def text_after(token: Token) -> str:
+    """The characters that follow a token, up to a limit."""
+    return token.span.source.text[token.span.end : token.span.end + _LOOKAHEAD]
+
+
+def rest_of_line(token: Token) -> str:
+    """What follows a token up to the end of its line or the block of its statement."""
+    found = re.match(r"[^#;{}\r\n]*", text_after(token))
+    value = found[0].strip() if found else ""
+    return value if len(value) < _LOOKAHEAD - 20 else value[:20] + "…"
+
+
+def with_rest_of_line(token: Token) -> str:
+    """A token and what follows it on its line, with the space between them."""
+    rest = rest_of_line(token)
+    return f"{token} {rest}" if rest and text_after(token)[:1].isspace() else f"{token}{rest}"
