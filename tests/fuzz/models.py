@@ -72,7 +72,7 @@ def _names_in(value: syntax.Value) -> Iterator[str]:
             yield name.path
             for argument in arguments:
                 yield from _names_in(argument.value)
-        case syntax.Listing(items=parts) | syntax.Pipeline(stages=parts):
+        case syntax.List(items=parts) | syntax.Pipeline(stages=parts):
             for part in parts:
                 yield from _names_in(part)
         case syntax.Binary(left=left, right=right):

@@ -61,12 +61,12 @@ def _parts(value: syntax.Value) -> Iterator[tuple[syntax.Value, bool]]:
     match value:
         case syntax.Binary(left=left, right=right):
             yield left, False
-            yield right, not isinstance(right, syntax.Number | syntax.Text | syntax.Literal)
+            yield right, not isinstance(right, syntax.Number | syntax.String | syntax.Literal)
         case syntax.Negative(value=inner):
             yield inner, True
         case syntax.Pipeline(stages=parts):
             yield from ((part, False) for part in parts)
-        case syntax.Listing(items=parts):
+        case syntax.List(items=parts):
             yield from ((part, True) for part in parts)
         case syntax.Call(arguments=arguments):
             yield from ((argument.value, True) for argument in arguments)

@@ -173,7 +173,7 @@ def _names_in(value: syntax.Value, wanted: Collection[str]) -> Iterator[syntax.N
             yield from _names_in(right, wanted)
         case syntax.Negative(value=inner):
             yield from _names_in(inner, wanted)
-        case syntax.Pipeline(stages=parts) | syntax.Listing(items=parts):
+        case syntax.Pipeline(stages=parts) | syntax.List(items=parts):
             for part in parts:
                 yield from _names_in(part, wanted)
         case syntax.Call(arguments=arguments):
@@ -187,7 +187,7 @@ def _names_in(value: syntax.Value, wanted: Collection[str]) -> Iterator[syntax.N
 def _import(alias: str, statement: syntax.Import, scope: Scope) -> None:
     target = statement.target
     folder = target.span.source.folder
-    if isinstance(target, syntax.Text):
+    if isinstance(target, syntax.String):
         place: Path | None = folder / target.value
         module = UserModule(alias, target.value, True, place)
         if place is None or not os.path.isfile(place):
@@ -329,7 +329,7 @@ def _choices(statement: syntax.Arg, scope: Scope) -> tuple[str, ...]:
 def _choice(item: syntax.Value) -> str:
     """A choice as it is to be given; how it is spaced does not matter."""
     match item:
-        case syntax.Text(value=text):
+        case syntax.String(value=text):
             return text
         case syntax.Number(unit="%"):
             return item.span.text.replace(" ", "")
@@ -340,7 +340,7 @@ def _given_value(type: str, choices: tuple[str, ...], text: Source, name: str, s
     """A value from the command line: texts, paths and choices as they are, the others as in a recipe."""
     whole = text.span(0, len(text.text))
     if type in ("text", "path", "choice"):
-        return _typed(syntax.Text(text.text, whole), type, choices, name, scope)
+        return _typed(syntax.String(text.text, whole), type, choices, name, scope)
     value, mistakes = parse_value(text)
     if mistakes or value is None:
         scope.diagnostics += mistakes

@@ -83,7 +83,7 @@ def _stage(call: syntax.Call, kind: str, binder: "Binder") -> Stages | Unknown:
 def _composed(call: syntax.Call, scope: Scope) -> Unknown:
     """`compose([a, b])`: a pipeline is written with arrows."""
     values = [argument.value for argument in call.arguments]
-    steps = values[0].items if len(values) == 1 and isinstance(values[0], syntax.Listing) else values
+    steps = values[0].items if len(values) == 1 and isinstance(values[0], syntax.List) else values
     joined = " -> ".join(" ".join(step.span.text.split()) for step in steps[:6])
     return scope.report(
         "unknown-name",

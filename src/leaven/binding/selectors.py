@@ -79,11 +79,11 @@ class _Reading:
                 return Joined(first, second) if operator == "+" else Without(first, second)
             case syntax.Name(path=path):
                 return self._name(value, path)
-            case syntax.Text(value=text):
+            case syntax.String(value=text):
                 return self._leaf(Layer(text, bool(_GLOB.search(text))), value, text)
             case syntax.Call():
                 return self._call(value)
-            case syntax.Listing(items=items) if items:
+            case syntax.List(items=items) if items:
                 return self._joined([self.read(item) for item in items])
         return self.scope.report(
             "wrong-type",
@@ -126,7 +126,7 @@ class _Reading:
         amounts = [calculate(argument.value, self.scope) for argument in call.arguments]
         if any(isinstance(amount, Unknown) for amount in amounts):
             return UNKNOWN
-        if name == "type" and len(call.arguments) == 1 and isinstance(call.arguments[0].value, syntax.Text):
+        if name == "type" and len(call.arguments) == 1 and isinstance(call.arguments[0].value, syntax.String):
             wanted = call.arguments[0].value
             return self._leaf(OfType(wanted.value), wanted, wanted.value)
         if name == "stages" and amounts and all(isinstance(amount, int | Pending) for amount in amounts):
@@ -199,7 +199,7 @@ class _Reading:
             near = []
         fix: Fix | None = None
         if near:
-            near = [_written(path, isinstance(value, syntax.Text)) for path in near]
+            near = [_written(path, isinstance(value, syntax.String)) for path in near]
             fix = Fix(f"{describe.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
         else:
             fix = Fix(parts)

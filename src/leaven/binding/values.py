@@ -107,11 +107,11 @@ class Binder:
                 return read_pipeline(value, "transform" if "transforms" in types else "component", self)
             case syntax.Number() | syntax.Binary() | syntax.Negative():
                 return self._number(value, parameter)
-            case syntax.Text(value=text):
+            case syntax.String(value=text):
                 return self._text(value, text, parameter)
             case syntax.Literal(value=literal):
                 return self._literal(value, literal, parameter)
-            case syntax.Listing(items=items) if set(types) & {"list", "any"}:
+            case syntax.List(items=items) if set(types) & {"list", "any"}:
                 element = replace(parameter, type="quantity" if parameter.units else parameter.items)
                 resolved = tuple(self.bind_value(item, element) for item in items)
                 if any(isinstance(item, Unknown) for item in resolved):
@@ -132,7 +132,7 @@ class Binder:
         word = "none" if literal is None else "bool"
         return literal if set(parameter.types) & {word, "any"} else self.mismatch(value, parameter)
 
-    def _text(self, value: syntax.Text, text: str, parameter: Parameter) -> Any:
+    def _text(self, value: syntax.String, text: str, parameter: Parameter) -> Any:
         types = set(parameter.types)
         if "choice" in types:
             return self._choice(value, text, parameter)
@@ -149,7 +149,7 @@ class Binder:
     def _choice(self, value: syntax.Value, text: str, parameter: Parameter) -> Any:
         if text in parameter.choices:
             return text
-        if isinstance(value, syntax.Text) and "text" in parameter.types:
+        if isinstance(value, syntax.String) and "text" in parameter.types:
             return text
         listed = ", ".join(f"`{choice}`" for choice in parameter.choices)
         near = lookup.nearest(text, parameter.choices, limit=1)
@@ -390,7 +390,7 @@ def let_fits(value: syntax.Value, parameter: Parameter) -> bool:
     types = set(parameter.types)
     plain_types = {"int", "float", "bool", "text", "path", "list", "none", "any", "choice", "quantity"}
     match value:
-        case syntax.Number() | syntax.Text() | syntax.Literal() | syntax.Listing() | syntax.Negative():
+        case syntax.Number() | syntax.String() | syntax.Literal() | syntax.List() | syntax.Negative():
             return bool(types & plain_types)
         case syntax.Call() | syntax.Pipeline():
             return bool(types - plain_types - {"score", "name", "statement"}) or "any" in types

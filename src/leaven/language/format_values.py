@@ -95,14 +95,14 @@ class ValueWriter:
                 return (keyword.path, "=", self.write(value)) if keyword else self.write(value)
             case syntax.Number():
                 return _number(node)
-            case syntax.Text() | syntax.Literal():
+            case syntax.String() | syntax.Literal():
                 return node.span.text
             case syntax.Name():
                 return node.path
             case syntax.Call():
                 opening = next_token(self.source, node.name.span.end)
                 return (node.name.path, self.bracketed("()", node.arguments, opening, node.span.end))
-            case syntax.Listing():
+            case syntax.List():
                 return self.bracketed("[]", node.items, node.span.start, node.span.end)
             case syntax.Pipeline():
                 return self._pipeline(node, in_brackets=at_least > _LOOSEST)
@@ -204,7 +204,7 @@ def _has_place(node: syntax.Value | syntax.Argument, offset: int) -> bool:
                 node = node.stages[0]
             case syntax.Call(name=name, span=span):
                 return next_token(span.source, name.span.end) < offset < span.end
-            case syntax.Listing(span=span):
+            case syntax.List(span=span):
                 return span.start < offset < span.end
             case _:
                 return False

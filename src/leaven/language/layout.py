@@ -120,7 +120,7 @@ class _Layout:
         """Whether what stands there can only be the beginning of a statement: a word, then a word, text or number."""
         if index + 1 >= len(self.raw) or self.raw[index].type != "NAME":
             return False
-        return self.raw[index + 1].type in ("NAME", "TEXT", "NUMBER")
+        return self.raw[index + 1].type in ("NAME", "STRING", "NUMBER")
 
     def _significant_followers(self) -> list[int | None]:
         """For each token, the index of the next one that is neither newline nor comment."""
@@ -297,9 +297,9 @@ class _Layout:
 
     def _begins_anew(self, previous: str, following: Token | None) -> bool:
         """Whether a word can only begin a statement although the one before it has not ended."""
-        if self._in_brackets() or previous not in ("RPAR", "RSQB", "TEXT", "RBRACE"):
+        if self._in_brackets() or previous not in ("RPAR", "RSQB", "STRING", "RBRACE"):
             return False
-        return previous == "RBRACE" or (following is not None and following.type in ("NAME", "TEXT", "NUMBER"))
+        return previous == "RBRACE" or (following is not None and following.type in ("NAME", "STRING", "NUMBER"))
 
     def _other(self, token: Token) -> None:
         kind = token.type
@@ -310,11 +310,11 @@ class _Layout:
             self.depth += 1
         elif token.type in ("COMMA", "ARROW"):
             self._forget_operators()
-        elif token.type == "TEXT":
+        elif token.type == "STRING":
             self._check_escapes(token)
         elif token.type == "NUMBER":
             self._check_digits(token)
-        elif token.type == "OPEN_TEXT":
+        elif token.type == "OPEN_STRING":
             self._open_text(token)
             return
         self._emit(token, kind)
@@ -358,7 +358,7 @@ class _Layout:
             Spot(self.source.span(start, end), "a text ends on the line where it begins"),
             fix=Fix(f'write `{text}"`', Edit(self.source.span(end, end), '"')),
         )
-        self._emit(Token("TEXT", text, self.source.span(start, end)), "TEXT")
+        self._emit(Token("STRING", text, self.source.span(start, end)), "STRING")
         for at, character in enumerate(token.value[len(text) :], end):
             if character in _TAIL:
                 behind = Token(_TAIL[character], character, self.source.span(at, at + 1))

@@ -19,7 +19,7 @@ GRAMMAR = Path(__file__).with_name("grammar.lark")
 SAVED = GRAMMAR.with_suffix(".json")
 STARTS = ("start", "only_value", "only_setting")
 # Only layout.py uses these; Lark would drop them because no rule does.
-LAYOUT_TERMINALS = ("COMMENT", "NEWLINE", "SEMICOLON", "PERCENT", "OPEN_TEXT", "BAD")
+LAYOUT_TERMINALS = ("COMMENT", "NEWLINE", "SEMICOLON", "PERCENT", "OPEN_STRING", "BAD")
 
 
 def load() -> ParseTables:

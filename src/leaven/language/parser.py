@@ -121,14 +121,14 @@ class _Builder:
         return value
 
     def only_setting(
-        self, path: tuple[syntax.Name | syntax.Text, ...], _equals: Token, value: syntax.Value, _end: Token
+        self, path: tuple[syntax.Name | syntax.String, ...], _equals: Token, value: syntax.Value, _end: Token
     ) -> syntax.Setting:
         return syntax.Setting(path, value, path[0].span.to(value.span))
 
-    def path(self, name: Token, *quoted: Token | None) -> tuple[syntax.Name | syntax.Text, ...]:
+    def path(self, name: Token, *quoted: Token | None) -> tuple[syntax.Name | syntax.String, ...]:
         _dot, label, _dot, rest = quoted
         words = _words(name)
-        return (*words, self.text(label), *_words(rest)) if label and rest else words
+        return (*words, self.string(label), *_words(rest)) if label and rest else words
 
     def body(self, *parts: Any) -> list[syntax.AnyStatement]:
         return [part for part in parts if not isinstance(part, Token)]
@@ -139,10 +139,10 @@ class _Builder:
     # -- statements
 
     def extends(self, word: Token, target: Token) -> syntax.Extends:
-        return syntax.Extends(self.text(target), word.span.to(target.span))
+        return syntax.Extends(self.string(target), word.span.to(target.span))
 
     def import_(self, word: Token, target: Token, as_: Token | None, alias: Token | None) -> syntax.Import:
-        node = self.text(target) if target.type == "TEXT" else _name(target)
+        node = self.string(target) if target.type == "STRING" else _name(target)
         return syntax.Import(node, _name(alias) if alias else None, word.span.to((alias or target).span))
 
     def arg(
@@ -151,13 +151,13 @@ class _Builder:
         name: Token,
         _colon: Token,
         type: Token,
-        choices: syntax.Listing | None,
+        choices: syntax.List | None,
         _equals: Token | None,
         default: syntax.Value | None,
         help: Token | None,
     ) -> syntax.Arg:
         last = help or default or choices or type
-        help_text = self.text(help) if help else None
+        help_text = self.string(help) if help else None
         return syntax.Arg(_name(name), _name(type), choices, default, help_text, word.span.to(last.span))
 
     def let(self, word: Token, name: Token, _equals: Token, value: syntax.Value) -> syntax.Let:
@@ -211,11 +211,11 @@ class _Builder:
         value = int(plain) if plain.isdigit() and len(plain) < 19 else float(plain)
         return syntax.Number(value, unit.value if unit else None, digits.span.to((unit or digits).span))
 
-    def text(self, quoted: Token) -> syntax.Text:
+    def string(self, quoted: Token) -> syntax.String:
         body = quoted.value[1:-1] if len(quoted.value) > 1 and quoted.value.endswith('"') else quoted.value[1:]
         if "\\" in body:
             body = _unescape(body)
-        return syntax.Text(body, quoted.span)
+        return syntax.String(body, quoted.span)
 
     def name(self, word: Token) -> syntax.Name | syntax.Literal:
         if word.value in _LITERALS:
@@ -237,8 +237,8 @@ class _Builder:
 
     def list(
         self, opening: Token, items: "list[syntax.Value] | None", _comma: Token | None, closing: Token
-    ) -> syntax.Listing:
-        return syntax.Listing(tuple(items or ()), opening.span.to(closing.span))
+    ) -> syntax.List:
+        return syntax.List(tuple(items or ()), opening.span.to(closing.span))
 
 
 _LITERALS = {"true": True, "false": False, "none": None}

@@ -19,7 +19,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class String:
     """`"photos"`, with its escapes resolved."""
 
     value: str
@@ -61,7 +61,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class List:
     """`[a, b]`."""
 
     items: tuple["Value", ...]
@@ -94,7 +94,7 @@ class Negative:
     span: Span = field(compare=False, repr=False)
 
 
-Value = Number | Text | Literal | Name | Call | Listing | Pipeline | Binary | Negative
+Value = Number | String | Literal | Name | Call | List | Pipeline | Binary | Negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Statement:
 class Extends:
     """`extends "base.leaven"`."""
 
-    target: Text
+    target: String
     span: Span = field(compare=False, repr=False)
 
 
@@ -127,7 +127,7 @@ class Extends:
 class Import:
     """`import "mine.py" as mine` or `import package.module as zoo`."""
 
-    target: Text | Name
+    target: String | Name
     alias: Name | None
     span: Span = field(compare=False, repr=False)
 
@@ -138,9 +138,9 @@ class Arg:
 
     name: Name
     type: Name
-    choices: Listing | None
+    choices: List | None
     default: Value | None
-    help: Text | None
+    help: String | None
     span: Span = field(compare=False, repr=False)
 
 
@@ -169,7 +169,7 @@ AnyStatement = Statement | Extends | Import | Arg | Let | Broken
 class Setting:
     """`optimizer.lr=1e-4`, `phase."fine-tune".epochs=3`: what stands behind `--set`."""
 
-    path: tuple[Name | Text, ...]
+    path: tuple[Name | String, ...]
     value: Value
     span: Span = field(compare=False, repr=False)
 

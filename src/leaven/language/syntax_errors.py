@@ -22,12 +22,12 @@ from leaven.language.foreign_syntax import (
 from leaven.language.source import Source
 from leaven.language.tokens import Token, rest_of_line, text_after, with_rest_of_line
 
-_VALUE_STARTS = {"NAME", "NUMBER", "TEXT", "LSQB"}
+_VALUE_STARTS = {"NAME", "NUMBER", "STRING", "LSQB"}
 _BEFORE_VALUES = {"EQUALS", "PLUS", "MINUS", "STAR", "SLASH", "ARROW", "COMMA"}
 _NOUNS = {
     "NAME": "a name",
     "NUMBER": "a number",
-    "TEXT": "a text in quotes",
+    "STRING": "a text in quotes",
     "UNIT": "a unit",
     "END": "the end of the statement",
     "COMMA": "`,`",
@@ -146,7 +146,7 @@ def _in_arg(statement: list[Token], token: Token) -> Diagnostic | None:
     name = statement[1] if len(statement) > 1 else None
     if name is None:
         return None
-    if token.type in ("EQUALS", "END", "TEXT") and len(statement) == 2:
+    if token.type in ("EQUALS", "END", "STRING") and len(statement) == 2:
         return error(
             "missing-type",
             f"the argument `{name}` has no type",
@@ -268,7 +268,7 @@ def _block(statement: list[Token], token: Token, accepted: set[str]) -> Diagnost
 
 
 def _noun(token: Token) -> str:
-    if token.type in ("NAME", "NUMBER", "UNIT", "TEXT") or token.type not in _NOUNS:
+    if token.type in ("NAME", "NUMBER", "UNIT", "STRING") or token.type not in _NOUNS:
         return f"`{token}`"
     return _NOUNS[token.type]
 

@@ -55,7 +55,7 @@ def written_value(value: syntax.Value) -> str:
             return "a number"
         case syntax.Number(unit=unit):
             return f"a quantity in {unit}"
-        case syntax.Text():
+        case syntax.String():
             return "a text"
         case syntax.Literal(value=literal):
             return "none" if literal is None else "true" if literal else "false"
@@ -63,7 +63,7 @@ def written_value(value: syntax.Value) -> str:
             return f"the name `{path}`"
         case syntax.Call(name=name):
             return f"`{name.path}(…)`"
-        case syntax.Listing():
+        case syntax.List():
             return "a list"
         case syntax.Pipeline():
             return "a pipeline"

@@ -55,6 +55,6 @@ def _fits(value: syntax.Value, parameter: Parameter) -> bool:
     match value:
         case syntax.Number():
             return bool(types & {"int", "float", "quantity", "any"})
-        case syntax.Text():
+        case syntax.String():
             return bool(types & {"text", "path", "choice", "selector", "any"})
     return True

@@ -24,7 +24,7 @@ _LONGEST = 80  # characters of a proposal; a longer one is no help
 def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
     """The edit for the commonest mix-ups of types."""
     match value:
-        case syntax.Text():
+        case syntax.String():
             return _for_text(value, parameter)
         case syntax.Number():
             return _for_number(value, parameter)
@@ -32,7 +32,7 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
             return _replace(value.span, quoted(path), "write it in quotes: ")
         case syntax.Binary() if set(parameter.types) & {"text", "path"}:
             return _replace(value.span, quoted(value.span.text), "write it in quotes: ")
-        case syntax.Listing(items=items) if items:
+        case syntax.List(items=items) if items:
             return _for_list(value, items, parameter)
         case syntax.Call(name=name) if parameter.items in KINDS and lookup.find(parameter.items, name.path):
             return _replace(value.span, f"[{value.span.text}]", "write a list: ")
@@ -43,7 +43,7 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
     return None
 
 
-def _for_text(value: syntax.Text, parameter: Parameter) -> Fix | str | None:
+def _for_text(value: syntax.String, parameter: Parameter) -> Fix | str | None:
     types, text = set(parameter.types), value.value
     if types & {"int", "float"} and _is_number(text):
         return _replace(value.span, text, "write it without quotes: ")
@@ -77,7 +77,7 @@ def _for_number(value: syntax.Number, parameter: Parameter) -> Fix | str | None:
     return _replace(value.span, f"[{text}]", "write a list: ") if "list" in types else None
 
 
-def _for_list(value: syntax.Listing, items: Sequence[syntax.Value], parameter: Parameter) -> Fix | None:
+def _for_list(value: syntax.List, items: Sequence[syntax.Value], parameter: Parameter) -> Fix | None:
     texts = [item.span.text for item in items]
     if "transforms" in parameter.types:
         return _replace(value.span, " -> ".join(texts), "join steps with `->`: ")

@@ -98,9 +98,9 @@ class Values:
                 return repr(word)
             case syntax.Name(path=path):
                 return self._arg(path)
-            case syntax.Text(value=written):
+            case syntax.String(value=written):
                 return text(written)
-            case syntax.Listing(items=items):
+            case syntax.List(items=items):
                 return "[" + ", ".join(self.expression(item) for item in items) + "]"
         raise AssertionError(f"no expression: {value}")
 

@@ -53,7 +53,7 @@ def option_instead_of(name: str, value: syntax.Value, statements: Sequence[Plain
     card = None if word in EDITS else statement_card(word)
     if word in args:
         return f"write `--{word.replace('_', '-')} {shlex.quote(_bare(value))}`"
-    if word in _FLAGS and (word != "output" or isinstance(value, syntax.Text)):
+    if word in _FLAGS and (word != "output" or isinstance(value, syntax.String)):
         return f"write `--{word} {shlex.quote(_bare(value) if word == 'output' else text)}`"
     if card is not None:
         return new_statements.in_place_of(card, value)
@@ -73,7 +73,7 @@ def option_for_argument(name: str, value: str, statements: Sequence[Plain]) -> s
 
 
 def _bare(value: syntax.Value) -> str:
-    return value.value if isinstance(value, syntax.Text) else value.span.text
+    return value.value if isinstance(value, syntax.String) else value.span.text
 
 
 def _into_phase(labels: Sequence[str]) -> str:

@@ -167,7 +167,7 @@ def _sort(statements: Iterable[syntax.AnyStatement], layer: Assembled) -> None:
 
 def _implied_alias(statement: syntax.Import) -> syntax.Name:
     target = statement.target
-    stem = Path(target.value).stem if isinstance(target, syntax.Text) else target.path.rpartition(".")[2]
+    stem = Path(target.value).stem if isinstance(target, syntax.String) else target.path.rpartition(".")[2]
     return syntax.Name(stem, target.span)
 
 

@@ -174,7 +174,7 @@ def _target(edit: syntax.Statement) -> tuple[syntax.Name | None, str | None]:
     target: syntax.Name | None = None
     label: str | None = None
     match positional:
-        case [syntax.Name() as target, syntax.Text(value=label), *_] | [
+        case [syntax.Name() as target, syntax.String(value=label), *_] | [
             syntax.Name() as target,
             syntax.Name(path=label),
             *_,

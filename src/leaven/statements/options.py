@@ -68,7 +68,7 @@ def apply(options: Options, assembled: Assembled) -> None:
 def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
     source = option_source(flag, text)
     whole = source.span(0, len(text))
-    path = syntax.Argument(None, syntax.Text(text, whole), whole)
+    path = syntax.Argument(None, syntax.String(text, whole), whole)
     if flag == "output":
         return syntax.Statement(syntax.Name("output", whole), (path,), None, whole), ()
     if flag == "checkpoint":  # in the place of the published weights, where the recipe has asked for those
@@ -129,13 +129,13 @@ def _nobodys(name: str, is_arg: bool, assembled: Assembled) -> str:
     return f"`{name}` does not say which statement it belongs to"
 
 
-def _targets(owners: Sequence[syntax.Name | syntax.Text]) -> list[tuple[syntax.Argument, ...]]:
+def _targets(owners: Sequence[syntax.Name | syntax.String]) -> list[tuple[syntax.Argument, ...]]:
     """The statements that a path leads through, each with the label behind it: `phase.head.optimizer`."""
     targets: list[tuple[syntax.Argument, ...]] = []
     for owner in owners:
         argument = syntax.Argument(None, owner, owner.span)
         before = targets[-1] if targets else ()
-        if isinstance(owner, syntax.Text) or (len(before) == 1 and has_label(before[0].span.text)):
+        if isinstance(owner, syntax.String) or (len(before) == 1 and has_label(before[0].span.text)):
             targets[-1] = (*before, argument)
         else:
             targets.append((argument,))

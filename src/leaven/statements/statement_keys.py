@@ -23,7 +23,7 @@ def key_of(statement: Plain) -> Key:
     if isinstance(statement, syntax.Broken) or not statement.arguments or not has_label(name):
         return (name,)
     match statement.arguments[0].value:
-        case syntax.Text(value=label) | syntax.Name(path=label) | syntax.Call(name=syntax.Name(path=label)):
+        case syntax.String(value=label) | syntax.Name(path=label) | syntax.Call(name=syntax.Name(path=label)):
             return (name, label)
     return (name,)
 

@@ -140,7 +140,7 @@ def calls(value: Any) -> Iterator[syntax.Call]:
         case syntax.Call():
             yield value
             yield from calls(value.arguments)
-        case syntax.Listing():
+        case syntax.List():
             yield from calls(value.items)
         case syntax.Pipeline():
             yield from calls(value.stages)
