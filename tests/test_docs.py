@@ -129,7 +129,7 @@ def test_the_list_of_decisions_is_complete() -> None:
 
 @pytest.mark.parametrize("page", ERRORS, ids=name)
 def test_a_page_of_a_report_has_its_parts(page: Path) -> None:
-    assert [section.title for section in read_sections(page)] == [page.stem, "Example", "How to mend it"]
+    assert [section.title for section in read_sections(page)] == [page.stem, "Example", "How to fix it"]
     example = read_sections(page)[1]
     shown = example.block("report") or example.block("console")
     assert shown, "what does the report look like?"

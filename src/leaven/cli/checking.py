@@ -44,7 +44,7 @@ def _verdict(checked: Checked) -> str:
     problems = [d for d in checked.diagnostics if d.severity is not Severity.NOTE]
     if checked.recipe is None:
         return report.summary(problems)
-    found = f"{report.summary(problems)}; " if problems else "no mistakes; "
+    found = f"{report.summary(problems)}; " if problems else "no errors; "
     return found + _in_a_line(checked.recipe)
 
 

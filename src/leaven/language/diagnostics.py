@@ -37,7 +37,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """How to mend it: one sentence that holds the edit, and the edit itself where a program could apply it."""
+    """How to fix it: one sentence that holds the edit, and the edit itself where a program could apply it."""
 
     message: str
     edit: Edit | None = None

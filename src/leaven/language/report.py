@@ -72,7 +72,7 @@ def summary(diagnostics: Iterable[Diagnostic]) -> str:
     """How many of each: `2 errors, 1 warning`."""
     counts = Counter(diagnostic.severity for diagnostic in diagnostics)
     parts = (f"{counts[kind]} {kind.value}{'s' * (counts[kind] > 1)}" for kind in Severity if counts[kind])
-    return ", ".join(parts) or "no mistakes"
+    return ", ".join(parts) or "no errors"
 
 
 def wants_color(stream: TextIO) -> bool:

@@ -41,7 +41,7 @@ class TestCheck:
     def test_a_right_recipe_is_summed_up_in_a_line(self, folder: Path) -> None:
         result = run("check", "first.leaven")
         assert result.exit_code == 0
-        assert result.stdout == "first.leaven: no mistakes; resnet18 on digits (10 classes), 3 epochs\n"
+        assert result.stdout == "first.leaven: no errors; resnet18 on digits (10 classes), 3 epochs\n"
 
     def test_options_of_the_recipe_are_checked_like_the_file(self, folder: Path) -> None:
         assert run("check", "first.leaven", "--lr", "1e-4").exit_code == 0
@@ -95,7 +95,7 @@ class TestCheck:
         (folder / "second.leaven").write_text("model nonsense()\ndata digits()\n")
         result = run("check", "first.leaven", "second.leaven", "--concise")
         assert result.exit_code == 1
-        assert "first.leaven: no mistakes" in result.output
+        assert "first.leaven: no errors" in result.output
         assert "second.leaven:1:7: error[unknown-name]" in result.output
 
     def test_standard_input_is_called_a_dash(self, folder: Path) -> None:
@@ -196,7 +196,7 @@ class TestNew:
         assert result.exit_code == 0, result.output
         assert "2 classes, 40 training images" in result.output
         checked = run("check", "photos.leaven")
-        assert checked.output == "photos.leaven: no mistakes; resnet18 on folder (2 classes), 2 phases, 10 epochs\n"
+        assert checked.output == "photos.leaven: no errors; resnet18 on folder (2 classes), 2 phases, 10 epochs\n"
         assert run("format", "--check", "photos.leaven").exit_code == 0
 
     def test_nothing_is_overwritten(self, folder: Path) -> None:

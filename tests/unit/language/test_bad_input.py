@@ -322,7 +322,7 @@ def test_a_recipe_may_come_through_a_pipe_that_is_open(options: list[str], tmp_p
     )
     os.close(reader)
     assert done.returncode == 0, done.stdout
-    assert "no mistakes" in done.stdout
+    assert "no errors" in done.stdout
 
 
 USES = {

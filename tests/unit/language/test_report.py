@@ -283,7 +283,7 @@ def test_json_without_place_and_fix() -> None:
 
 def test_summary_counts() -> None:
     wrong, doubtful = error("a", "a"), error("b", "b", severity=Severity.WARNING)
-    assert summary([]) == "no mistakes"
+    assert summary([]) == "no errors"
     assert summary([wrong]) == "1 error"
     assert summary([doubtful, wrong, wrong]) == "2 errors, 1 warning"
     assert summary([error("c", "c", severity=Severity.NOTE)] * 2) == "2 notes"
