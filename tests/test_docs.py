@@ -101,7 +101,7 @@ def reported_ids() -> set[str]:
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and call.args and called(call) in REPORTING:
                 texts = (part.value for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant))
-                found |= {text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+(-[a-z]+)*", text)}
+                found |= {text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+(-[a-z\d]+)*", text)}
     return found
 
 

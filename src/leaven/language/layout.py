@@ -1,34 +1,32 @@
-"""From characters' tokens to the grammar's tokens.
+"""From the lexer's tokens to the tokens that the grammar expects.
 
-Decides what a newline means, which words introduce names, and what to do about brackets that do not match:
-they are reported here and mended in the token stream, so that the grammar only ever sees matching ones and the
-rest of the file is still read. What a statement may look like is left to the grammar.
+Decides what a newline means, which words are keywords or units, and what to do about brackets that do not match: they
+are reported and repaired here, so that the grammar only sees matching brackets and the rest of the file is still
+parsed. What a statement looks like is left to the grammar.
 """
 
 import re
 from dataclasses import dataclass, field
 
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language import lexical_errors
+from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token
 
 MAX_NESTING = 100
-MAX_DEPTH = 250  # brackets and operators that wait for each other; keeps every later walk off Python's stack limit
+MAX_DEPTH = 250  # open brackets and pending operators; keeps every later recursion below Python's stack limit
 
-INTRODUCING_WORDS = {"extends": "EXTENDS", "import": "IMPORT", "arg": "ARG", "let": "LET"}
+KEYWORDS = {"extends": "EXTENDS", "import": "IMPORT", "arg": "ARG", "let": "LET"}
 ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t"}
 
-_TAIL = {")": "RPAR", "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA"}  # what may follow a text on its line
-_OPEN = {"LPAR": ("RPAR", ")"), "CALL": ("RPAR", ")"), "LSQB": ("RSQB", "]"), "LBRACE": ("RBRACE", "}")}
-_CLOSE = {"RPAR", "RSQB", "RBRACE"}
-_BASES = {"x": "hexadecimal", "b": "binary", "o": "octal"}
-_SILENT = {"NEWLINE", "COMMENT"}
-_OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH"}
+_CLOSING = {"LPAR": ("RPAR", ")"), "CALL": ("RPAR", ")"), "LSQB": ("RSQB", "]"), "LBRACE": ("RBRACE", "}")}
+_AFTER_STRING = {")": "RPAR", "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA"}
+_STATEMENT_START = ("", "END", "LBRACE")  # types of the token before a statement
 
 
 @dataclass(slots=True)
-class Arranged:
-    """What the grammar is to read, the comments, and what was wrong."""
+class Layout:
+    """The tokens for the grammar, the comments, and every error found."""
 
     tokens: list[Token] = field(default_factory=list)
     comments: list[Span] = field(default_factory=list)
@@ -36,57 +34,50 @@ class Arranged:
     is_beyond_limit: bool = False
 
 
-def _whole(text: str) -> int | None:
-    """The number that Python would read."""
-    try:
-        return int(text, 0)
-    except ValueError:
-        return None
-
-
-def arrange(tokens: list[Token], source: Source) -> Arranged:
+def apply_layout(tokens: list[Token], source: Source) -> Layout:
     """The tokens of a file as the grammar expects them."""
-    return _Layout(tokens, source).run()
+    return _LayoutPass(tokens, source).run()
 
 
 @dataclass(slots=True)
 class _Open:
+    """An open bracket, and the operators in it that wait for their operand."""
+
     token: Token
     operators: int = 0
 
 
-class _Layout:
-    def __init__(self, raw: list[Token], source: Source) -> None:
-        self.raw = raw
+class _LayoutPass:
+    def __init__(self, tokens: list[Token], source: Source) -> None:
+        self.raw = tokens
         self.source = source
-        self.result = Arranged()
+        self.result = Layout()
         self.open: list[_Open] = [_Open(Token("START", "", source.span(0, 0)))]
         self.depth = 0
-        self.word = ""  # the word that begins the statement being read
+        self.first_word = ""  # of the current statement
         self.end = 0  # where the last token of the text ends
 
-    def run(self) -> Arranged:
+    def run(self) -> Layout:
         following = self._significant_followers()
-        lost = self._ends_of_lost_blocks()
+        block_ends = self._ends_of_unclosed_blocks()
         for index, token in enumerate(self.raw):
-            for _ in range(lost.get(index, 0)):
-                self._close_lost_block(token)
+            for _ in range(block_ends.get(index, 0)):
+                self._end_unclosed_block(token)
             match token.type:
                 case "COMMENT":
                     self.result.comments.append(token.span)
-                case "NEWLINE":
-                    self._newline(following[index], token)
-                case "SEMICOLON":
+                case "NEWLINE" if self._continues_after_newline(following[index]):
+                    pass
+                case "NEWLINE" | "SEMICOLON":
                     self._close_brackets(token)
                     self._end_statement(token)
-                case "LPAR" | "LSQB" | "LBRACE" | "RPAR" | "RSQB" | "RBRACE":
-                    self._bracket(token)
                 case "NAME":
-                    self._name(token, self.raw[index + 1] if index + 1 < len(self.raw) else None)
+                    self._name(token, self._at(index + 1))
                 case _:
                     self._other(token)
             if self.depth > MAX_DEPTH or len(self.open) > MAX_NESTING + 1:
-                return self._too_deep(token)
+                too_deep = lexical_errors.too_deep(token, MAX_NESTING, MAX_DEPTH)
+                return Layout([], self.result.comments, [too_deep], is_beyond_limit=True)
         end = Token("NEWLINE", "", self.source.span(len(self.source.text), len(self.source.text)))
         while len(self.open) > 1:
             self._report_unclosed()
@@ -96,31 +87,29 @@ class _Layout:
 
     # -- newlines and statements
 
-    def _newline(self, following: int | None, token: Token) -> None:
+    def _continues_after_newline(self, following: int | None) -> bool:
+        """Whether a newline has no meaning; `following` is the index of the next significant token."""
+        starts_statement = following is not None and self._starts_statement(following)
         if self._in_brackets():
-            if following is not None and self._starts_statement(following):
-                self._close_brackets(token)
-                self._end_statement(token)
-            return
+            return not starts_statement
         previous = self._previous()
         next_type = self.raw[following].type if following is not None else ""
-        if previous in ("COMMA", "ARROW") and not (following is not None and self._starts_statement(following)):
-            return
-        if next_type == "ARROW" or (next_type == "LBRACE" and previous not in ("", "END", "LBRACE", "RBRACE")):
-            return
-        self._end_statement(token)
+        if previous in ("COMMA", "ARROW") and not starts_statement:
+            return True
+        return next_type == "ARROW" or (next_type == "LBRACE" and previous not in (*_STATEMENT_START, "RBRACE"))
 
     def _end_statement(self, at: Token) -> None:
-        if self._previous() not in ("", "END", "LBRACE"):
+        if self._previous() not in _STATEMENT_START:
             self._insert(at, "END")
         self._forget_operators()
-        self.word = ""
+        self.first_word = ""
 
     def _starts_statement(self, index: int) -> bool:
-        """Whether what stands there can only be the beginning of a statement: a word, then a word, text or number."""
-        if index + 1 >= len(self.raw) or self.raw[index].type != "NAME":
-            return False
-        return self.raw[index + 1].type in ("NAME", "STRING", "NUMBER")
+        """Whether a token can only start a statement: a name before a name, string or number."""
+        return self.raw[index].type == "NAME" and _is_name_or_value(self._at(index + 1))
+
+    def _at(self, index: int) -> Token | None:
+        return self.raw[index] if index < len(self.raw) else None
 
     def _significant_followers(self) -> list[int | None]:
         """For each token, the index of the next one that is neither newline nor comment."""
@@ -128,34 +117,27 @@ class _Layout:
         upcoming: int | None = None
         for index in range(len(self.raw) - 1, -1, -1):
             followers[index] = upcoming
-            if self.raw[index].type not in _SILENT:
+            if self.raw[index].type not in ("NEWLINE", "COMMENT"):
                 upcoming = index
         return followers
 
     # -- brackets
 
-    def _bracket(self, token: Token) -> None:
-        if token.type in _CLOSE:
-            self._closing(token)
-        else:
-            self._opening(token)
-
     def _opening(self, token: Token) -> None:
         if token.type == "LBRACE":
             self._close_brackets(token)
             self._forget_operators()
+            self.first_word = ""
         self._emit(token, "CALL" if token.type == "LPAR" and self._is_called_statement(token) else token.type)
         self.open.append(_Open(token))
         self.depth += 1
-        if token.type == "LBRACE":
-            self.word = ""
 
     def _is_called_statement(self, token: Token) -> bool:
-        """Whether the bracket follows a statement's name without a space: `mixup(0.2)`."""
+        """Whether a parenthesis follows a statement's name without a space: `mixup(0.2)`."""
         tokens = self.result.tokens
         if not tokens or tokens[-1].type != "NAME" or tokens[-1].span.end != token.span.start:
             return False
-        return len(tokens) == 1 or tokens[-2].type in ("END", "LBRACE")
+        return len(tokens) == 1 or tokens[-2].type in _STATEMENT_START
 
     def _closing(self, token: Token) -> None:
         if token.type == "RBRACE":
@@ -164,33 +146,21 @@ class _Layout:
                 self._end_statement(token)
         opened = self.open[-1].token
         if opened.type == "START" or (opened.type == "LBRACE") != (token.type == "RBRACE"):
-            self._report(
-                "unmatched-bracket",
-                f"this `{token}` closes nothing",
-                Spot(token.span, "no bracket is open here"),
-                fix=Fix(f"remove the `{token}`", Edit(token.span, "")),
-            )
+            self.result.diagnostics.append(lexical_errors.unmatched_bracket(token))
             return
-        wanted_type, wanted = _OPEN[opened.type]
-        if wanted_type != token.type:
-            self._report(
-                "unmatched-bracket",
-                f"`{opened}` is closed by `{token}`",
-                Spot(token.span, f"expected `{wanted}`"),
-                Spot(opened.span, "opened here"),
-                fix=Fix(f"write `{wanted}` in its place", Edit(token.span, wanted)),
-            )
+        closing_type, closing = _CLOSING[opened.type]
+        if closing_type != token.type:
+            self.result.diagnostics.append(lexical_errors.wrong_bracket(opened, token, closing))
         self._close_top(token)
 
     def _close_brackets(self, at: Token) -> None:
-        """Close every round and square bracket: what comes next can't stand inside one."""
+        """Close every parenthesis and square bracket, as the next token can't be inside one."""
         while self._in_brackets():
             self._report_unclosed()
             self._close_top(at)
 
     def _close_top(self, at: Token) -> None:
-        opened = self.open[-1]
-        closing_type, closing = _OPEN[opened.token.type]
+        closing_type, closing = _CLOSING[self.open[-1].token.type]
         if closing_type == "RBRACE":
             self._end_statement(at)
         self._forget_operators()
@@ -201,22 +171,18 @@ class _Layout:
         else:
             self._insert(at, closing_type, closing)
 
-    def _report_unclosed(self, message: str = "", edit: Edit | None = None) -> None:
+    def _report_unclosed(self) -> None:
         opened = self.open[-1].token
-        closing = _OPEN[opened.type][1]
-        self._report(
-            "unclosed-bracket",
-            f"this `{opened}` is never closed",
-            Spot(opened.span, f"no `{closing}` follows"),
-            fix=Fix(
-                message or f"add the missing `{closing}`", edit or Edit(self.source.span(self.end, self.end), closing)
-            ),
-        )
+        end = self.source.span(self.end, self.end)
+        self.result.diagnostics.append(lexical_errors.unclosed_bracket(opened, _CLOSING[opened.type][1], end))
 
-    # -- blocks whose end is missing
+    def _in_brackets(self) -> bool:
+        return self.open[-1].token.type in ("LPAR", "CALL", "LSQB")
 
-    def _ends_of_lost_blocks(self) -> dict[int, int]:
-        """Before which tokens how many blocks end that are never closed: where a line is indented no deeper."""
+    # -- blocks that are never closed
+
+    def _ends_of_unclosed_blocks(self) -> dict[int, int]:
+        """How many unclosed blocks end before which token: one ends where a line is not indented deeper than it."""
         open_: list[int] = []
         for index, token in enumerate(self.raw):
             if token.type == "LBRACE":
@@ -224,177 +190,123 @@ class _Layout:
             elif token.type == "RBRACE" and open_:
                 open_.pop()
         ends: dict[int, int] = {}
-        lost = set(open_)
+        unclosed = set(open_)
         for opened in open_[:MAX_NESTING]:
-            end = self._dedent(opened, lost)
+            end = self._dedent(opened, unclosed)
             if end is not None:
                 ends[end] = ends.get(end, 0) + 1
         return ends
 
-    def _dedent(self, opened: int, lost: set[int]) -> int | None:
-        """The first word behind an opening brace that begins a line no further right than the brace's line."""
+    def _dedent(self, opened: int, unclosed: set[int]) -> int | None:
+        """The first name after an opening brace that starts a line and is not indented deeper than the brace's line."""
         margin, depth = self._indent(self.raw[opened]), 0
         for index in range(opened + 1, len(self.raw)):
             kind = self.raw[index].type
-            if kind == "LBRACE" and index not in lost:
+            if kind == "LBRACE" and index not in unclosed:
                 depth += 1
             elif kind == "RBRACE":
                 depth -= 1
-            elif depth == 0 and self._begins_line(index) and self._indent(self.raw[index]) <= margin:
+            elif depth == 0 and self._starts_line(index) and self._indent(self.raw[index]) <= margin:
                 return index
         return None
 
-    def _begins_line(self, index: int) -> bool:
+    def _starts_line(self, index: int) -> bool:
         return self.raw[index].type == "NAME" and self.raw[index - 1].type == "NEWLINE"
 
     def _indent(self, token: Token) -> int:
-        line = self.source.line(self.source.position(token.span.start)[0])
+        line = self.source.line(token.span.line)
         return len(line) - len(line.lstrip())
 
-    def _close_lost_block(self, at: Token) -> None:
+    def _end_unclosed_block(self, at: Token) -> None:
         self._close_brackets(at)
         self._end_statement(at)
-        if self.open[-1].token.type == "LBRACE":
-            line = self.source.position(at.span.start)[0]
-            start = self.source.line_starts[line - 1]
-            closing = " " * self._indent(self.open[-1].token) + "}\n"
-            self._report_unclosed(
-                f"add the missing `}}` before line {line}", Edit(self.source.span(start, start), closing)
-            )
+        opened = self.open[-1].token
+        if opened.type == "LBRACE":
+            self.result.diagnostics.append(lexical_errors.unclosed_block(opened, at.span.line, self._indent(opened)))
             self._close_top(at)
             self._end_statement(at)
 
-    def _in_brackets(self) -> bool:
-        return self.open[-1].token.type in ("LPAR", "CALL", "LSQB")
-
-    # -- words, numbers and texts
+    # -- names, numbers and strings
 
     def _name(self, token: Token, following: Token | None) -> None:
         previous = self._previous()
-        if previous in ("", "END", "LBRACE") and not self._in_brackets():
-            self.word = token.value
-            self._emit(token, INTRODUCING_WORDS.get(token.value, "NAME"))
-        elif token.value == "as" and self.word == "import":
+        if previous in _STATEMENT_START and not self._in_brackets():
+            self.first_word = token.value
+            self._emit(token, KEYWORDS.get(token.value, "NAME"))
+        elif token.value == "as" and self.first_word == "import":
             self._emit(token, "AS")
-        elif self._begins_anew(previous, following):
-            self._report(
-                "unexpected-token",
-                "a second statement begins on this line",
-                Spot(token.span, "this belongs to a new statement"),
-                fix=Fix(
-                    f"begin a new line before `{token}`",
-                    Edit(self.source.span(token.span.start, token.span.start), "\n"),
-                ),
-            )
+        elif self._is_second_statement(previous, following):
+            self.result.diagnostics.append(lexical_errors.missing_newline(token))
             self._end_statement(token)
             self._name(token, following)
-        elif self._is_of_another_base(token):
-            self._read_base(token)
+        elif number := self._number_in_other_base(token):
+            self._emit(number)
         elif previous == "NUMBER" and (following is None or following.type not in ("EQUALS", "LPAR")):
             self._emit(token, "UNIT")
         else:
-            self._emit(token, "NAME")
+            self._emit(token)
 
-    def _begins_anew(self, previous: str, following: Token | None) -> bool:
-        """Whether a word can only begin a statement although the one before it has not ended."""
+    def _is_second_statement(self, previous: str, following: Token | None) -> bool:
+        """Whether a name can only start a statement although the one before it has not ended."""
         if self._in_brackets() or previous not in ("RPAR", "RSQB", "STRING", "RBRACE"):
             return False
-        return previous == "RBRACE" or (following is not None and following.type in ("NAME", "STRING", "NUMBER"))
+        return previous == "RBRACE" or _is_name_or_value(following)
 
     def _other(self, token: Token) -> None:
-        kind = token.type
-        if token.type == "PERCENT" and self._previous() == "NUMBER":
-            kind = "UNIT"
-        elif token.type in _OPERATORS:
-            self.open[-1].operators += 1
-            self.depth += 1
-        elif token.type in ("COMMA", "ARROW"):
-            self._forget_operators()
-        elif token.type == "STRING":
-            self._check_escapes(token)
-        elif token.type == "NUMBER":
-            self._check_digits(token)
-        elif token.type == "OPEN_STRING":
-            self._open_text(token)
-            return
-        self._emit(token, kind)
+        match token.type:
+            case "LPAR" | "LSQB" | "LBRACE":
+                self._opening(token)
+            case "RPAR" | "RSQB" | "RBRACE":
+                self._closing(token)
+            case "OPEN_STRING":
+                self._open_string(token)
+            case "PERCENT" if self._previous() == "NUMBER":
+                self._emit(token, "UNIT")
+            case kind:
+                if kind in ("PLUS", "MINUS", "STAR", "SLASH"):
+                    self.open[-1].operators += 1
+                    self.depth += 1
+                elif kind in ("COMMA", "ARROW"):
+                    self._forget_operators()
+                elif kind == "STRING":
+                    self._check_escapes(token)
+                elif kind == "NUMBER" and re.search(r"_(?!\d)", token.value):
+                    self.result.diagnostics.append(lexical_errors.misplaced_underscore(token))
+                self._emit(token)
 
-    def _is_of_another_base(self, token: Token) -> bool:
-        """Whether a word belongs to the number before it, as in `0x10`."""
-        before = self.result.tokens[-1]
-        is_near = before.type == "NUMBER" and before.value == "0" and before.span.end == token.span.start
-        return is_near and token.value[0].lower() in _BASES and _whole("0" + token.value) is not None
+    def _number_in_other_base(self, token: Token) -> Token | None:
+        """The number that `0` and a name form, as in `0x10`: it is reported, and stands for its decimal value."""
+        zero = self.result.tokens[-1]
+        if zero.type != "NUMBER" or zero.value != "0" or zero.span.end != token.span.start:
+            return None
+        try:
+            value = str(int(f"0{token}", base=0))
+        except ValueError:
+            return None
+        self.result.tokens.pop()
+        number = Token("NUMBER", value, zero.span.to(token.span))
+        self.result.diagnostics.append(lexical_errors.not_decimal(number))
+        return number
 
-    def _read_base(self, token: Token) -> None:
-        """A number in another base: it is refused, and read as what it says."""
-        zero = self.result.tokens.pop()
-        span, number = zero.span.to(token.span), str(_whole("0" + token.value))
-        self._report(
-            "unexpected-token",
-            f"`{span.text}` is {_BASES[token.value[0].lower()]}, and a recipe counts in tens",
-            Spot(span, "not a form of a number here"),
-            fix=Fix(f"write `{number}`", Edit(span, number)),
-        )
-        self._emit(Token("NUMBER", number, span), "NUMBER")
-
-    def _check_digits(self, token: Token) -> None:
-        """Report an underscore that does not stand between two digits."""
-        if "_" in token.value and re.search(r"_(?!\d)", token.value):
-            plain = token.value.replace("_", "")
-            self._report(
-                "unexpected-token",
-                f"`{token}` is no number",
-                Spot(token.span, "a `_` stands between two digits"),
-                fix=Fix(f"write `{plain}`", Edit(token.span, plain)),
-            )
-
-    def _open_text(self, token: Token) -> None:
-        """A text without its closing quote: brackets and commas at the end of its line are taken to stand behind it."""
-        text = token.value.rstrip(" \t" + "".join(_TAIL)) or token.value[:1]
+    def _open_string(self, token: Token) -> None:
+        """A string without its closing quote: brackets and commas at the end of its line are taken to follow it."""
+        text = token.value.rstrip(" \t" + "".join(_AFTER_STRING)) or token.value[:1]
         start, end = token.span.start, token.span.start + len(text)
-        self._report(
-            "unclosed-text",
-            'this text has no closing `"`',
-            Spot(self.source.span(start, end), "a text ends on the line where it begins"),
-            fix=Fix(f'write `{text}"`', Edit(self.source.span(end, end), '"')),
-        )
-        self._emit(Token("STRING", text, self.source.span(start, end)), "STRING")
+        string = Token("STRING", text, self.source.span(start, end))
+        self.result.diagnostics.append(lexical_errors.unclosed_string(string))
+        self._emit(string)
         for at, character in enumerate(token.value[len(text) :], end):
-            if character in _TAIL:
-                behind = Token(_TAIL[character], character, self.source.span(at, at + 1))
-                if behind.type == "COMMA":
-                    self._other(behind)
-                else:
-                    self._bracket(behind)
+            if character in _AFTER_STRING:
+                self._other(Token(_AFTER_STRING[character], character, self.source.span(at, at + 1)))
 
     def _check_escapes(self, token: Token) -> None:
-        """Report the first backslash of a text that means nothing; the others are likely of the same kind."""
-        at = token.value.find("\\")
-        while at != -1:
-            pair = token.value[at : at + 2]
-            if pair not in ESCAPES:
-                start = token.span.start + at
-                straight = token.value.replace("\\", "/")
-                self._report(
-                    "unknown-escape",
-                    f"`{pair}` means nothing in a text",
-                    Spot(self.source.span(start, start + 2), 'a text knows `\\"`, `\\\\`, `\\n` and `\\t`'),
-                    notes=[f"for a backslash write `\\{pair}`"],
-                    fix=Fix(f"in a path, `/` works on every system: `{straight}`", Edit(token.span, straight)),
-                )
+        """Report the first unknown escape of a string; the others are likely of the same kind."""
+        for pair in re.finditer(r"\\.", token.value):
+            if pair[0] not in ESCAPES:
+                self.result.diagnostics.append(lexical_errors.unknown_escape(token, pair[0], pair.start()))
                 return
-            at = token.value.find("\\", at + 2)
 
     # -- the result
-
-    def _too_deep(self, token: Token) -> Arranged:
-        self._report(
-            "too-deep",
-            f"more than {MAX_NESTING} brackets or {MAX_DEPTH} operators stand inside each other here",
-            Spot(token.span, "the limit is reached here; nothing of the file was read"),
-            fix="give the inner parts names with `let`",
-        )
-        return Arranged([], self.result.comments, self.result.diagnostics[-1:], is_beyond_limit=True)
 
     def _forget_operators(self) -> None:
         self.depth -= self.open[-1].operators
@@ -403,14 +315,15 @@ class _Layout:
     def _previous(self) -> str:
         return self.result.tokens[-1].type if self.result.tokens else ""
 
-    def _emit(self, token: Token, kind: str) -> None:
-        """Add a token of the text as `kind`."""
+    def _emit(self, token: Token, kind: str | None = None) -> None:
+        """Add a token of the text, as `kind` if one is given."""
         self.end = token.span.end
-        self.result.tokens.append(token if token.type == kind else Token(kind, token.value, token.span))
+        self.result.tokens.append(Token(kind, token.value, token.span) if kind else token)
 
     def _insert(self, at: Token, kind: str, value: str = "") -> None:
         """Add a token that is not in the text, before another."""
         self.result.tokens.append(Token(kind, value, at.span.at_start))
 
-    def _report(self, id: str, headline: str, *spots: Spot, notes: list[str] | None = None, fix: Fix | str) -> None:
-        self.result.diagnostics.append(error(id, headline, *spots, notes=notes or (), fix=fix))
+
+def _is_name_or_value(token: Token | None) -> bool:
+    return token is not None and token.type in ("NAME", "STRING", "NUMBER")

@@ -1,7 +1,7 @@
 """From text to tree.
 
-`parse` always returns a tree and what is wrong with the text: after a mistake it goes on at the next statement.
-What the names mean is left to the checker.
+`parse` always returns a tree and every syntax error: after an error it continues at the next statement. What the names
+mean is left to the checker.
 """
 
 import re
@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-from leaven.language import parse_tables, syntax, syntax_errors
+from leaven.language import lexical_errors, parse_tables, syntax, syntax_errors
 from leaven.language.diagnostics import Diagnostic, in_order
 from leaven.language.lalr_parser import Grammar, LalrParser
-from leaven.language.layout import ESCAPES, arrange
+from leaven.language.layout import ESCAPES, apply_layout
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token
 
 MAX_CHARACTERS = 1_000_000
 
+_STATEMENT_BOUNDS = ("END", "LBRACE", "RBRACE")
+_LITERALS = {"true": True, "false": False, "none": None}
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A tree, as far as the text could be read, and every mistake in the text."""
+    """A tree, as far as the text could be parsed, and every syntax error."""
 
     tree: syntax.Tree
     diagnostics: tuple[Diagnostic, ...]
@@ -30,48 +33,49 @@ class Parsed:
 
 def parse(source: Source) -> Parsed:
     """The tree of a recipe."""
-    statements, comments, diagnostics = _read(source, "start")
+    statements, comments, diagnostics = _parse(source, "start")
     if statements is None:
-        # A recipe beyond a limit: one statement stands for all that was not read, so that nobody calls it missing.
+        # Beyond a limit: one statement stands for everything that was not parsed, so that none is reported as missing.
         statements = [syntax.Broken(None, None, source.span(0, 0))]
-    return Parsed(syntax.Tree(tuple(statements or ()), source, tuple(comments)), diagnostics)
+    return Parsed(syntax.Tree(tuple(statements), source, tuple(comments)), diagnostics)
 
 
 def parse_value(source: Source) -> tuple[syntax.Value | None, tuple[Diagnostic, ...]]:
-    """The one value that a source holds, such as an option on the command line."""
-    value, _, diagnostics = _read(source, "only_value")
+    """The single value of a source, such as an option on the command line."""
+    value, _, diagnostics = _parse(source, "only_value")
     return value, diagnostics
 
 
 def parse_setting(source: Source) -> tuple[syntax.Setting | None, tuple[Diagnostic, ...]]:
-    """The one `path=value` that a source holds, such as `--set optimizer.lr=1e-4`."""
-    setting, _, diagnostics = _read(source, "only_setting")
+    """The single `path=value` of a source, such as `--set optimizer.lr=1e-4`."""
+    setting, _, diagnostics = _parse(source, "only_setting")
     return setting, diagnostics
 
 
-def _read(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic, ...]]:
+def _parse(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnostic, ...]]:
     if len(source.text) > MAX_CHARACTERS:
-        return None, [], (syntax_errors.too_large(source, MAX_CHARACTERS),)
+        return None, [], (lexical_errors.too_large(source, MAX_CHARACTERS),)
     grammar = load_grammar()
-    arranged = arrange(list(grammar.tokens(source)), source)
-    if arranged.is_beyond_limit:
-        return None, arranged.comments, in_order(arranged.diagnostics)
-    reader = _Reader(grammar.parser(start), source)
-    result = reader.read(iter(arranged.tokens))
-    follows = bool(arranged.diagnostics) and start != "start"  # one value alone has no second mistake of its own
-    diagnostics = [*arranged.diagnostics, *(() if follows else reader.diagnostics)]
-    return result, arranged.comments, in_order(diagnostics)
+    layout = apply_layout(list(grammar.tokens(source)), source)
+    if layout.is_beyond_limit:
+        return None, layout.comments, in_order(layout.diagnostics)
+    parser = _RecoveringParser(grammar.parser(start), source)
+    result = parser.parse(iter(layout.tokens))
+    diagnostics = layout.diagnostics
+    if start == "start" or not diagnostics:  # in a single value, a second error is a consequence of the first
+        diagnostics = diagnostics + parser.diagnostics
+    return result, layout.comments, in_order(diagnostics)
 
 
-class _Reader:
-    """Feeds tokens to the grammar and, where it refuses one, puts a BROKEN statement in the place of the faulty one."""
+class _RecoveringParser:
+    """Feeds tokens to the grammar; where it rejects one, a BROKEN statement replaces the faulty one."""
 
     def __init__(self, parser: LalrParser, source: Source) -> None:
         self.parser = parser
         self.source = source
         self.diagnostics: list[Diagnostic] = []
 
-    def read(self, tokens: Iterator[Token]) -> Any:
+    def parse(self, tokens: Iterator[Token]) -> Any:
         statement: list[Token] = []
         for token in tokens:
             if not self.parser.feed(token):
@@ -79,27 +83,27 @@ class _Reader:
                 if not self._recover(statement, token, tokens):
                     return None
                 statement = []
-            elif token.type in ("END", "LBRACE", "RBRACE"):
+            elif token.type in _STATEMENT_BOUNDS:
                 statement = []
             else:
                 statement.append(token)
         result = self.parser.finish()
         if result is None:
-            # Only a source that must hold one value or setting can end too early; a file ends after any statement.
-            self.diagnostics.append(syntax_errors.nothing_given(self.source))
+            # Only a single value or setting can end too early; a file may end after any statement.
+            self.diagnostics.append(syntax_errors.missing_option_value(self.source))
         return result
 
     def _recover(self, statement: list[Token], token: Token, tokens: Iterator[Token]) -> bool:
-        """Drop the faulty statement's tokens up to its block or its end; false where there is no statement to drop."""
+        """Skip the faulty statement up to its block or its end; false if there is no statement to skip."""
         first = statement[0] if statement else token
         if statement:
             self.parser.unwind("statement")
-        elif "END" in self.parser.accepts():  # something stands behind a block
+        elif "END" in self.parser.accepts():  # something follows a block
             self.parser.feed(Token("END", "", first.span))
         if "BROKEN" not in self.parser.accepts():
             return False
         self.parser.feed(Token("BROKEN", first.value, first.span))
-        while token.type not in ("END", "LBRACE", "RBRACE"):
+        while token.type not in _STATEMENT_BOUNDS:
             token = next(tokens)
         self.parser.feed(token)
         return True
@@ -107,12 +111,12 @@ class _Reader:
 
 @cache
 def load_grammar() -> Grammar:
-    """The grammar of grammar.lark, with the tree as what it builds."""
+    """The grammar of grammar.lark, with a builder for the tree."""
     return Grammar(parse_tables.load(), _Builder())
 
 
 class _Builder:
-    """One method for each form of the grammar, called as soon as that form is complete."""
+    """One method per rule of the grammar, called when the rule is complete."""
 
     def start(self, body: list[syntax.AnyStatement]) -> list[syntax.AnyStatement]:
         return body
@@ -187,10 +191,10 @@ class _Builder:
     # -- values
 
     def arguments(self, *parts: Any) -> list[syntax.Argument]:
-        return _grown(parts)
+        return _appended(parts)
 
     def items(self, *parts: Any) -> list[syntax.Value]:
-        return _grown(parts)
+        return _appended(parts)
 
     def argument(self, keyword: Token | None, _equals: Token | None, value: syntax.Value) -> syntax.Argument:
         span = keyword.span.to(value.span) if keyword else value.span
@@ -213,9 +217,7 @@ class _Builder:
 
     def string(self, quoted: Token) -> syntax.String:
         body = quoted.value[1:-1] if len(quoted.value) > 1 and quoted.value.endswith('"') else quoted.value[1:]
-        if "\\" in body:
-            body = _unescape(body)
-        return syntax.String(body, quoted.span)
+        return syntax.String(_unescape(body), quoted.span)
 
     def name(self, word: Token) -> syntax.Name | syntax.Literal:
         if word.value in _LITERALS:
@@ -241,20 +243,17 @@ class _Builder:
         return syntax.List(tuple(items or ()), opening.span.to(closing.span))
 
 
-_LITERALS = {"true": True, "false": False, "none": None}
-
-
-def _grown(parts: tuple[Any, ...]) -> list[Any]:
-    """A list and its next element, or a first element alone. Growing in place keeps long lists linear."""
+def _appended(parts: tuple[Any, ...]) -> list[Any]:
+    """A list and its next element, or a first element alone. Appending in place keeps long lists linear."""
     if len(parts) == 1:
         return [parts[0]]
-    grown, _comma, element = parts
-    grown.append(element)
-    return cast(list[Any], grown)
+    elements, _comma, element = parts
+    elements.append(element)
+    return cast(list[Any], elements)
 
 
 def _words(path: Token) -> tuple[syntax.Name, ...]:
-    """The words of a dotted path, each with its own place."""
+    """The words of a dotted path, each with its own span."""
     found = re.finditer(r"[^.]+", path.value)
     start = path.span.start
     return tuple(
@@ -267,14 +266,5 @@ def _name(word: Token) -> syntax.Name:
 
 
 def _unescape(body: str) -> str:
-    """The text with its escapes resolved; an unknown one, already reported, stays as it is."""
-    out, at = [], 0
-    while at < len(body):
-        pair = body[at : at + 2]
-        if pair in ESCAPES:
-            out.append(ESCAPES[pair])
-            at += 2
-        else:
-            out.append(body[at])
-            at += 1
-    return "".join(out)
+    """The string with its escapes resolved; an unknown one, already reported, stays as it is."""
+    return re.sub(r"\\.", lambda pair: ESCAPES.get(pair[0], pair[0]), body)

@@ -1,35 +1,31 @@
-"""What to say about text that the grammar refuses.
+"""Reports about tokens that the grammar rejects.
 
-Decides only the words: given the statement so far, the token that did not fit and what would have, it names the
-likeliest mistake and the edit that mends it.
+Given the statement so far, the rejected token and the types that would have been accepted, names the likeliest mistake
+and the edit that fixes it. Everything else about the recipe is left to the checker.
 """
 
 import re
 
+from leaven.language import foreign_syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
-from leaven.language.foreign_syntax import (
-    assignment,
-    bare_pattern,
-    colon,
-    first_sign,
-    from_import,
-    missing_brackets,
-    missing_equals,
-    odd_character,
-    round_list,
-    spoken_sign,
-)
+from leaven.language.lexical_errors import is_quote, unexpected_character, wrong_quotes
 from leaven.language.source import Source
 from leaven.language.tokens import Token, rest_of_line, text_after, with_rest_of_line
 
 _VALUE_STARTS = {"NAME", "NUMBER", "STRING", "LSQB"}
 _BEFORE_VALUES = {"EQUALS", "PLUS", "MINUS", "STAR", "SLASH", "ARROW", "COMMA"}
+_KEYWORD_FORMS = {
+    "EXTENDS": 'extends "base.leaven"',
+    "IMPORT": 'import "mine.py" as mine',
+    "ARG": 'arg lr: float = 3e-4 "the learning rate"',
+    "LET": "let width = 64",
+}
 _NOUNS = {
     "NAME": "a name",
     "NUMBER": "a number",
-    "STRING": "a text in quotes",
+    "STRING": "a string",
     "UNIT": "a unit",
-    "END": "the end of the statement",
+    "END": "end of statement",
     "COMMA": "`,`",
     "EQUALS": "`=`",
     "COLON": "`:`",
@@ -43,89 +39,74 @@ _NOUNS = {
     "LBRACE": "`{`",
     "RBRACE": "`}`",
     "AS": "`as`",
-    "$END": "the end",
+    "$END": "end of input",
 }
 
 
-def too_large(source: Source, limit: int) -> Diagnostic:
-    return error(
-        "too-large",
-        f"the recipe has {len(source.text):,} characters, and {limit:,} is the limit",
-        Spot(source.span(0, 0), "nothing of it was read"),
-        fix="keep data in files of its own, and share statements through `extends`",
-    )
-
-
-def nothing_given(source: Source) -> Diagnostic:
-    return error("missing-value", f"`{source.name}` was given no value", source.span(0, len(source.text)))
+def missing_option_value(source: Source) -> Diagnostic:
+    return error("missing-value", f"missing value for `{source.name}`", source.span(0, len(source.text)))
 
 
 def unexpected(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic:
-    """The report for a token that can't stand where it does."""
-    for explanation in (
-        odd_character,
-        _introduction,
-        assignment,
-        colon,
-        round_list,
-        _missing_value,
-        _missing_comma,
-        _block,
-    ):
-        report = explanation(statement, token, accepted)
-        if report:
-            return report
-    found = _noun(token)
-    wanted = _wanted(accepted)
-    if token.type == "END" and len(statement) == 1 and "EQUALS" in accepted and "COMMA" not in accepted:
-        return error(
-            "missing-value",
-            f"`{statement[0]}` is given no value",
-            Spot(statement[0].span, "expected `=` and a value"),
-            fix=f"write `{statement[0]}=…`",
-        )
-    return error(
-        "unexpected-token", f"{found} can't stand here", Spot(token.span, f"expected {wanted}" if wanted else "")
+    """The report about a token that the grammar rejects."""
+    return (
+        _odd_character(statement, token)
+        or _in_keyword_statement(statement, token, accepted)
+        or foreign_syntax.assignment(statement, token)
+        or foreign_syntax.colon_for_equals(statement, token)
+        or foreign_syntax.tuple_for_list(statement, token, accepted)
+        or _missing_value(statement, token, accepted)
+        or _missing_comma(statement, token, accepted)
+        or _at_block(statement, token, accepted)
+        or _unexpected(token, accepted)
     )
 
 
-def _introduction(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
-    """Mistakes in `extends`, `import`, `arg` and `let`."""
-    forms = {
-        "EXTENDS": 'extends "base.leaven"',
-        "IMPORT": 'import "mine.py" as mine',
-        "ARG": 'arg lr: float = 3e-4 "the learning rate"',
-        "LET": "let width = 64",
-    }
-    word = statement[0].type if statement else ""
-    if word not in forms:
+def _unexpected(token: Token, accepted: set[str], fix: str | None = None) -> Diagnostic:
+    """The report where nothing better is known."""
+    expected = _expected(accepted)
+    label = f"expected {expected}" if expected else ""
+    return error("unexpected-token", f"unexpected {_noun(token)}", Spot(token.span, label), fix=fix)
+
+
+def _odd_character(statement: list[Token], token: Token) -> Diagnostic | None:
+    if token.type not in ("BAD", "DOT"):
+        return None
+    if is_quote(token):
+        return wrong_quotes(token)
+    if token.type == "DOT" and statement and statement[-1].span.end == token.span.start:
+        return foreign_syntax.unquoted_pattern(statement[-1].span, token)
+    return unexpected_character(token)
+
+
+# -- extends, import, arg and let
+
+
+def _in_keyword_statement(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
+    keyword = statement[0].type if statement else ""
+    if keyword not in _KEYWORD_FORMS:
         return None
     if accepted & _VALUE_STARTS and statement[-1].type in _BEFORE_VALUES:
         return None
     report = None
-    match word:
+    match keyword:
         case "EXTENDS":
             report = _in_extends(token)
         case "LET":
             report = _in_let(statement, token)
         case "ARG":
             report = _in_arg(statement, token)
-    return report or error(
-        "unexpected-token",
-        f"{_noun(token)} can't stand here",
-        Spot(token.span, f"expected {_wanted(accepted)}"),
-        fix=f"the form is `{forms[word]}`",
-    )
+    return report or _unexpected(token, accepted, fix=f"use the form `{_KEYWORD_FORMS[keyword]}`")
 
 
 def _in_extends(token: Token) -> Diagnostic | None:
     if token.type != "NAME":
         return None
-    quoted = f'"{token.value}"'
+    quoted = f'"{token}"'
     return error(
-        "unexpected-token",
-        "`extends` takes a file name in quotes",
-        Spot(token.span, "not in quotes"),
+        "missing-quotes",
+        f"missing quotes around the file name `{token}`",
+        Spot(token.span, "expected a string"),
         fix=Fix(f"write `extends {quoted}`", Edit(token.span, quoted)),
     )
 
@@ -133,54 +114,47 @@ def _in_extends(token: Token) -> Diagnostic | None:
 def _in_let(statement: list[Token], token: Token) -> Diagnostic | None:
     if token.type == "END" or len(statement) != 2:
         return None
-    value = rest_of_line(token) if token.type == "COLON" else with_rest_of_line(token)
+    name, value = statement[1], rest_of_line(token) if token.type == "COLON" else with_rest_of_line(token)
     return error(
-        "unexpected-token",
-        "a `let` gives its value with `=`",
-        Spot(token.span, "expected `=`"),
-        fix=f"write `let {statement[1]} = {value or '…'}`",
+        "missing-equals",
+        f"missing `=` after `{name}`",
+        Spot(token.span, f"expected `=`, found {_noun(token)}"),
+        fix=f"write `let {name} = {value or '…'}`",
     )
 
 
 def _in_arg(statement: list[Token], token: Token) -> Diagnostic | None:
-    name = statement[1] if len(statement) > 1 else None
-    if name is None:
+    if len(statement) < 2:
         return None
+    name, written = statement[1], with_rest_of_line(token)
     if token.type in ("EQUALS", "END", "STRING") and len(statement) == 2:
-        return error(
-            "missing-type",
-            f"the argument `{name}` has no type",
-            Spot(name.span, "expected `: type` after the name"),
-            notes=["the types are int, float, bool, text, path and choice[…]"],
-            fix=_typed_arg(name, token),
-        )
-    written = with_rest_of_line(token)
+        return _missing_type(name, token)
     if token.type == "NAME" and len(statement) == 2:
         return error(
-            "unexpected-token",
-            f"a `:` is missing between `{name}` and its type",
+            "missing-colon",
+            f"missing `:` between `{name}` and its type",
             Spot(token.span, "expected `:`"),
             fix=Fix(f"write `arg {name}: {written}`", Edit(name.span.at_end, ":")),
         )
     if token.type in ("NUMBER", "NAME", "MINUS") and len(statement) == 4:
         return error(
-            "unexpected-token",
-            f"a `=` is missing before the default of `{name}`",
+            "missing-equals",
+            f"missing `=` before the default of `{name}`",
             Spot(token.span, "expected `=`"),
             fix=Fix(f"write `arg {name}: {statement[3]} = {written}`", Edit(statement[3].span.at_end, " =")),
         )
     if token.type == "COMMA":
         return error(
             "unexpected-token",
-            "the parts of an `arg` have no commas between them",
+            "unexpected `,` in an `arg`",
             Spot(token.span, "not needed"),
             fix=Fix("remove the `,`", Edit(token.span, "")),
         )
     return None
 
 
-def _typed_arg(name: Token, token: Token) -> Fix:
-    """An `arg` with the type that its default tells."""
+def _missing_type(name: Token, token: Token) -> Diagnostic:
+    """The report about an `arg` without a type; the fix has the type of its default."""
     default = rest_of_line(token) if token.type == "EQUALS" else ""
     type = "float"
     if default.startswith('"'):
@@ -189,38 +163,53 @@ def _typed_arg(name: Token, token: Token) -> Fix:
         type = "bool"
     elif default.isdigit():
         type = "int"
-    shown = f" = {default}" if default else ""
-    return Fix(f"write `arg {name}: {type}{shown}`", Edit(name.span.at_end, f": {type}"))
+    written = f"{name}: {type} = {default}" if default else f"{name}: {type}"
+    return error(
+        "missing-type",
+        f"missing type for the argument `{name}`",
+        Spot(name.span, "expected `: type` after the name"),
+        notes=["the types are int, float, bool, text, path and choice[…]"],
+        fix=Fix(f"write `arg {written}`", Edit(name.span.at_end, f": {type}")),
+    )
+
+
+# -- other statements
 
 
 def _missing_value(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
-    if not accepted & _VALUE_STARTS or token.type in _VALUE_STARTS or not statement:
+    if not statement:
         return None
     before = statement[-1]
-    if before.type == "NAME":
+    if token.type == "END" and len(statement) == 1 and "EQUALS" in accepted and "COMMA" not in accepted:
+        return error(
+            "missing-value",
+            f"missing value for `{before}`",
+            Spot(before.span, "expected `=` and a value"),
+            fix=f"write `{before}=…`",
+        )
+    if not accepted & _VALUE_STARTS or token.type in _VALUE_STARTS or before.type == "NAME":
         return None
-    pattern = bare_pattern(token.span, token) if token.type == "STAR" else None
-    if pattern and re.match(r"\w", text_after(token)):
-        return pattern
+    if token.type == "STAR" and re.match(r"\w", text_after(token)):
+        return foreign_syntax.unquoted_pattern(token.span, token)
     label = f"expected a value, found {_noun(token)}"
     if before.type == "EQUALS" and len(statement) > 1 and statement[-2].type == "NAME":
         name = statement[-2]
         return error(
             "missing-value",
-            f"`{name}` is given no value",
+            f"missing value for `{name}`",
             Spot(name.span.to(before.span), label),
-            fix=f"write a value behind `{name}=`, or leave `{name}` out",
+            fix=f"write a value after `{name}=`, or remove `{name}=`",
         )
     if token.type == "COMMA" and before.type in ("LPAR", "CALL", "LSQB"):
         return error(
             "missing-value",
-            "a value is missing before `,`",
-            Spot(token.span, "nothing stands before it"),
+            "missing value before `,`",
+            Spot(token.span, f"expected a value after `{before}`"),
             fix=Fix("remove the `,`", Edit(token.span, "")),
         )
     return error(
         "missing-value",
-        f"a value is missing after `{before}`",
+        f"missing value after `{before}`",
         Spot(before.span, label),
         fix=f"write a value after `{before}`, or remove the `{before}`",
     )
@@ -232,37 +221,38 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
     before = statement[-1]
     if before.type == "UNIT" and token.type == "NUMBER":
         return None
-    for habit in (from_import, missing_equals, missing_brackets):
-        if report := habit(statement, token):
-            return report
-    if report := spoken_sign(before, token):
+    habits = (
+        foreign_syntax.from_import,
+        foreign_syntax.number_without_equals,
+        foreign_syntax.missing_parentheses,
+        foreign_syntax.word_for_operator,
+    )
+    if report := next(filter(None, (habit(statement, token) for habit in habits)), None):
         return report
     return error(
         "missing-comma",
-        f"a comma is missing before `{token}`",
-        Spot(token.span, "a new argument begins here"),
+        f"missing comma before `{token}`",
+        Spot(token.span, "the next argument starts here"),
         fix=Fix(f"write `{before}, {token}`", Edit(before.span.at_end, ",")),
     )
 
 
-def _block(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
+def _at_block(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     if token.type == "LBRACE" and statement:
-        return error(
-            "unexpected-token", f"`{statement[0]}` can't have a block here", Spot(token.span, "expected no `{`")
-        )
+        return error("unexpected-block", f"`{statement[0]}` takes no block here", Spot(token.span, "unexpected `{`"))
     if not statement and "END" in accepted:
         return error(
             "unexpected-token",
-            "a statement ends with its block",
-            Spot(token.span, "this belongs to a new statement"),
-            fix=Fix("begin a new line here", Edit(token.span, f"\n{token}")),
+            f"unexpected {_noun(token)} after a block",
+            Spot(token.span, "a statement ends with its block"),
+            fix=Fix("start a new line here", Edit(token.span, f"\n{token}")),
         )
     if not statement and token.type not in ("END", "RBRACE"):
         return error(
             "unexpected-token",
-            f"a statement can't begin with {_noun(token)}",
+            f"a statement can't start with {_noun(token)}",
             Spot(token.span, "expected the name of a statement, such as `model` or `freeze`"),
-            fix=first_sign(token),
+            fix=foreign_syntax.first_token_fix(token),
         )
     return None
 
@@ -273,8 +263,8 @@ def _noun(token: Token) -> str:
     return _NOUNS[token.type]
 
 
-def _wanted(accepted: set[str]) -> str:
-    """What could stand here, in a few words: a value stands for all that a value may begin with."""
+def _expected(accepted: set[str]) -> str:
+    """The accepted tokens in a few words; "a value" covers all that a value may start with."""
     if accepted >= _VALUE_STARTS:
         return "a value"
     nouns = sorted({_NOUNS[kind] for kind in accepted if kind in _NOUNS})

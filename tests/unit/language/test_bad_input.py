@@ -111,7 +111,7 @@ def test_a_file_without_a_statement_is_said_to_be_empty(content: str, tmp_path: 
     ],
 )
 def test_what_is_not_text_is_said_to_be_none(content: bytes, tmp_path: Path) -> None:
-    assert ids(content, tmp_path) == ["not-text"]
+    assert ids(content, tmp_path) == ["not-utf8"]
 
 
 def test_the_first_byte_that_is_not_utf_8_is_shown(tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ def test_a_bom_in_the_middle_is_pointed_at(tmp_path: Path) -> None:
 def test_a_character_without_meaning_is_named(character: str, tmp_path: Path) -> None:
     found = ids(RIGHT.replace("train ", f"train {character}"), tmp_path)
     assert found
-    assert set(found) <= {"unexpected-character", "unclosed-text"}
+    assert set(found) <= {"unexpected-character", "wrong-quotes"}
 
 
 def test_an_unterminated_text_does_not_swallow_the_next_line(tmp_path: Path) -> None:
-    assert ids('output "runs\n' + RIGHT, tmp_path) == ["unclosed-text"]
+    assert ids('output "runs\n' + RIGHT, tmp_path) == ["unclosed-string"]
 
 
 # -- limits
@@ -406,7 +406,7 @@ def test_recipes_that_extend_each_other(tmp_path: Path) -> None:
 def test_what_can_not_be_extended(target: str, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\0\1\2")
     found = ids(f'extends "{target}"\n' + RIGHT, tmp_path)
-    assert found[0] in ("missing-file", "not-text")
+    assert found[0] in ("missing-file", "not-utf8")
 
 
 def test_a_mistake_in_a_base_is_reported_there(tmp_path: Path) -> None:

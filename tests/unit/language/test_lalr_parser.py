@@ -8,7 +8,7 @@ from lark import Lark, UnexpectedToken
 
 from leaven.language import parse_tables
 from leaven.language.lalr_parser import LalrParser
-from leaven.language.layout import arrange
+from leaven.language.layout import apply_layout
 from leaven.language.parser import load_grammar
 from leaven.language.source import Source
 from leaven.language.tokens import Token
@@ -23,7 +23,7 @@ def lark() -> Lark:
 
 def tokens(text: str) -> list[Token]:
     source = Source("x.leaven", text)
-    return arrange(list(load_grammar().tokens(source)), source).tokens
+    return apply_layout(list(load_grammar().tokens(source)), source).tokens
 
 
 def test_the_saved_tables_match_the_grammar() -> None:

@@ -1,0 +1,190 @@
+"""Reports about characters, brackets, strings and numbers: what is wrong before the grammar sees it."""
+
+import re
+import unicodedata
+
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.source import Source, Span
+from leaven.language.tokens import Token, text_after
+
+_QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
+_BASES = {"x": "hexadecimal", "b": "binary", "o": "octal"}
+# Characters that mean something elsewhere: what a recipe has instead, and how to say it.
+_REPLACEMENTS = {
+    "|": ("->", "join stages with `->`"),
+    ">": ("->", "join stages with `->`"),
+    "\u2192": ("->", "write the arrow as `->`"),
+    "\u21d2": ("->", "write the arrow as `->`"),
+    "\u2012": ("-", "write an ordinary `-`"),
+    "\u2013": ("-", "write an ordinary `-`"),
+    "\u2014": ("-", "write an ordinary `-`"),
+    "\u2212": ("-", "write an ordinary `-`"),
+    "\u00d7": ("*", "write `*`"),
+    "&": ("+", "join layers with `+`"),
+}
+_ADVICE = {
+    "^": "write a power of ten as `1e-3`",
+    "!": "exclude layers with `-`, as in `all - head`; start a comment with `#`",
+    "~": "exclude layers with `-`, as in `all - head`",
+    "$": "use a name as it is: `lr`, not `${lr}`",
+    "\\": "remove it; a statement continues after `,` and `->` and inside brackets",
+}
+
+
+def too_large(source: Source, limit: int) -> Diagnostic:
+    return error(
+        "too-large",
+        f"the recipe has {len(source.text):,} characters; the limit is {limit:,}",
+        Spot(source.span(0, 0), "the file was not parsed"),
+        fix="keep data in separate files, and share statements with `extends`",
+    )
+
+
+def too_deep(token: Token, brackets: int, operators: int) -> Diagnostic:
+    return error(
+        "too-deep",
+        f"more than {brackets} nested brackets or {operators} nested operators",
+        Spot(token.span, "the limit is reached here; the file was not parsed"),
+        fix="name the inner parts with `let`",
+    )
+
+
+# -- characters
+
+
+def unexpected_character(token: Token) -> Diagnostic:
+    """A character that no token starts with, or a `.` by itself."""
+    character = token.value
+    notes: list[str] = []
+    fix: Fix | str | None = _ADVICE.get(character)
+    if character.isspace() or character == "\ufeff":
+        fix = Fix("replace it with an ordinary space", Edit(token.span, " "))
+        notes = ["such characters often come with text copied from a web page"]
+    elif character in _REPLACEMENTS:
+        replacement, advice = _REPLACEMENTS[character]
+        fix = Fix(advice, Edit(token.span, replacement))
+    name = f"character `{character}`" if character.isprintable() else _character_name(character)
+    label = "not part of the language"
+    return error("unexpected-character", f"unexpected {name}", Spot(token.span, label), notes=notes, fix=fix)
+
+
+def _character_name(character: str) -> str:
+    """An invisible character by its name: `no-break space (U+00A0)`."""
+    number = f"U+{ord(character):04X}"
+    name = unicodedata.name(character, "").lower()
+    return f"{name} ({number})" if name else f"character {number}"
+
+
+def is_quote(token: Token) -> bool:
+    """Whether a token is a quotation mark that strings do not use."""
+    return token.value in _QUOTES
+
+
+def wrong_quotes(token: Token) -> Diagnostic:
+    """`'photos'`, `“photos”`."""
+    closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", text_after(token))
+    span, fix = token.span, Fix('write strings as `"photos"`')
+    if closed:
+        span = Span(token.span.source, token.span.start, token.span.end + closed.end())
+        fix = Fix(f'write `"{closed[1]}"`', Edit(span, f'"{closed[1]}"'))
+    label = "strings use straight double quotes"
+    return error("wrong-quotes", f"unexpected quotation mark `{token}`", Spot(span, label), fix=fix)
+
+
+# -- brackets
+
+
+def unclosed_bracket(opened: Token, closing: str, end: Span) -> Diagnostic:
+    """An opening bracket; the missing one belongs at `end`."""
+    return _unclosed(opened, closing, Fix(f"add the missing `{closing}`", Edit(end, closing)))
+
+
+def unclosed_block(opened: Token, line: int, indent: int) -> Diagnostic:
+    """A block that must end before a line, whose closing brace is indented like its first line."""
+    source = opened.span.source
+    start = source.line_starts[line - 1]
+    edit = Edit(source.span(start, start), f"{'':{indent}}}}\n")
+    return _unclosed(opened, "}", Fix(f"add the missing `}}` before line {line}", edit))
+
+
+def _unclosed(opened: Token, closing: str, fix: Fix) -> Diagnostic:
+    return error(
+        "unclosed-bracket", f"this `{opened}` is never closed", Spot(opened.span, f"no matching `{closing}`"), fix=fix
+    )
+
+
+def unmatched_bracket(token: Token) -> Diagnostic:
+    return error(
+        "unmatched-bracket",
+        f"this `{token}` closes nothing",
+        Spot(token.span, "no open bracket"),
+        fix=Fix(f"remove the `{token}`", Edit(token.span, "")),
+    )
+
+
+def wrong_bracket(opened: Token, token: Token, closing: str) -> Diagnostic:
+    return error(
+        "unmatched-bracket",
+        f"this `{opened}` is closed by `{token}`",
+        Spot(token.span, f"expected `{closing}`"),
+        Spot(opened.span, "opened here"),
+        fix=Fix(f"replace it with `{closing}`", Edit(token.span, closing)),
+    )
+
+
+# -- strings and numbers
+
+
+def unclosed_string(token: Token) -> Diagnostic:
+    return error(
+        "unclosed-string",
+        'this string has no closing `"`',
+        Spot(token.span, "a string ends on the line where it starts"),
+        fix=Fix(f'write `{token}"`', Edit(token.span.at_end, '"')),
+    )
+
+
+def unknown_escape(token: Token, escape: str, at: int) -> Diagnostic:
+    """An escape at an index of a string."""
+    start = token.span.start + at
+    path = token.value.replace("\\", "/")
+    return error(
+        "unknown-escape",
+        f"unknown escape `{escape}` in a string",
+        Spot(Span(token.span.source, start, start + len(escape)), 'the escapes are `\\"`, `\\\\`, `\\n` and `\\t`'),
+        notes=[f"for a backslash, write `\\{escape}`"],
+        fix=Fix(f"in a path, use `/` on every system: `{path}`", Edit(token.span, path)),
+    )
+
+
+def not_decimal(number: Token) -> Diagnostic:
+    """A number such as `0x10`; the token's value is the decimal one."""
+    written = number.span.text
+    return error(
+        "invalid-number",
+        f"`{written}` is {_BASES[written[1].lower()]}",
+        Spot(number.span, "numbers are decimal"),
+        fix=Fix(f"write `{number}`", Edit(number.span, number.value)),
+    )
+
+
+def misplaced_underscore(number: Token) -> Diagnostic:
+    digits = number.value.replace("_", "")
+    return error(
+        "invalid-number",
+        f"`{number}` is not a number",
+        Spot(number.span, "a `_` goes between two digits"),
+        fix=Fix(f"write `{digits}`", Edit(number.span, digits)),
+    )
+
+
+# -- lines
+
+
+def missing_newline(token: Token) -> Diagnostic:
+    return error(
+        "missing-newline",
+        "two statements on one line",
+        Spot(token.span, "a new statement starts here"),
+        fix=Fix(f"start a new line before `{token}`", Edit(token.span.at_start, "\n")),
+    )
