@@ -1,193 +1,133 @@
-"""Arguments meet parameters: which value was written for which parameter of a card.
+"""Arguments and parameters: which value was written for which parameter of a card.
 
-Decides names, order and number only; what a value means is left to `resolve.py`.
+Decides names, order and number only; what a value means is left to `values.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from leaven.binding.scope import Scope
 from leaven.catalog.card import Card, Parameter
-from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written
 from leaven.language import syntax
-from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Span
-from leaven.messages import describe, suggestions
+from leaven.messages import arguments as messages
+from leaven.messages.arguments import Use
 
-# What a user's function is given first when it is called. A class is made of what the recipe says, and called later;
-# only an optimizer and a schedule can't be made without.
-_HANDED_OVER = {
-    "transform": ("the picture",),
+# What the program passes to a user's function first. A class is constructed from what the recipe says, and called
+# later; only an optimizer and a schedule can't be constructed without.
+_PASSED = {
+    "transform": ("the image",),
     "loss": ("the outputs", "the labels"),
     "metric": ("the outputs", "the labels"),
     "optimizer": ("the parameters to train",),
     "schedule": ("the optimizer",),
 }
-_MADE_WITH = ("optimizer", "schedule")
+_CONSTRUCTED_WITH = ("optimizer", "schedule")
 
 
 def settable_parameters(card: Card, kind: str, name: syntax.Name, scope: Scope) -> tuple[Parameter, ...] | None:
-    """The parameters that a recipe can give to what is used as `kind`; the program itself hands over the others.
+    """The parameters that a recipe can set of what is used as `kind`; the program passes the others itself.
 
-    None, and a report, where a function does not take what it will be called with.
+    None, and a report, where a function does not take what the program passes.
     """
-    if card.kind != "user" or not (card.facts["form"] == "function" or kind in _MADE_WITH):
+    if card.kind != "user" or not (card.facts["form"] == "function" or kind in _CONSTRUCTED_WITH):
         return card.parameters
-    handed_over = _HANDED_OVER.get(kind, ())
-    count = len(handed_over)
+    passed = _PASSED.get(kind, ())
     positional = [parameter for parameter in card.parameters if parameter.positional]
-    if len(positional) < count and not card.open_ended and not any(p.variadic for p in positional):
-        given = describe.both(handed_over)
-        scope.report(
-            "wrong-value",
-            f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: it does not take {given}",
-            Spot(name.span, f"it is called with {given}"),
-            fix=f"let it take {given} first",
-        )
+    if len(positional) < len(passed) and not card.open_ended and not any(p.variadic for p in positional):
+        scope.add(messages.wrong_signature(name, kind, passed))
         return None
-    taken = [parameter.name for parameter in positional if not parameter.variadic][:count]
+    taken = [parameter.name for parameter in positional if not parameter.variadic][: len(passed)]
     return tuple(parameter for parameter in card.parameters if parameter.name not in taken)
 
 
-def match_arguments(
-    card: Card,
-    arguments: Sequence[syntax.Argument],
-    available: Sequence[Parameter],
-    name_span: Span,
-    scope: Scope,
-) -> tuple[dict[str, list[syntax.Value]], bool]:
+def match_arguments(use: Use, scope: Scope) -> tuple[dict[str, list[syntax.Value]], bool]:
     """Which values were written for which parameter, and whether all of that is right."""
-    matching = _Matching(card, arguments, available, name_span, scope)
-    for index, argument in enumerate(arguments):
+    matching = _Matching(use)
+    for index, argument in enumerate(use.arguments):
         if argument.keyword is None:
-            matching.take_by_place(index, argument)
+            matching.take_positional(index, argument)
         else:
-            matching.take_by_name(index, argument, argument.keyword)
+            matching.take_keyword(argument, argument.keyword)
     matching.require()
-    return matching.given, not matching.has_failed
+    for report in matching.reports:
+        scope.add(report)
+    return matching.given, not matching.reports
 
 
 class _Matching:
     """The arguments of one call, taken one after another."""
 
-    def __init__(
-        self,
-        card: Card,
-        arguments: Sequence[syntax.Argument],
-        available: Sequence[Parameter],
-        name_span: Span,
-        scope: Scope,
-    ) -> None:
-        self.card = card
-        self.arguments = arguments
-        self.available = available
-        self.name_span = name_span
-        self.scope = scope
-        self.positional = [parameter for parameter in available if parameter.positional]
-        self.names = frozenset(parameter.name for parameter in available)
+    def __init__(self, use: Use) -> None:
+        self.use = use
+        self.positional = [parameter for parameter in use.parameters if parameter.positional]
+        self.names = frozenset(parameter.name for parameter in use.parameters)
         self.given: dict[str, list[syntax.Value]] = {}
         self.places: dict[str, Span] = {}
-        self.has_failed = False
-        self._place = 0  # of the next value without a name
-        self._is_misplaced = False  # then the values without names that follow are so for the same reason
-        self._last_name: Span | None = None
+        self.reports: list[Diagnostic] = []
+        self._next = 0  # parameter for a positional argument
+        self._is_misplaced = False  # then the positional arguments that follow are so for the same reason
+        self._last_keyword: Span | None = None
 
-    def take_by_place(self, index: int, argument: syntax.Argument) -> None:
+    def take_positional(self, index: int, argument: syntax.Argument) -> None:
         if self._is_misplaced:
             return
-        if self._last_name is not None:
-            self._refuse_places(_misplaced(self.scope, index, self._last_name, self.arguments))
-            before = self.arguments[index - 1]
-            if before.keyword is not None and _is_decimal_comma(before.value, argument.value):
-                self.given.pop(before.keyword.path, None)  # `clip=0,5` is no 0
-        elif self._place >= len(self.positional):
-            self._refuse_places(_too_many(self.scope, self.card, self.arguments, index, self.available, self.name_span))
-        elif self._place == 1 and _is_second_side(self.arguments, self.positional):
-            self._refuse_places(_two_sides(self.scope, self.arguments))
-        elif meant := suggestions.skipped_to(argument.value, self.positional[self._place], self.available):
-            self._give(meant, argument)
-        else:
-            parameter = self.positional[self._place]
-            self._give(parameter.name, argument)
-            self._place += not parameter.variadic
+        refusal = self._refusal(index, argument.value)
+        if refusal is not None:
+            self.reports.append(refusal)
+            self._is_misplaced = True
+            return
+        parameter = self.positional[self._next]
+        meant = messages.parameter_for_number(argument.value, parameter, self.use.parameters)
+        self._give(meant or parameter.name, argument)
+        self._next += not meant and not parameter.variadic
 
-    def take_by_name(self, index: int, argument: syntax.Argument, keyword: syntax.Name) -> None:
-        self._last_name = argument.span
+    def _refusal(self, index: int, value: syntax.Value) -> Diagnostic | None:
+        """Why there can be no positional argument here."""
+        arguments = self.use.arguments
+        if self._last_keyword is not None:
+            before = arguments[index - 1]
+            if not _is_decimal_comma(before.value, value):
+                return messages.after_keyword(self.use, index, self._last_keyword)
+            if before.keyword is not None:
+                self.given.pop(before.keyword.path, None)  # `clip=0,5` is no 0
+            return messages.decimal_comma(before.value, value)
+        if self._next >= len(self.positional):
+            return messages.too_many(self.use, index)
+        if self._next == 1 and _is_second_side(arguments, self.positional):
+            return messages.height_and_width(arguments[0], arguments[1])
+        return None
+
+    def take_keyword(self, argument: syntax.Argument, keyword: syntax.Name) -> None:
+        self._last_keyword = argument.span
         name = keyword.path
-        if name not in self.names and not self.card.open_ended:
-            self.has_failed |= _unknown_argument(
-                self.scope, self.card, self.arguments, index, self.available, self.name_span
-            )
+        if name not in self.names and not self.use.card.open_ended:
+            self.reports.append(messages.unknown(self.use, argument, keyword))
         elif name in self.given:
-            self.scope.report(
-                "repeated-argument",
-                f"`{name}` is given twice",
-                Spot(keyword.span, "again here"),
-                Spot(self.places[name], "first here"),
-                fix="keep one of them",
-            )
-            self.has_failed = True
+            self.reports.append(messages.repeated(keyword, self.places[name]))
         else:
             self._give(name, argument)
 
     def require(self) -> None:
-        """Report what must be given and was not, unless a mistake in the others may be why."""
-        missing = [p.name for p in self.available if p.required and p.name not in self.given]
-        if not missing or self.has_failed:
-            return
-        listed = ", ".join(f"`{name}`" for name in missing)
-        self.scope.report(
-            "missing-argument",
-            f"`{describe.card_name(self.card, self.name_span)}` needs {listed}",
-            Spot(self.name_span, f"{listed} {'is' if len(missing) == 1 else 'are'} missing"),
-            fix=_complete(self.card, self.arguments, self.available, self.given, self.name_span),
+        """Report what must be given and was not, unless an error in the others may be why."""
+        missing = [p.name for p in self.use.parameters if p.required and p.name not in self.given]
+        if missing and not self.reports:
+            self.reports.append(messages.missing(self.use, missing, self._first_taken_for()))
+
+    def _first_taken_for(self) -> str:
+        """The keyword parameter that the first argument was taken for, though it was written without its name."""
+        first = self.use.arguments[0] if self.use.arguments else None
+        if first is None or first.keyword is not None:
+            return ""
+        named = (
+            p.name for p in self.use.parameters if not p.positional and self.given.get(p.name, [None])[0] is first.value
         )
-        self.has_failed = True
+        return next(named, "")
 
     def _give(self, name: str, argument: syntax.Argument) -> None:
         self.given.setdefault(name, []).append(argument.value)
         self.places.setdefault(name, argument.span)
-
-    def _refuse_places(self, is_reported: bool) -> None:
-        self.has_failed = self._is_misplaced = is_reported
-
-
-def _complete(
-    card: Card,
-    arguments: Sequence[syntax.Argument],
-    available: Sequence[Parameter],
-    given: Mapping[str, Sequence[syntax.Value]],
-    name_span: Span,
-) -> str:
-    """How to write what misses an argument; a number that stands in the place of the first keeps its own."""
-    for parameter in available[1:]:
-        value = given.get(parameter.name, [None])[0]
-        if arguments and value is arguments[0].value and arguments[0].keyword is None and not parameter.positional:
-            first = describe.placeholder(available[0])
-            return f"write `{describe.card_name(card, name_span)} {first}, {parameter.name}={arguments[0].span.text}`"
-    return f"the form is `{describe.usage(card, available, name_span)}`"
-
-
-def _misplaced(scope: Scope, index: int, keyword: Span, arguments: Sequence[syntax.Argument]) -> bool:
-    argument, before = arguments[index], arguments[index - 1].value
-    if _is_decimal_comma(before, argument.value):
-        whole = before.span.to(argument.span)
-        point = whole.text.replace(",", ".")
-        scope.report(
-            "misplaced-argument",
-            "a number has a decimal point, not a comma",
-            Spot(whole, "these are two numbers"),
-            fix=Fix(f"write `{point}`", Edit(whole, point)),
-        )
-        return True
-    scope.report(
-        "misplaced-argument",
-        "a value without a name stands behind one with a name",
-        Spot(argument.span, "this has no name"),
-        Spot(keyword, "this has one"),
-        fix=f"put the values without names first: `{suggestions.reordered(arguments)}`",
-    )
-    return True
 
 
 def _is_decimal_comma(before: syntax.Value, value: syntax.Value) -> bool:
@@ -203,116 +143,28 @@ def _is_second_side(arguments: Sequence[syntax.Argument], positional: Sequence[P
     return are_sides and positional[0].name == "size" and "int" not in positional[1].types
 
 
-def _two_sides(scope: Scope, arguments: Sequence[syntax.Argument]) -> bool:
-    whole = arguments[0].span.to(arguments[1].span)
-    sides = f"[{arguments[0].span.text}, {arguments[1].span.text}]"
-    scope.report(
-        "wrong-type",
-        "height and width stand in a list",
-        Spot(whole, "these are two arguments"),
-        fix=Fix(f"write `{sides}`", Edit(whole, sides)),
-    )
-    return True
+def fit_together(card: Card, settings: Sequence[Setting], name: Span, scope: Scope) -> bool:
+    """Whether the card's rules about several parameters hold: exactly one of them, one that needs another, an order."""
+    reports = list(_misfits(card, {setting.name: setting for setting in settings}, name))
+    for report in reports[:1]:
+        scope.add(report)
+    return not reports
 
 
-def _too_many(
-    scope: Scope,
-    card: Card,
-    arguments: Sequence[syntax.Argument],
-    index: int,
-    available: Sequence[Parameter],
-    name_span: Span,
-) -> bool:
-    positional = [parameter.name for parameter in available if parameter.positional]
-    names = ", ".join(f"`{name}`" for name in positional)
-    count = {0: "no value", 1: "one value"}.get(len(positional), f"{len(positional)} values")
-    scope.report(
-        "too-many-arguments",
-        f"`{describe.card_name(card, name_span)}` takes {count} without a name" + (f": {names}" if names else ""),
-        Spot(arguments[index].span, "one too many"),
-        fix=suggestions.for_surplus(card, arguments, index, available, name_span),
-    )
-    return True
-
-
-def _unknown_argument(
-    scope: Scope,
-    card: Card,
-    arguments: Sequence[syntax.Argument],
-    index: int,
-    available: Sequence[Parameter],
-    name_span: Span,
-) -> bool:
-    keyword = arguments[index].keyword
-    assert keyword is not None
-    scope.report(
-        "unknown-argument",
-        f"`{describe.card_name(card, name_span)}` takes no argument `{keyword.path}`",
-        Spot(keyword.span, "not one of its arguments"),
-        fix=suggestions.for_unknown_argument(card, arguments[index], arguments, available),
-    )
-    return True
-
-
-def fit_together(card: Card, settings: Sequence[Setting], name_span: Span, scope: Scope) -> bool:
-    """Rules on a card about several parameters: exactly one of them, one that is another's, or an order."""
-    values = {setting.name: setting for setting in settings}
-    either = card.facts.get("exactly_one_of")
-    if either:
-        chosen = [values[name] for name in either if values[name].value is not None]
-        if len(chosen) != 1:
-            listed = describe.either([f"`{name}`" for name in either])
-            if not chosen:
-                forms = describe.either([f'`{name}="…"`' for name in either])
-                scope.report(
-                    "missing-argument",
-                    f"`{card.bare_name}` needs {listed}",
-                    Spot(name_span, "neither is given"),
-                    fix=f"say which column it is: {forms}",
-                )
-                return False
-            places = [s.origin.span for s in chosen if isinstance(s.origin, Written)]
-            scope.report(
-                "contradiction",
-                f"`{card.bare_name}` takes either {listed}, not both",
-                Spot(places[-1], "one too many"),
-                *(Spot(place, "given already") for place in places[:-1]),
-                fix="remove one of them",
-            )
-            return False
-    for name, owner in card.facts.get("belongs_to", {}).items():
-        ((other, value),) = owner.items()
-        if not _belongs(values[name], values[other], value, scope):
-            return False
-    low, high = card.facts.get("ordered", (None, None))
-    if low and high:
-        return _in_order(values[low], values[high], scope)
-    return True
-
-
-def _belongs(setting: Setting, owner: Setting, value: str, scope: Scope) -> bool:
-    """An argument that only one way of doing something has."""
-    if not isinstance(setting.origin, Written) or owner.value == value or not isinstance(owner.value, str):
-        return True
-    given = [Spot(owner.origin.span, "another way")] if isinstance(owner.origin, Written) else []
-    scope.report(
-        "contradiction",
-        f"`{setting.name}` belongs to `{owner.name}={value}`, and `{owner.name}` is {owner.value}",
-        Spot(setting.origin.span, "has no effect"),
-        *given,
-        fix=f"remove `{setting.name}`, or write `{owner.name}={value}`",
-    )
-    return False
-
-
-def _in_order(low: Setting, high: Setting, scope: Scope) -> bool:
-    are_numbers = isinstance(low.value, int | float) and isinstance(high.value, int | float)
-    if not are_numbers or low.value < high.value or not isinstance(high.origin, Written):
-        return True
-    scope.report(
-        "wrong-value",
-        f"`{high.name}` must be more than `{low.name}`",
-        Spot(high.origin.span, f"not more than {value_text(low.value)}"),
-        fix="write the smaller one first",
-    )
-    return False
+def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterator[Diagnostic]:
+    names = card.facts.get("exactly_one_of", ())
+    chosen = [settings[one] for one in names if settings[one].value is not None]
+    if names and not chosen:
+        yield messages.none_of(card, name, names)
+    elif len(chosen) > 1:
+        yield messages.several_of(card, names, [s.origin.span for s in chosen if isinstance(s.origin, Written)])
+    for one, condition in card.facts.get("belongs_to", {}).items():
+        ((other, value),) = condition.items()
+        setting, owner = settings[one], settings[other]
+        if isinstance(setting.origin, Written) and isinstance(owner.value, str) and owner.value != value:
+            yield messages.without_effect(setting, setting.origin.span, owner, value)
+    if "ordered" in card.facts:
+        low, high = (settings[one] for one in card.facts["ordered"])
+        are_numbers = isinstance(low.value, int | float) and isinstance(high.value, int | float)
+        if are_numbers and low.value >= high.value and isinstance(high.origin, Written):
+            yield messages.out_of_order(low, high, high.origin.span)

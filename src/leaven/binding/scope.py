@@ -1,30 +1,32 @@
 """The names of one recipe: its `arg`s, `let`s and imports, and the reports about it.
 
-Decides what a name of the recipe stands for; what a catalog name stands for is left to the catalog.
+Decides what a name of the recipe means; what a catalog name means is left to the catalog.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
+from leaven.binding.limits import MAX_PARTS, MAX_TOTAL
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.user_code import ImportedModule, unseen_card
-from leaven.catalog.values import UNKNOWN, Arg, FromData, Unknown
+from leaven.catalog.values import UNKNOWN, Arg, FromData, Number, Unknown
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
 from leaven.language.source import Source, Span
-from leaven.messages import names as messages
-from leaven.messages import spelling
+from leaven.messages import names, spelling, values
 
 BOUND_BY_DATA = ("classes", "channels")  # names that the data gives their values
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Scope:
-    """What the names of a recipe stand for, and what has been found wrong so far."""
+    """What the names of a recipe mean, and what has been found wrong so far."""
 
     args: dict[str, Arg] = field(default_factory=dict)
     lets: dict[str, syntax.Let] = field(default_factory=dict)
@@ -33,11 +35,11 @@ class Scope:
     classes: int | None = None
     channels: int | None = None
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    unfolding: list[str] = field(default_factory=list)  # the `let`s being worked out, to find circles
+    expanding: list[str] = field(default_factory=list)  # the `let`s that are being expanded, to find cycles
+    expanded: int = 0  # parts of all expansions
     failed_lets: set[str] = field(default_factory=set)
-    numbers: dict[str, Any] = field(default_factory=dict)  # what each `let` comes to, worked out once
+    numbers: dict[str, Number | Unknown | None] = field(default_factory=dict)  # of `let`s, each calculated once
     used: set[str] = field(default_factory=set)
-    pieces: int = 0  # of selectors that came from `let`s
     measured: list[str] | None = None  # what scores there are, once the metrics are known
     layers: Layers | None = None  # of the model, where they are known
     model_name: str = "the model"
@@ -50,14 +52,12 @@ class Scope:
         return replace(
             self,
             diagnostics=[],
-            unfolding=list(self.unfolding),
+            expanding=list(self.expanding),
             failed_lets=set(self.failed_lets),
             used=set(self.used),
         )
 
-    def report(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> Unknown:
-        """Note a mistake; the answer is the value that stands for what could not be worked out."""
-        return self.add(error(id, headline, *spots, **more))
+    # -- reports
 
     def add(self, report: Diagnostic) -> Unknown:
         """Note a report; the answer is the value of what could not be determined."""
@@ -66,18 +66,22 @@ class Scope:
         self.diagnostics.append(report)
         return UNKNOWN
 
+    def report(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> Unknown:
+        """Note an error."""
+        return self.add(error(id, headline, *spots, **more))
+
     def note(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
-        self.diagnostics.append(error(id, headline, *spots, severity=Severity.NOTE, **more))
+        self.add(error(id, headline, *spots, severity=Severity.NOTE, **more))
 
     def warn(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
-        self.diagnostics.append(error(id, headline, *spots, severity=Severity.WARNING, **more))
+        self.add(error(id, headline, *spots, severity=Severity.WARNING, **more))
 
     def nearest(self, word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
-        """The names that were likely meant, as long as anybody reads on."""
+        """The names that were likely meant, unless there are too many reports already."""
         return spelling.nearest(word, candidates, len(self.diagnostics), limit)
 
     def has_error_in(self, span: Span) -> bool:
-        """Whether a mistake was reported inside a stretch of text: what else is wrong with it may follow from that."""
+        """Whether an error was reported inside a stretch of text: what else is wrong with it may follow from that."""
         for report in self.diagnostics[self._counted :]:
             if report.is_error and report.spots:
                 place = report.spots[0].span
@@ -87,6 +91,8 @@ class Scope:
         at = bisect_left(starts, span.start)
         return at < len(starts) and starts[at] < span.end
 
+    # -- names
+
     def from_data(self, name: str) -> FromData:
         return FromData(name, self.classes if name == "classes" else self.channels)
 
@@ -94,7 +100,7 @@ class Scope:
         return chain(self.args, self.lets, BOUND_BY_DATA)
 
     def user_card(self, path: str) -> Card | Unknown | None:
-        """The definition that `mine.Net` names; None if it is not a user's name at all, UNKNOWN if not to be known."""
+        """The definition that `mine.Net` names; None if it is not a user's name, UNKNOWN if it can't be known."""
         alias, _, name = path.partition(".")
         imported = self.modules.get(alias)
         if imported is None:
@@ -111,4 +117,34 @@ class Scope:
         if module is None:
             return None
         near = self.nearest(rest, module.definitions.cards if module.definitions else ())
-        return self.add(messages.not_defined(name, module, near))
+        return self.add(names.not_in_module(name, module, near))
+
+    # -- expansion of `let`s and repetitions
+
+    def expand(self, use: syntax.Name, read: Callable[[syntax.Value], T | Unknown]) -> T | Unknown:
+        """What `read` makes of the value that a `let` names; an error in it is reported once, with its first use."""
+        name = use.path
+        if name in self.failed_lets:
+            return UNKNOWN
+        if name in self.expanding:  # `let stem = stem`: among layers that is a word, elsewhere a cycle
+            return self.add(names.circular_let([use], self.lets[name].name.span))
+        self.used.add(name)
+        before = len(self.diagnostics)
+        self.expanding.append(name)
+        found = read(self.lets[name].value)
+        self.expanding.pop()
+        if isinstance(found, Unknown):
+            self.failed_lets.add(name)
+            here = Spot(use.span, "used here")
+            self.diagnostics[before:] = [replace(one, spots=(*one.spots, here)) for one in self.diagnostics[before:]]
+        return found
+
+    def can_expand(self, value: syntax.Value, parts: int = 1) -> bool:
+        """Count parts of an expansion. Too many are reported, those of the whole recipe once."""
+        if parts > MAX_PARTS:
+            self.add(values.too_large(value, MAX_PARTS))
+            return False
+        self.expanded += parts
+        if MAX_TOTAL < self.expanded <= MAX_TOTAL + parts:
+            self.add(values.too_large_together(value, MAX_TOTAL))
+        return self.expanded <= MAX_TOTAL

@@ -1,13 +1,9 @@
-"""Scores: under which names metrics are recorded, and which one training watches when a recipe says `val.accuracy`."""
-
-import re
-from collections.abc import Sequence
+"""Scores: under which names metrics are recorded, and which one `val.accuracy` means."""
 
 from leaven.binding.scope import Scope
-from leaven.catalog import lookup
 from leaven.catalog.values import Invocation, Score, Unknown
 from leaven.language import syntax
-from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.messages import scores as messages
 
 
 def metric_label(metric: Invocation) -> str:
@@ -20,31 +16,8 @@ def metric_label(metric: Invocation) -> str:
 def read_score(value: syntax.Name, scope: Scope) -> Score | Unknown:
     """The score that a name means; one that nothing measures is reported."""
     split, _, metric = value.path.partition(".")
-    if split in ("train", "val", "test") and metric:
-        measured = scope.measured
-        return Score(split, metric) if measured is None or metric in measured else _unmeasured(value, measured, scope)
-    joined = re.fullmatch(r"(train|val|test)_(\w+)", value.path)
-    near = lookup.nearest(split, ("train", "val", "test"), limit=1)
-    better = f"{near[0]}.{metric}" if near and metric else f"val.{metric or split}"
-    better = f"{joined[1]}.{joined[2]}" if joined else better
-    return scope.report(
-        "unknown-score",
-        f"`{value.path}` is not a score",
-        Spot(value.span, "expected a split and a metric"),
-        notes=["a score is `val.accuracy` or `val.loss`; the splits are train, val and test"],
-        fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)),
-    )
-
-
-def _unmeasured(value: syntax.Name, measured: Sequence[str], scope: Scope) -> Unknown:
-    split, _, metric = value.path.partition(".")
-    near = lookup.nearest(metric, measured, limit=1)
-    better = f"{split}.{near[0]}" if near else ""
-    added = f"measure it: `metrics {metric}()`" if lookup.find("metric", metric) else None
-    listed = ", ".join(f"`{split}.{name}`" for name in measured)
-    return scope.report(
-        "unknown-score",
-        f"nothing measures `{metric}`",
-        Spot(value.span, f"the scores are {listed}"),
-        fix=Fix(f"did you mean `{better}`?", Edit(value.span, better)) if near else added,
-    )
+    if split not in messages.SPLITS or not metric:
+        return scope.add(messages.not_a_score(value))
+    if scope.measured is not None and metric not in scope.measured:
+        return scope.add(messages.not_measured(value, scope.measured))
+    return Score(split, metric)

@@ -31,7 +31,6 @@ from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.messages import describe
 
 CALLS = ("stages", "first", "last", "type")
-MAX_PIECES = 50_000  # that `let`s make in a whole recipe: those that join others grow fast, and may be used often
 _NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 _GLOB = re.compile(r"[*?\[]")
 
@@ -57,20 +56,9 @@ class _Reading:
         self.layers = layers
         self.model = model
 
-    def _too_long(self, value: syntax.Value) -> Unknown:
-        if self.scope.pieces > MAX_PIECES + 1:
-            return UNKNOWN
-        return self.scope.report(
-            "wrong-value",
-            f"the `let`s of this recipe come to more than {MAX_PIECES:,} pieces that choose layers",
-            Spot(value.span, "too many"),
-            fix='choose many layers at once by a glob: `"layer*.conv1"`',
-        )
-
     def read(self, value: syntax.Value) -> Selector | Unknown:
-        self.scope.pieces += bool(self.scope.unfolding)
-        if self.scope.unfolding and self.scope.pieces > MAX_PIECES:
-            return self._too_long(value)
+        if self.scope.expanding and not self.scope.can_expand(value):
+            return UNKNOWN
         match value:
             case syntax.Binary(operator="+" | "-" as operator, left=left, right=right):
                 first, second = self.read(left), self.read(right)
@@ -109,17 +97,8 @@ class _Reading:
         if path in self.scope.broken_names:
             return UNKNOWN
         if path in self.scope.lets:
-            return self._let(path, value)
+            return self.scope.expand(value, self.read)
         return self._leaf(Layer(path, False), value, path)
-
-    def _let(self, path: str, value: syntax.Name) -> Selector | Unknown:
-        if path in self.scope.unfolding:
-            return self.scope.report("circular-let", f"`{path}` is defined by itself", value.span)
-        self.scope.used.add(path)
-        self.scope.unfolding.append(path)
-        selector = self.read(self.scope.lets[path].value)
-        self.scope.unfolding.pop()
-        return selector
 
     def _call(self, call: syntax.Call) -> Selector | Unknown:
         name = call.name.path
@@ -129,8 +108,9 @@ class _Reading:
         if name == "type" and len(call.arguments) == 1 and isinstance(call.arguments[0].value, syntax.String):
             wanted = call.arguments[0].value
             return self._leaf(OfType(wanted.value), wanted, wanted.value)
-        if name == "stages" and amounts and all(isinstance(amount, int | Pending) for amount in amounts):
-            return self._stages(call, amounts)
+        numbers = [amount for amount in amounts if isinstance(amount, int | Pending)]
+        if name == "stages" and amounts and len(numbers) == len(amounts):
+            return self._stages(call, numbers)
         if name in ("first", "last") and len(amounts) == 1:
             amount = Quantity(amounts[0], "layers") if isinstance(amounts[0], int) else amounts[0]
             if isinstance(amount, Pending):

@@ -1,24 +1,23 @@
-"""From what is written to typed values: arguments meet their parameters, names meet their cards.
+"""From what is written to typed values: arguments get their parameters, names get their cards.
 
-`bind` matches the arguments of a call or statement with a card's parameters; `resolve` gives one value its type. Each
-mistake is reported once, at the smallest piece; what depends on it becomes UNKNOWN and is not mentioned again.
+`bind_arguments` gives the arguments of a call or statement to a card's parameters, `bind_value` gives one value its
+type. Each error is reported once, at the smallest piece; what depends on it becomes UNKNOWN and is not mentioned again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from leaven.binding.arguments import fit_together, match_arguments, settable_parameters
-from leaven.binding.arithmetic import calculate, unfolded
+from leaven.binding.arithmetic import calculate, kept_expression
 from leaven.binding.parameter_defaults import default_value
-from leaven.binding.pipelines import read_pipeline
+from leaven.binding.pipelines import Stages, read_pipeline
 from leaven.binding.scope import BOUND_BY_DATA, Scope
 from leaven.binding.scores import read_score
 from leaven.binding.selectors import read_selector
-from leaven.binding.units import bare_share, in_units, of_length, usual_value, whole, within_bounds
-from leaven.binding.unknown_names import unknown_card, unknown_name, wrong_own_name
+from leaven.binding.units import as_quantity, in_units, whole, within_bounds
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.catalog.selectors import Selector
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import (
     UNKNOWN,
@@ -26,25 +25,40 @@ from leaven.catalog.values import (
     FilePath,
     FromData,
     Invocation,
+    Number,
     Origin,
     Pending,
     Quantity,
+    Score,
     Setting,
     Unknown,
     UserDefinition,
     Written,
 )
 from leaven.language import syntax
-from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import SourceKind, Span
-from leaven.messages import describe, suggestions
+from leaven.messages import arguments as argument_messages
+from leaven.messages import describe, names
+from leaven.messages import values as messages
 from leaven.statements.merge import with_changes
 
+Value = bool | str | Number | FilePath | Score | UserDefinition | Invocation | Selector | tuple["Value", ...] | None
+
 _CARD_KINDS = frozenset(KINDS)
+_PLAIN_TYPES = frozenset({"int", "float", "bool", "text", "path", "list", "none", "any", "choice", "quantity"})
+# The types of parameters that an `arg` of each type can be given to.
+_ARG_FITS = {
+    "int": {"int", "float", "quantity", "choice", "any"},
+    "float": {"float", "quantity", "any"},
+    "bool": {"bool", "any"},
+    "text": {"text", "path", "choice", "any"},
+    "path": {"path", "text", "any"},
+    "choice": {"text", "path", "choice", "any"},
+}
 
 
 class Binder:
-    """Resolves values in one scope. Selectors are read against `scope.layers`, where those are known."""
+    """Binds values in one scope. Selectors are read against `scope.layers`, where those are known."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -60,40 +74,38 @@ class Binder:
     ) -> tuple[Setting, ...] | Unknown:
         """The arguments as settings, in the order of the parameters, defaults filled in."""
         available = card.parameters if parameters is None else tuple(parameters)
-        written, is_complete = match_arguments(card, arguments, available, name_span, self.scope)
+        use = argument_messages.Use(card, name_span, arguments, available)
+        written, is_complete = match_arguments(use, self.scope)
         settings: list[Setting] = []
         for parameter in available:
-            if parameter.name not in written:
-                if not parameter.required and not parameter.variadic:
-                    settings.append(Setting(parameter.name, default_value(parameter), Default(_why(card))))
-                continue
-            whole_only = parameter.name in card.facts.get("whole", ())
-            setting = self._setting(parameter, written.pop(parameter.name), whole_only)
-            is_complete &= not isinstance(setting.value, Unknown)
-            settings.append(setting)
+            if parameter.name in written:
+                whole_only = parameter.name in card.facts.get("whole", ())
+                settings.append(self._setting(parameter, written.pop(parameter.name), whole_only))
+            elif not parameter.required and not parameter.variadic:
+                settings.append(Setting(parameter.name, default_value(parameter), Default(_why(card))))
+        is_complete &= not any(isinstance(setting.value, Unknown) for setting in settings)
         for name, values in written.items():  # keyword arguments that an open-ended card takes
             settings.append(self._setting(Parameter(name), values))
-        if is_complete and not fit_together(card, settings, name_span, self.scope):
-            is_complete = False
+        is_complete = is_complete and fit_together(card, settings, name_span, self.scope)
         return tuple(settings) if is_complete else UNKNOWN
 
-    def _setting(self, parameter: Parameter, values: list[syntax.Value], whole_only: bool = False) -> Setting:
-        resolved = [self.bind_value(value, parameter) for value in values]
+    def _setting(self, parameter: Parameter, written: list[syntax.Value], whole_only: bool = False) -> Setting:
+        values = [self.bind_value(value, parameter) for value in written]
         if whole_only:
-            resolved = [
-                whole(self.scope, value, number, parameter) for value, number in zip(values, resolved, strict=True)
+            values = [
+                whole(self.scope, at, value, parameter) if isinstance(value, Quantity) else value
+                for at, value in zip(written, values, strict=True)
             ]
-        together: Any = tuple(resolved) if parameter.variadic else resolved[0]
-        if any(isinstance(value, Unknown) for value in resolved):
+        together = tuple(values) if parameter.variadic else values[0]
+        if any(isinstance(value, Unknown) for value in values):
             together = UNKNOWN
-        origin = origin_of(values[0].span.to(values[-1].span))
-        is_known = len(values) == 1 and not isinstance(together, Unknown)
-        symbolic = unfolded(values[0], self.scope) if is_known else None
-        return Setting(parameter.name, together, origin, symbolic)
+        origin = origin_of(written[0].span.to(written[-1].span))
+        is_known = len(written) == 1 and not isinstance(together, Unknown)
+        return Setting(parameter.name, together, origin, kept_expression(written[0], self.scope) if is_known else None)
 
     # -- values
 
-    def bind_value(self, value: syntax.Value, parameter: Parameter) -> Any:
+    def bind_value(self, value: syntax.Value, parameter: Parameter) -> Value | Unknown:
         """The value as the parameter's type, or UNKNOWN."""
         types = parameter.types
         if "selector" in types and not isinstance(value, syntax.Literal):
@@ -109,62 +121,44 @@ class Binder:
                 return self._number(value, parameter)
             case syntax.String(value=text):
                 return self._text(value, text, parameter)
-            case syntax.Literal(value=literal):
-                return self._literal(value, literal, parameter)
+            case syntax.Literal(value=literal) if set(types) & {"none" if literal is None else "bool", "any"}:
+                return literal
             case syntax.List(items=items) if set(types) & {"list", "any"}:
-                element = replace(parameter, type="quantity" if parameter.units else parameter.items)
-                resolved = tuple(self.bind_value(item, element) for item in items)
-                if any(isinstance(item, Unknown) for item in resolved):
-                    return UNKNOWN
-                return of_length(self.scope, value, resolved, parameter)
-        return self.mismatch(value, parameter)
+                return self._list(value, items, parameter)
+        return self.scope.add(messages.wrong_type(value, parameter))
 
-    def mismatch(self, value: syntax.Value, parameter: Parameter, found: str | None = None) -> Unknown:
-        wanted = describe.expected(parameter)
-        return self.scope.report(
-            "wrong-type",
-            f"`{parameter.name}` takes {wanted}, not {found or describe.written_value(value)}",
-            Spot(value.span, f"expected {wanted}"),
-            fix=suggestions.for_type(value, parameter),
-        )
+    def _list(self, value: syntax.Value, items: Sequence[syntax.Value], parameter: Parameter) -> Value | Unknown:
+        if self.scope.expanding and not self.scope.can_expand(value, len(items)):
+            return UNKNOWN
+        element = replace(parameter, type="quantity" if parameter.units else parameter.items)
+        values = [self.bind_value(item, element) for item in items]
+        found = tuple(value for value in values if not isinstance(value, Unknown))
+        if len(found) < len(values):
+            return UNKNOWN
+        if parameter.length is not None and len(found) != parameter.length:
+            return self.scope.add(messages.wrong_length(value, found, parameter))
+        return found
 
-    def _literal(self, value: syntax.Literal, literal: bool | None, parameter: Parameter) -> Any:
-        word = "none" if literal is None else "bool"
-        return literal if set(parameter.types) & {word, "any"} else self.mismatch(value, parameter)
-
-    def _text(self, value: syntax.String, text: str, parameter: Parameter) -> Any:
+    def _text(self, value: syntax.Value, text: str, parameter: Parameter) -> Value | Unknown:
         types = set(parameter.types)
         if "choice" in types:
             return self._choice(value, text, parameter)
-        if "path" in types and text:
-            return FilePath(text, value.span.source.folder / text, value.span)
         if "path" in types:
-            return self.scope.report(
-                "wrong-value", "an empty path leads nowhere", Spot(value.span, "expected the name of a file or folder")
-            )
-        if types & {"text", "any"}:
-            return text
-        return self.mismatch(value, parameter)
+            return self._path(value, text) if text else self.scope.add(messages.empty_path(value))
+        return text if types & {"text", "any"} else self.scope.add(messages.wrong_type(value, parameter))
 
-    def _choice(self, value: syntax.Value, text: str, parameter: Parameter) -> Any:
-        if text in parameter.choices:
+    def _path(self, value: syntax.Value, text: str) -> FilePath:
+        return FilePath(text, value.span.source.folder / text, value.span)
+
+    def _choice(self, value: syntax.Value, text: str, parameter: Parameter) -> str | Unknown:
+        is_free = isinstance(value, syntax.String) and "text" in parameter.types
+        if is_free or text in parameter.choices:
             return text
-        if isinstance(value, syntax.String) and "text" in parameter.types:
-            return text
-        listed = ", ".join(f"`{choice}`" for choice in parameter.choices)
-        near = lookup.nearest(text, parameter.choices, limit=1)
-        return self.scope.report(
-            "wrong-value",
-            f"`{parameter.name}` can't be `{text}`",
-            Spot(
-                value.span, f"expected one of {listed}" + (", or a text in quotes" if "text" in parameter.types else "")
-            ),
-            fix=Fix(f"did you mean `{near[0]}`?", Edit(value.span, near[0])) if near else usual_value(parameter),
-        )
+        return self.scope.add(messages.unknown_choice(value, text, parameter))
 
     # -- numbers
 
-    def _number(self, value: syntax.Value, parameter: Parameter) -> Any:
+    def _number(self, value: syntax.Value, parameter: Parameter) -> Value | Unknown:
         types = set(parameter.types)
         is_bare = isinstance(value, syntax.Number) and value.unit is None
         if is_bare and "choice" in types and not types & {"int", "float"}:
@@ -174,41 +168,36 @@ class Binder:
             return self._not_a_number(value, parameter)
         if isinstance(number, FromData | Pending) and types & {"int", "float", "quantity", "any"}:
             return number
-        if isinstance(number, Unknown | FromData):
+        if isinstance(number, Unknown | FromData | Pending):
             return UNKNOWN
         if isinstance(number, Quantity):
             return in_units(self.scope, value, number, parameter)
         if "quantity" in types:
-            if mistaken := bare_share(self.scope, value, number, parameter):
-                return mistaken
-            return within_bounds(self.scope, value, Quantity(number, parameter.units[0]), parameter)
-        if "int" in types and isinstance(number, float) and not types & {"float", "any"}:
-            if number.is_integer():
-                number = int(number)
-            else:
-                return self.mismatch(value, parameter, f"{value_text(number)}")
+            return as_quantity(self.scope, value, number, parameter)
+        if isinstance(number, float) and "int" in types and not types & {"float", "any"}:
+            if not number.is_integer():
+                return self.scope.add(messages.wrong_type(value, parameter, value_text(number)))
+            number = int(number)
         if not types & {"int", "float", "any"}:
-            return self.mismatch(value, parameter)
+            return self.scope.add(messages.wrong_type(value, parameter))
         return within_bounds(self.scope, value, number, parameter)
 
     def _not_a_number(self, value: syntax.Value, parameter: Parameter) -> Unknown:
         """Blame the operand that is not a number, rather than the whole expression."""
-        if isinstance(value, syntax.Binary) and set(parameter.types) & {"text", "path"}:
-            return self.mismatch(value, parameter)
         match value:
-            case syntax.Binary(left=left, right=right):
+            case syntax.Binary(left=left, right=right) if not set(parameter.types) & {"text", "path"}:
                 for operand in (left, right):
                     if calculate(operand, self.scope) is None:
                         return self._not_a_number(operand, parameter)
             case syntax.Negative(value=inner):
                 return self._not_a_number(inner, parameter)
             case syntax.Name():
-                return unknown_name(self.scope, value, parameter)
-        return self.mismatch(value, parameter)
+                return self._undefined(value, parameter)
+        return self.scope.add(messages.wrong_type(value, parameter))
 
     # -- names
 
-    def _name(self, value: syntax.Name, parameter: Parameter) -> Any:
+    def _name(self, value: syntax.Name, parameter: Parameter) -> Value | Unknown:
         path, types, scope = value.path, set(parameter.types), self.scope
         if "choice" in types and path in parameter.choices:
             return path
@@ -216,9 +205,9 @@ class Binder:
             return UNKNOWN
         if path in BOUND_BY_DATA and types & {"int", "any"}:
             return scope.from_data(path)
-        if path in scope.lets and let_fits(scope.lets[path].value, parameter):
-            return self._let(value, parameter)
-        if path in scope.args and arg_fits(scope.args[path].type, parameter):
+        if path in scope.lets and _let_fits(scope.lets[path].value, types):
+            return scope.expand(value, lambda inner: self.bind_value(inner, parameter))
+        if path in scope.args and types & _ARG_FITS.get(scope.args[path].type, types):
             return self._arg(value, parameter)
         if "score" in types:
             return read_score(value, scope)
@@ -236,61 +225,52 @@ class Binder:
             return UserDefinition(module, name)
         if "choice" in types:
             return self._choice(value, path, parameter)
-        if path in scope.lets or path in scope.args:
-            return wrong_own_name(self.scope, value, parameter)
-        return unknown_name(self.scope, value, parameter)
+        return self._undefined(value, parameter)
 
-    def _let(self, value: syntax.Name, parameter: Parameter) -> Any:
-        """The value that a `let` names, as if it stood here."""
-        return self.expand_let(value, lambda inner: self.bind_value(inner, parameter))
+    def _undefined(self, value: syntax.Name, parameter: Parameter) -> Unknown:
+        """Report a name that means nothing here, or something of another type."""
+        scope, path = self.scope, value.path
+        if path in scope.lets:
+            scope.used.add(path)
+            definition = scope.lets[path].value
+            found = describe.written_value(definition)
+            return scope.add(messages.wrong_type_of_name(value, parameter, found, definition.span))
+        if path in scope.args:
+            scope.used.add(path)
+            arg = scope.args[path]
+            place = arg.origin.span if isinstance(arg.origin, Written) else value.span
+            found = describe.ARG_TYPES.get(arg.type, "something else")
+            return scope.add(messages.wrong_type_of_name(value, parameter, found, place))
+        literals = ["true", "false"] * bool({"bool", "any"} & set(parameter.types))
+        literals += ["none"] * bool({"none", "any"} & set(parameter.types))
+        near = scope.nearest(path, [*scope.own_names(), *literals, *parameter.choices])
+        if value.span.source.kind is SourceKind.OPTION and not near and "." not in path:
+            return scope.add(names.word_in_option(value, parameter))
+        return scope.report_undefined(value) or scope.add(names.not_defined(value, parameter, near))
 
-    def expand_let(self, value: syntax.Name, read: Callable[[syntax.Value], Any]) -> Any:
-        """What `read` makes of a `let`'s value; a mistake in it is told once, with the first place that uses it."""
-        scope, name = self.scope, value.path
-        if name in scope.failed_lets:
-            return UNKNOWN
-        if name in scope.unfolding:  # `let stem = stem`: among layers that is a word, elsewhere a circle
-            return scope.report("circular-let", f"`{name}` is defined by itself", value.span)
-        scope.used.add(name)
-        before = len(scope.diagnostics)
-        scope.unfolding.append(name)
-        resolved = read(scope.lets[name].value)
-        scope.unfolding.pop()
-        if isinstance(resolved, Unknown):
-            scope.failed_lets.add(name)
-            here = Spot(value.span, "used here")
-            scope.diagnostics[before:] = [
-                replace(report, spots=(*report.spots, here)) for report in scope.diagnostics[before:]
-            ]
-        return resolved
-
-    def _arg(self, value: syntax.Name, parameter: Parameter) -> Any:
-        arg = self.scope.args[value.path]
-        self.scope.used.add(value.path)
-        if isinstance(arg.value, Unknown):
-            return UNKNOWN
-        if arg.value is None or isinstance(arg.value, Pending):
-            return arg.value
+    def _arg(self, use: syntax.Name, parameter: Parameter) -> Value | Unknown:
+        arg = self.scope.args[use.path]
+        self.scope.used.add(use.path)
+        value: Value | Unknown = arg.value
+        if value is None or isinstance(value, Unknown | Pending):
+            return value
         if "choice" in parameter.types:
-            return self._choice(value, str(arg.value), parameter)
-        if "quantity" in parameter.types:
-            if mistaken := bare_share(self.scope, value, arg.value, parameter):
-                return mistaken
-            return within_bounds(self.scope, value, Quantity(arg.value, parameter.units[0]), parameter)
-        if isinstance(arg.value, int | float) and not isinstance(arg.value, bool):
-            return within_bounds(self.scope, value, arg.value, parameter)
-        if arg.type in ("text", "choice") and "path" in parameter.types and isinstance(arg.value, str):
-            return FilePath(arg.value, value.span.source.folder / arg.value, value.span)
-        return arg.value
+            return self._choice(use, str(value), parameter)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if "quantity" in parameter.types:
+                return as_quantity(self.scope, use, value, parameter)
+            return within_bounds(self.scope, use, value, parameter)
+        is_path = isinstance(value, str) and arg.type in ("text", "choice") and "path" in parameter.types
+        return self._path(use, str(value)) if is_path else value
 
-    # -- cards put to use
+    # -- cards and their arguments
 
-    def _call(self, value: syntax.Call, parameter: Parameter) -> Any:
+    def _call(self, value: syntax.Call, parameter: Parameter) -> Value | Unknown:
         types = set(parameter.types)
         named = self.scope.lets.get(value.name.path)
         if named is not None and is_changed_let(value, self.scope) and not isinstance(named.value, syntax.Pipeline):
             kind = parameter.types[0]
-            return self.expand_let(
+            return self.scope.expand(
                 value.name, lambda inner: self.bind_value(with_changes(inner, value.arguments, kind), parameter)
             )
         if "transforms" in types:
@@ -301,12 +281,11 @@ class Binder:
         if isinstance(user, Unknown):
             return UNKNOWN
         if user is not None and "any" in types:
-            settings = self.bind_arguments(user, value.arguments, value.name.span)
-            return UNKNOWN if isinstance(settings, Unknown) else Invocation(user, settings, origin_of(value.span))
-        return self.mismatch(value, parameter)
+            return self._invocation(user, value, user.parameters)
+        return self.scope.add(messages.wrong_type(value, parameter))
 
-    def bind_call(self, call: syntax.Call, parameter: Parameter) -> Any:
-        """The card that a call names, put to use with the call's arguments."""
+    def bind_call(self, call: syntax.Call, parameter: Parameter) -> Invocation | Stages | Unknown:
+        """The card that a call names, with the call's arguments."""
         kind = next(word for word in parameter.types if word in _CARD_KINDS)
         if parameter.name == "model" and self.is_component(call.name.path):
             return read_pipeline(call, "component", self)
@@ -316,9 +295,10 @@ class Binder:
         if kind == "model":
             return self._model_call(card, call, is_teacher=parameter.name == "teacher")
         parameters = settable_parameters(card, kind, call.name, self.scope)
-        settings = (
-            UNKNOWN if parameters is None else self.bind_arguments(card, call.arguments, call.name.span, parameters)
-        )
+        return UNKNOWN if parameters is None else self._invocation(card, call, parameters)
+
+    def _invocation(self, card: Card, call: syntax.Call, parameters: Sequence[Parameter]) -> Invocation | Unknown:
+        settings = self.bind_arguments(card, call.arguments, call.name.span, parameters)
         return UNKNOWN if isinstance(settings, Unknown) else Invocation(card, settings, origin_of(call.span))
 
     def is_component(self, name: str) -> bool:
@@ -326,7 +306,7 @@ class Binder:
         is_users = self.scope.user_card(name) is not None
         return not is_users and not lookup.find("model", name) and bool(lookup.find("component", name))
 
-    def _model_call(self, card: Card, call: syntax.Call, is_teacher: bool) -> Any:
+    def _model_call(self, card: Card, call: syntax.Call, is_teacher: bool) -> Invocation | Unknown:
         # `pretrained`, `weights` and `head` are Leaven's in every model call, whatever the model itself takes.
         own = {parameter.name for parameter in MODEL_PARAMETERS}
         fitted = {"classes", "num_classes"} if card.kind == "user" else set()
@@ -336,13 +316,12 @@ class Binder:
             if parameter.name not in own
         ]
         # A teacher always keeps its head, so nothing can be said about it.
-        leavens = MODEL_PARAMETERS[:2] if is_teacher else MODEL_PARAMETERS
-        settings = self.bind_arguments(card, call.arguments, call.name.span, [*parameters, *leavens])
-        if isinstance(settings, Unknown):
-            return UNKNOWN
+        found = self._invocation(card, call, [*parameters, *(MODEL_PARAMETERS[:2] if is_teacher else MODEL_PARAMETERS)])
+        if isinstance(found, Unknown) or card.kind != "model":
+            return found
         # What a published model is made of, its name says; only what differs is worth repeating.
-        kept = tuple(s for s in settings if s.name in own or card.kind != "model" or isinstance(s.origin, Written))
-        return Invocation(card, kept, origin_of(call.span))
+        kept = tuple(s for s in found.settings if s.name in own or isinstance(s.origin, Written))
+        return replace(found, settings=kept)
 
     def card(self, name: syntax.Name, kind: str) -> Card | Unknown:
         """The card of that kind that a name means."""
@@ -352,13 +331,19 @@ class Binder:
         found = lookup.find(kind, name.path)
         if found:
             return found[0]
-        return self.scope.report_undefined(name) or unknown_card(self.scope, name, kind)
+        return self.scope.report_undefined(name) or self._no_such_card(name, kind)
+
+    def _no_such_card(self, name: syntax.Name, kind: str) -> Unknown:
+        candidates = lookup.names(kind)
+        if kind == "component":
+            lets = self.scope.lets.items()
+            candidates = [*candidates, *(n for n, let in lets if not isinstance(let.value, syntax.Number))]
+        near = self.scope.nearest(name.path.rpartition(".")[2], candidates)
+        return self.scope.add(names.no_such_card(name, kind, candidates, near))
 
 
 MODEL_PARAMETERS = (
-    Parameter(
-        "pretrained", "bool", default=False, positional=False, summary="start from the weights it was published with"
-    ),
+    Parameter("pretrained", "bool", default=False, positional=False, summary="load the weights it was published with"),
     Parameter("weights", "path|none", positional=False, summary="a bundle, a checkpoint or a state dict"),
     Parameter(
         "head",
@@ -366,18 +351,18 @@ MODEL_PARAMETERS = (
         choices=("fit", "keep"),
         default="fit",
         positional=False,
-        summary="fit: to the data's classes, newly initialised; keep: as it was trained; a text names the layer",
+        summary="fit: to the data's classes, newly initialised; keep: as it was trained; a string names the layer",
     ),
 )
 
 
 def is_changed_let(call: syntax.Call, scope: Scope) -> bool:
-    """Whether `change` or `--set` gave arguments to what a `let` names: it was written without brackets."""
+    """Whether `change` or `--set` gave arguments to what a `let` names: it was written without parentheses."""
     return call.span == call.name.span and call.name.path in scope.lets
 
 
 def origin_of(span: Span) -> Origin:
-    """Written, unless the text is a card's own word about what nobody wrote."""
+    """Written, unless the text is a card's own statement for what nobody wrote."""
     return Default("") if span.source.kind is SourceKind.DEFAULT else Written(span)
 
 
@@ -385,25 +370,11 @@ def _why(card: Card) -> str:
     return f"of {card.source}" if card.source not in ("leaven", "user") else ""
 
 
-def let_fits(value: syntax.Value, parameter: Parameter) -> bool:
-    """Whether a `let` with that value can be meant by a parameter of that type, or only happens to share a name."""
-    types = set(parameter.types)
-    plain_types = {"int", "float", "bool", "text", "path", "list", "none", "any", "choice", "quantity"}
+def _let_fits(value: syntax.Value, types: set[str]) -> bool:
+    """Whether a `let` with that value can be meant by a parameter of those types, or only happens to share a name."""
     match value:
         case syntax.Number() | syntax.String() | syntax.Literal() | syntax.List() | syntax.Negative():
-            return bool(types & plain_types)
+            return bool(types & _PLAIN_TYPES)
         case syntax.Call() | syntax.Pipeline():
-            return bool(types - plain_types - {"score", "name", "statement"}) or "any" in types
+            return bool(types - _PLAIN_TYPES - {"score", "name", "statement"}) or "any" in types
     return True
-
-
-def arg_fits(type: str, parameter: Parameter) -> bool:
-    accepted = {
-        "int": {"int", "float", "quantity", "choice", "any"},
-        "float": {"float", "quantity", "any"},
-        "bool": {"bool", "any"},
-        "text": {"text", "path", "choice", "any"},
-        "path": {"path", "text", "any"},
-        "choice": {"text", "path", "choice", "any"},
-    }
-    return type not in accepted or bool(accepted[type] & set(parameter.types))

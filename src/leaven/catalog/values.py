@@ -113,6 +113,9 @@ class Pending:
     name: str
 
 
+Number = int | float | Quantity | FromData | Pending  # what a calculation may come to
+
+
 @dataclass(frozen=True, slots=True)
 class UserDefinition:
     """A function or class in a file of the user's."""

@@ -1,4 +1,4 @@
-"""How values, types and cards are called in a report."""
+"""What values, types and cards are called in a report."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ KIND_NOUNS = {
     "technique": "a technique",
     "model": "a model",
     "component": "a component",
-    "data": "a data set",
+    "data": "a dataset",
     "transform": "a transform",
     "loss": "a loss",
     "metric": "a metric",
@@ -21,20 +21,20 @@ KIND_NOUNS = {
     "sampler": "a sampler",
     "logger": "a logger",
     "range": "a range",
-    "pruning": "a way of pruning",
+    "pruning": "a pruning method",
 }
 TYPE_NOUNS = KIND_NOUNS | {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
-    "text": "a text",
+    "text": "a string",
     "path": "a path in quotes",
     "list": "a list",
     "none": "none",
     "any": "a value",
     "selector": "layers",
     "score": "a score such as `val.accuracy`",
-    "function": "a function of an imported file",
+    "function": "a function from an imported file",
     "transforms": "transforms",
     "name": "the name of an `arg`",
 }
@@ -42,7 +42,7 @@ ARG_TYPES = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
-    "text": "a text",
+    "text": "a string",
     "path": "a path",
     "choice": "a choice",
 }
@@ -56,7 +56,7 @@ def written_value(value: syntax.Value) -> str:
         case syntax.Number(unit=unit):
             return f"a quantity in {unit}"
         case syntax.String():
-            return "a text"
+            return "a string"
         case syntax.Literal(value=literal):
             return "none" if literal is None else "true" if literal else "false"
         case syntax.Name(path=path):
@@ -109,7 +109,7 @@ def card_name(card: Card, name: Span) -> str:
 
 
 def usage(card: Card, parameters: Sequence[Parameter] | None = None, name: Span | None = None) -> str:
-    """How a card is used, in one line: `step(every, factor=0.1)`; a statement without brackets."""
+    """How a card is used, in one line: `step(every, factor=0.1)`; a statement without parentheses."""
     if card.kind == "model":
         return f"{card_name(card, name) if name else card.bare_name}(pretrained=true)"
     shown = []

@@ -1,19 +1,301 @@
-"""Reports about names that mean nothing."""
+"""Reports about names: those that mean nothing, and those that a recipe defines or imports."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from leaven.catalog import library, lookup
+from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Fix, Severity, Spot, error
+from leaven.language.source import Source, Span
+from leaven.messages import describe
+from leaven.messages.suggestions import similar, write
+
+# -- names that mean nothing
 
 
-def not_defined(written: syntax.Name, module: ImportedModule, near: Sequence[str]) -> Diagnostic:
-    """`mine.Net` where the imported file defines no `Net`."""
-    alias, _, name = written.path.partition(".")
+def not_defined(name: syntax.Name, parameter: Parameter, near: Sequence[str]) -> Diagnostic:
+    types, fix = set(parameter.types), None
+    if near:
+        fix = similar(name.span, near)
+    elif types & {"text", "path"}:
+        fix = write(name.span, f'"{name.path}"', "write it in quotes: ")
+    elif "." not in name.path and types & {"int", "float", "quantity"}:
+        fix = Fix(f"define it: `let {name.path} = …`, or `arg {name.path}: float = …` to set it when you run")
     return error(
         "unknown-name",
-        f"`{module.module.target}` defines no `{name}`",
-        Spot(written.span, "not in that file"),
-        Spot(module.span, "imported here"),
-        fix=Fix(f"did you mean `{alias}.{near[0]}`?", Edit(written.span, f"{alias}.{near[0]}")) if near else None,
+        f"`{name.path}` is not defined",
+        Spot(name.span, f"expected {describe.expected(parameter)}"),
+        fix=fix,
     )
+
+
+_EXAMPLES = {"int": "64", "float": "1e-3", "bool": "true"}
+
+
+def word_in_option(name: syntax.Name, parameter: Parameter) -> Diagnostic:
+    """A bare word on the command line that is nothing like a name: `--lr fast`."""
+    option, expected = name.span.source, describe.expected(parameter)
+    taker = option.name if name.span.text == option.text else parameter.name
+    example = _EXAMPLES.get(parameter.types[0])
+    return error(
+        "wrong-type",
+        f"`{taker}` must be {expected}, not `{name.path}`",
+        Spot(name.span, f"expected {expected}"),
+        fix=f"for example, write `{option.name} {option.text[: name.span.start]}{example}`" if example else None,
+    )
+
+
+def not_in_module(name: syntax.Name, module: ImportedModule, near: Sequence[str]) -> Diagnostic:
+    """`mine.Net` where the imported file defines no `Net`."""
+    alias, _, rest = name.path.partition(".")
+    return error(
+        "unknown-name",
+        f"`{module.module.target}` defines no `{rest}`",
+        Spot(name.span, "not in that file"),
+        Spot(module.span, "imported here"),
+        fix=similar(name.span, [f"{alias}.{word}" for word in near[:1]]),
+    )
+
+
+# Where each kind of card is written.
+_STATEMENTS = {
+    "model": "model {}(…)",
+    "data": "data {}(…)",
+    "optimizer": "optimizer {}(…)",
+    "schedule": "schedule {}(…)",
+    "transform": "data … {{ train {}(…) }}",
+    "loss": "loss {}(…)",
+    "metric": "metrics {}(…)",
+    "technique": "{}",
+}
+
+
+def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: Sequence[str]) -> Diagnostic:
+    """A name that is no optimizer, loss, transform, …; `near` are similar candidates."""
+    path, noun = name.path, describe.KIND_NOUNS[kind]
+    prefix, dot, rest = path.rpartition(".")
+    is_library = prefix in lookup.LIBRARIES
+    if is_library:
+        near = [f"{other}.{rest}" for other in lookup.LIBRARIES if lookup.find(kind, f"{other}.{rest}")] or [
+            f"{prefix}.{word}" for word in near if lookup.find(kind, f"{prefix}.{word}")
+        ]
+    elif dot:
+        near = [rest] if lookup.find(kind, rest) else []
+    notes = [f"nothing is imported as `{path.partition('.')[0]}`"] if dot and not is_library else []
+    if kind in lookup.LIBRARY_KINDS:
+        notes += [f"{absent} could not be read: {reason}" for absent, reason in library.absent().items()]
+    elsewhere = next((k for k in _STATEMENTS if k != kind and lookup.find(k, path)), None)
+    fix: Fix | str | None = similar(name.span, near)
+    if fix is None and elsewhere:
+        fix = f"`{path}` is {describe.KIND_NOUNS[elsewhere]}: write `{_STATEMENTS[elsewhere].format(path)}`"
+    elif fix is None and dot and not is_library and "." not in prefix:
+        fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
+    elif fix is None and len(set(candidates)) <= 8:
+        fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
+    return error(
+        "unknown-name",
+        f"no {noun.partition(' ')[2]} is named `{path}`",
+        Spot(name.span, f"expected {noun}"),
+        notes=notes,
+        fix=fix or f"`leaven catalog search {rest}` searches for similar names",
+    )
+
+
+# -- names that a recipe defines
+
+
+def defined_twice(name: syntax.Name, first: Span) -> Diagnostic:
+    return error(
+        "repeated-name",
+        f"`{name.path}` is defined twice",
+        Spot(name.span, "again here"),
+        Spot(first, "first here"),
+        fix="choose another name for one of them",
+    )
+
+
+def defined_by_data(name: syntax.Name) -> Diagnostic:
+    return error(
+        "repeated-name",
+        f"`{name.path}` is defined by the data",
+        Spot(name.span, "can't be redefined"),
+        fix="choose another name",
+    )
+
+
+def flag_of_runs(name: syntax.Name) -> Diagnostic:
+    return error(
+        "repeated-name",
+        f"`--{name.path.replace('_', '-')}` is an option of every run",
+        Spot(name.span, "conflicts with that option"),
+        fix="choose another name",
+    )
+
+
+def dotted_name(name: syntax.Name) -> Diagnostic:
+    return error(
+        "invalid-name",
+        f"`{name.path}` can't be defined as a name",
+        Spot(name.span, "a new name has no dots"),
+        fix=write(name.span, name.path.replace(".", "_")),
+    )
+
+
+def never_used(name: syntax.Name, is_arg: bool) -> Diagnostic:
+    return error(
+        "unused-name",
+        f"`{name.path}` is never used",
+        Spot(name.span, "changing it has no effect" if is_arg else "has no effect"),
+        fix="use it, or remove the line",
+        severity=Severity.WARNING,
+    )
+
+
+# -- lets
+
+
+def circular_let(cycle: Sequence[syntax.Name], definition: Span) -> Diagnostic:
+    """`cycle` has the places where each `let` names the next, the last one the first."""
+    closing, is_long = cycle[-1], len(cycle) > 1
+    way = " -> ".join(f"`{name}`" for name in [closing.path, *(use.path for use in cycle)])
+    return error(
+        "circular-let",
+        f"`{closing.path}` is defined in terms of itself",
+        Spot(closing.span, "refers back to its definition"),
+        Spot(definition, "defined here"),
+        notes=[f"the cycle is {way}"] if is_long else [],
+        fix="give one of them a value of its own" if is_long else "choose another name for the inner value",
+    )
+
+
+def deep_lets(name: syntax.Name, most: int) -> Diagnostic:
+    return error(
+        "too-deep",
+        f"more than {most} `let`s refer to each other in a row",
+        Spot(name.span, "the limit is reached here"),
+        fix="write some of the values out",
+    )
+
+
+def large_let(name: syntax.Name, most: int) -> Diagnostic:
+    return error(
+        "too-large",
+        f"`{name.path}` expands to more than {most:,} parts",
+        Spot(name.span, "with every `let` in it written out"),
+        fix="use fewer `let`s in it",
+    )
+
+
+def nested_let(name: syntax.Name) -> Diagnostic:
+    return error(
+        "too-deep",
+        f"`{name.path}` expands to values that are nested too deep",
+        Spot(name.span, "with every `let` in it written out"),
+        fix="use fewer `let`s in it",
+    )
+
+
+# -- args
+
+
+def unknown_arg_type(type: syntax.Name, near: Sequence[str]) -> Diagnostic:
+    return error(
+        "unknown-type",
+        f"`{type.path}` is not a type of `arg`",
+        Spot(type.span, "expected int, float, bool, text, path or choice"),
+        fix=similar(type.span, near[:1]),
+    )
+
+
+def missing_choices(type: syntax.Name) -> Diagnostic:
+    return error(
+        "missing-type",
+        "`choice` needs a list of choices",
+        Spot(type.span, "the list is missing"),
+        fix='write `choice["small", "large"]`',
+    )
+
+
+def missing_arg(name: syntax.Name) -> Diagnostic:
+    return error(
+        "missing-argument",
+        f"the recipe needs a value for `{name.path}`",
+        Spot(name.span, "has no default"),
+        fix=f"pass it on the command line: `{_flag(name.path)} …`",
+    )
+
+
+def unchecked_arg(name: syntax.Name) -> Diagnostic:
+    headline = f"`{name.path}` has no default; `{_flag(name.path)}` must be passed when the recipe runs"
+    return error("not-checked", headline, name.span, severity=Severity.NOTE)
+
+
+def own_default(use: syntax.Name) -> Diagnostic:
+    return error(
+        "unknown-name",
+        f"`{use.path}` can't be its own default",
+        Spot(use.span, "has no value yet"),
+        fix="write a value instead, or remove the default",
+    )
+
+
+def later_arg(use: syntax.Name) -> Diagnostic:
+    return error(
+        "unknown-name",
+        f"`{use.path}` has no value yet",
+        Spot(use.span, "this `arg` is declared further down"),
+        fix=f"move `arg {use.path}` above this line",
+    )
+
+
+def unknown_option(name: str, source: Source, near: Sequence[str], option: str) -> Diagnostic:
+    """`--lr` where there is no such `arg`; `option` is what to write for an argument of that name."""
+    flags = describe.either([f"`{_flag(word)}`" for word in near]) if near else ""
+    return error(
+        "unknown-option",
+        f"the recipe has no `arg {name}`",
+        Spot(source.span(0, len(source.text)), "given here"),
+        fix=f"did you mean {flags}?" if flags else option or f"declare it in the recipe: `arg {name}: float = …`",
+    )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+# -- imports
+
+
+def no_such_module(target: syntax.Name) -> Diagnostic:
+    fix: Fix | str = f'install it, or import a file: `import "{target.path.replace(".", "/")}.py"`'
+    if target.path.endswith(".py"):
+        fix = write(target.span, f'"{target.path}"', "file names are written in quotes: ")
+    return error(
+        "missing-file", f"no module named `{target.path}` is installed", Spot(target.span, "not found"), fix=fix
+    )
+
+
+def unreadable_python(name: str, file: Path, reason: str, line: int | None, place: Span) -> Diagnostic:
+    return error(
+        "unreadable-python",
+        f"`{name}` can't be read as Python: {reason}",
+        *_python_line(name, file, line),
+        Spot(place, "imported here"),
+        fix="fix the Python file, then check again",
+    )
+
+
+def _python_line(name: str, file: Path, number: int | None) -> list[Spot]:
+    """The line of a Python file where reading ended."""
+    if number is None:
+        return []
+    try:
+        source = Source(name, file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if not 0 < number <= len(source.line_starts):
+        return []
+    start, line = source.line_starts[number - 1], source.line(number)
+    return [Spot(source.span(start + len(line) - len(line.lstrip()), start + len(line)), "here")]

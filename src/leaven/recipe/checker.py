@@ -61,7 +61,7 @@ def check(
         if recipe is not None and (given != Options() or len(checker.assembled.sources) > 1):
             recipe = relative_to_recipe(recipe, source)
         if recipe is not None and given == Options(given.args):  # other options may have put aside what uses a name
-            names.unused(checker.scope, checker.assembled, source)
+            names.warn_unused(checker.scope, checker.assembled, source)
         diagnostics = in_order(checker.scope.diagnostics)
         found = None if has_errors(diagnostics) else recipe
         return Checked(found, diagnostics, tuple(checker.assembled.sources), checker.scope.layers)

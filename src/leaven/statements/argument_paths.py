@@ -68,7 +68,7 @@ def option_for_argument(name: str, value: str, statements: Sequence[Plain]) -> s
     word = lookup.SYNONYMS.get(name, name)
     if owner := suggestions.owner_of(word):
         return f"write `{option_for(owner, word, value, statements)}`"
-    near = lookup.nearest(word, suggestions.owned(), limit=1)
+    near = lookup.nearest(word, suggestions.owned_arguments(), limit=1)
     return f"did you mean `{option_for(suggestions.owner_of(near[0]), near[0], value, statements)}`?" if near else ""
 
 

@@ -17,7 +17,7 @@ from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.messages import describe
 from leaven.messages.spelling import is_misspelling
-from leaven.messages.suggestions import owner_of, usage
+from leaven.messages.suggestions import argument_of, owner_of
 from leaven.statements.merge import merge
 from leaven.statements.statement_keys import BLOCK_OWNERS, EDITS, Plain, has_label, is_edit, key_of, statement_card
 
@@ -199,7 +199,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> str:
     owner = owner_of(word)
     if owner:
         outside = " outside the block" if context == "data" else ""
-        return f"`{word}` is an argument: write {usage(owner, word, value)}{outside}"
+        return f"`{word}` is an argument: write {argument_of(owner, word, value)}{outside}"
     if word in _PYTHON:
         return f"a recipe has no `{word}`: it says what is to be done, and `arg` what may change"
     if context == "data":

@@ -56,7 +56,7 @@ def test_leaven_calculates_as_python_does(text: str) -> None:
         expected = eval(text)
     except ZeroDivisionError:
         assert isinstance(found, Unknown)
-        assert set(reports) == {"wrong-value"}
+        assert set(reports) == {"division-by-zero"}
         return
     if isinstance(expected, int) and abs(expected) >= 10**18:
         expected = float(expected)

@@ -1,0 +1,260 @@
+"""Reports about the arguments of calls and statements."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leaven.catalog import lookup, own
+from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Setting, Written, plural_unit
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.source import Span
+from leaven.messages import describe, suggestions
+from leaven.messages.suggestions import shortened, write
+
+# The operator that makes one value of several.
+_OPERATORS = {"selector": ("+", "layers"), "transforms": ("->", "transforms")}
+_NOT_NUMBERS = frozenset(KINDS) | {"score"}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A card as it is used: the name and arguments as written, and the parameters that a recipe can set."""
+
+    card: Card
+    name: Span
+    arguments: Sequence[syntax.Argument]
+    parameters: Sequence[Parameter]
+
+    @property
+    def shown_name(self) -> str:
+        return describe.card_name(self.card, self.name)
+
+    @property
+    def form(self) -> str:
+        return describe.usage(self.card, self.parameters, self.name)
+
+
+def missing(use: Use, names: Sequence[str], first: str = "") -> Diagnostic:
+    """Parameters without a default that are not given; `first` is the one that the first argument was taken for."""
+    listed = ", ".join(f"`{name}`" for name in names)
+    form = use.form
+    if first:  # `prune 40%`: what must come before the number is left out
+        form = f"{use.shown_name} {describe.placeholder(use.parameters[0])}, {first}={use.arguments[0].span.text}"
+    return error(
+        "missing-argument",
+        f"`{use.shown_name}` needs {listed}",
+        Spot(use.name, f"{listed} {'is' if len(names) == 1 else 'are'} missing"),
+        fix=f"write `{form}`" if first else f"usage: `{form}`",
+    )
+
+
+def unknown(use: Use, argument: syntax.Argument, keyword: syntax.Name) -> Diagnostic:
+    return error(
+        "unknown-argument",
+        f"`{use.shown_name}` has no argument `{keyword.path}`",
+        Spot(keyword.span, "unknown argument"),
+        fix=_instead_of_unknown(use, argument, keyword),
+    )
+
+
+def repeated(keyword: syntax.Name, first: Span) -> Diagnostic:
+    return error(
+        "repeated-argument",
+        f"`{keyword.path}` is given twice",
+        Spot(keyword.span, "again here"),
+        Spot(first, "first here"),
+        fix="remove one of them",
+    )
+
+
+def too_many(use: Use, index: int) -> Diagnostic:
+    """A positional argument for which there is no parameter."""
+    names = [f"`{parameter.name}`" for parameter in use.parameters if parameter.positional]
+    count = {0: "no positional arguments", 1: "one positional argument: "}.get(
+        len(names), f"{len(names)} positional arguments: "
+    )
+    return error(
+        "too-many-arguments",
+        f"`{use.shown_name}` takes {count}{', '.join(names)}",
+        Spot(use.arguments[index].span, "one too many"),
+        fix=_instead_of_surplus(use, index),
+    )
+
+
+def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
+    ordered = sorted(use.arguments, key=lambda argument: argument.keyword is not None)
+    listed = shortened(", ".join(argument.span.text for argument in ordered[:8]))
+    return error(
+        "misplaced-argument",
+        "positional argument follows keyword argument",
+        Spot(use.arguments[index].span, "positional argument"),
+        Spot(keyword, "keyword argument"),
+        fix=f"put the positional arguments first: `{listed}`",
+    )
+
+
+def decimal_comma(first: syntax.Value, second: syntax.Value) -> Diagnostic:
+    whole = first.span.to(second.span)
+    return error(
+        "decimal-comma",
+        "a number is written with a decimal point, not a comma",
+        Spot(whole, "read as two numbers"),
+        fix=write(whole, whole.text.replace(",", ".")),
+    )
+
+
+def height_and_width(first: syntax.Argument, second: syntax.Argument) -> Diagnostic:
+    whole = first.span.to(second.span)
+    return error(
+        "wrong-type",
+        "height and width must be given as a list",
+        Spot(whole, "read as two arguments"),
+        fix=write(whole, f"[{first.span.text}, {second.span.text}]"),
+    )
+
+
+def wrong_signature(name: syntax.Name, kind: str, passed: Sequence[str]) -> Diagnostic:
+    """A user's function that can't be called with what the program passes to it."""
+    listed = describe.both(passed)
+    return error(
+        "wrong-signature",
+        f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: it does not accept {listed}",
+        Spot(name.span, f"is called with {listed}"),
+        fix=f"let its first {'parameter' if len(passed) == 1 else 'parameters'} be {listed}",
+    )
+
+
+# -- arguments that depend on each other
+
+
+def none_of(card: Card, name: Span, names: Sequence[str]) -> Diagnostic:
+    forms = describe.either([f'`{name}="…"`' for name in names])
+    return error(
+        "missing-argument",
+        f"`{card.bare_name}` needs {describe.either([f'`{name}`' for name in names])}",
+        Spot(name, "neither is given"),
+        fix=f"add {forms}",
+    )
+
+
+def several_of(card: Card, names: Sequence[str], places: Sequence[Span]) -> Diagnostic:
+    return error(
+        "conflicting-arguments",
+        f"`{card.bare_name}` takes either {describe.either([f'`{name}`' for name in names])}, not both",
+        Spot(places[-1], "one too many"),
+        *(Spot(place, "given already") for place in places[:-1]),
+        fix="remove one of them",
+    )
+
+
+def without_effect(setting: Setting, place: Span, owner: Setting, value: str) -> Diagnostic:
+    """An argument that only another value of `owner` uses."""
+    return error(
+        "unused-argument",
+        f"`{setting.name}` only applies to `{owner.name}={value}`, and `{owner.name}` is `{owner.value}`",
+        Spot(place, "has no effect"),
+        *([Spot(owner.origin.span, "set here")] if isinstance(owner.origin, Written) else []),
+        fix=f"remove `{setting.name}`, or write `{owner.name}={value}`",
+    )
+
+
+def out_of_order(low: Setting, high: Setting, place: Span) -> Diagnostic:
+    return error(
+        "out-of-range",
+        f"`{high.name}` must be greater than `{low.name}`",
+        Spot(place, f"not greater than {value_text(low.value)}"),
+        fix="put the smaller value first",
+    )
+
+
+# -- what was likely meant
+
+
+def parameter_for_number(value: syntax.Value, parameter: Parameter, parameters: Sequence[Parameter]) -> str:
+    """The keyword parameter that a number is for where a card must come first: `prune 40%` lacks the method."""
+    if not isinstance(value, syntax.Number) or not parameter.required or not set(parameter.types) <= _NOT_NUMBERS:
+        return ""
+    return _counted(value, [p for p in parameters if not p.positional])
+
+
+def _instead_of_surplus(use: Use, index: int) -> Fix | str:
+    value, span = use.arguments[index].value, use.arguments[index].span
+    if index and use.parameters and (operator := _OPERATORS.get(use.parameters[0].types[0])):
+        before, (sign, what) = use.arguments[index - 1].span, operator
+        joined = shortened(f"{before.text} {sign} {span.text}")
+        return Fix(
+            f"join {what} with `{sign}`: `{joined}`", Edit(Span(span.source, before.end, span.start), f" {sign} ")
+        )
+    given = {argument.keyword.path for argument in use.arguments if argument.keyword}
+    free = [p for p in use.parameters if not p.positional and p.name not in given]
+    if flag := _flag(value, free):
+        return write(span, f"{flag}=true")
+    if isinstance(value, syntax.Number) and (meant := _counted(value, free)):
+        is_its_unit = value.unit is not None and plural_unit(value.unit) == meant
+        return write(span, f"{meant}={value_text(value.value) if is_its_unit else value.span.text}")
+    return f"usage: `{use.form}`"
+
+
+def _flag(value: syntax.Value, free: Sequence[Parameter]) -> str:
+    """The switch that `resnet18(pretrained)` or `resnet18(true)` means."""
+    flags = [parameter.name for parameter in free if parameter.types == ("bool",)]
+    if isinstance(value, syntax.Name) and value.path in flags:
+        return value.path
+    is_true = (isinstance(value, syntax.Literal) and value.value is True) or value.span.text == "True"
+    return "pretrained" if is_true and "pretrained" in flags else ""
+
+
+def _counted(value: syntax.Number, free: Sequence[Parameter]) -> str:
+    """The parameter that a positional number is for: the one of its unit, or the first that takes a number."""
+    for parameter in free:
+        if value.unit is not None and plural_unit(value.unit) in parameter.units:
+            return parameter.name
+        fitting = {"float", "quantity"} if isinstance(value.value, float) else {"int", "float", "quantity"}
+        if value.unit is None and set(parameter.types) & fitting:
+            return parameter.name
+    return ""
+
+
+def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Name) -> Fix | str:
+    card, name, names = use.card, keyword.path, [parameter.name for parameter in use.parameters]
+    if inner := _inside_call(use, argument, name):
+        return inner
+    near = [parameter.name for parameter in use.parameters if parameter.target == name] or lookup.nearest(name, names)
+    if fix := suggestions.similar(keyword.span, near):
+        return fix
+    word, value = lookup.SYNONYMS.get(name, name), shortened(argument.value.span.text)
+    if card.name == "sweep":
+        return Fix(f"write `{name}, {value}`", Edit(argument.span, f"{name}, {argument.value.span.text}"))
+    if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers"):
+        return f"write it in the block of `data`: `data … {{ {word} {value} }}`"
+    if card.kind == "model" and name in ("classes", "num_classes"):
+        return "remove it: the head is fitted to the data's classes"
+    owner = suggestions.owner_of(word)
+    if owner and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):
+        return f"`{word}` belongs to {suggestions.owner_noun(owner)}: {suggestions.argument_of(owner, word, value)}"
+    if not names:
+        return "it takes no arguments"
+    return "it takes " + ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
+
+
+def _inside_call(use: Use, argument: syntax.Argument, name: str) -> Fix | None:
+    """`optimizer adamw, lr=1e-3`: the argument is the call's, not the statement's."""
+    first = use.arguments[0]
+    if use.card.kind != "statement" or first.keyword is not None:
+        return None
+    match first.value:
+        case syntax.Name(path=called):
+            inside: Sequence[syntax.Argument] = ()
+        case syntax.Call(name=syntax.Name(path=called), arguments=inside):
+            pass
+        case _:
+            return None
+    kind = use.card.parameters[0].types[0]
+    cards = lookup.find(kind, called) if kind in KINDS else ()
+    takes = bool(cards) and bool(cards[0].parameter(name) or cards[0].open_ended)
+    if not takes and not (kind == "model" and suggestions.owner_of(name) == "model"):
+        return None
+    written = ", ".join(one.span.text for one in (*inside, argument))
+    return Fix(f"it belongs to `{called}`: write `{shortened(f'{called}({written})')}`")

@@ -1,0 +1,54 @@
+"""Reports about files that a recipe names."""
+
+import os.path
+from pathlib import Path
+
+from leaven.catalog.lookup import nearest
+from leaven.catalog.values import FilePath
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.source import SourceKind
+from leaven.messages.suggestions import write
+
+
+def unreadable(path: FilePath, what: str, obstacle: str) -> Diagnostic:
+    spots = [Spot(path.span, "can't be read")] if path.span is not None else []
+    return error("missing-file", f"can't read {what} `{path.text}`: {obstacle}", *spots)
+
+
+def missing(path: FilePath, what: str) -> Diagnostic:
+    headline = f"{what} `{path.text}` does not exist"
+    if path.span is None:
+        return error("missing-file", headline)
+    is_option = path.span.source.kind is SourceKind.OPTION
+    start = "the current folder" if is_option else "the recipe's folder"
+    where = "a path in an option" if is_option else "a path in a recipe"
+    return error(
+        "missing-file",
+        headline,
+        Spot(path.span, "not found" if str(path.place) == path.text else f"`{path.place}` not found"),
+        notes=[] if path.place.is_absolute() else [f"{where} is relative to {start}"],
+        fix=_fix(path),
+    )
+
+
+def _fix(path: FilePath) -> Fix | None:
+    assert path.span is not None
+    near = nearest(path.place.name, _neighbours(path.place))
+    if near:
+        better = str(Path(path.text).with_name(near[0]))
+        return Fix(f"did you mean `{better}`?", Edit(path.span, f'"{better}"'))
+    if path.text.startswith("~"):
+        whole = Path(os.path.expanduser(path.text)).as_posix()
+        return Fix(f"`~` is not expanded; write the full path: `{whole}`", Edit(path.span, f'"{whole}"'))
+    if "\n" in path.text or "\t" in path.text:
+        return write(
+            path.span, path.span.text.replace("\\", "/"), "a backslash begins an escape; write `/` in a path: "
+        )
+    return None
+
+
+def _neighbours(place: Path) -> list[str]:
+    try:
+        return sorted(neighbour.name for neighbour in place.parent.iterdir() if neighbour != place)[:1000]
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,100 @@
+"""Reports about units and arithmetic."""
+
+from leaven.catalog import lookup
+from leaven.catalog.card import Parameter
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Quantity
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Fix, Spot, error
+from leaven.messages import describe
+from leaven.messages.suggestions import write
+
+
+def different_units(left: syntax.Value, left_unit: str, right: syntax.Value, right_unit: str) -> Diagnostic:
+    return error(
+        "wrong-unit",
+        f"{left_unit} and {right_unit} can't be added",
+        Spot(right.span, f"in {right_unit}"),
+        Spot(left.span, f"in {left_unit}"),
+        fix="write both in the same unit",
+    )
+
+
+def missing_unit(number: syntax.Value, quantity: syntax.Value, unit: str) -> Diagnostic:
+    """A plain number is added to a quantity."""
+    return error(
+        "wrong-unit",
+        f"{unit} and a plain number can't be added",
+        Spot(number.span, "has no unit"),
+        Spot(quantity.span, f"in {unit}"),
+        fix=write(number.span, f"{number.span.text}%" if unit == "%" else f"{number.span.text} {unit}"),
+    )
+
+
+def wrong_operands(value: syntax.Binary) -> Diagnostic:
+    return error(
+        "wrong-type",
+        f"`{value.operator}` can't be applied to these two",
+        Spot(value.span, "a quantity can only be multiplied or divided by a plain number"),
+    )
+
+
+def division_by_zero(divisor: syntax.Value) -> Diagnostic:
+    return error("division-by-zero", "division by zero", Spot(divisor.span, "is zero"))
+
+
+def too_large(value: syntax.Value) -> Diagnostic:
+    return error("too-large", "this number is too large", value.span)
+
+
+def unexpected_unit(value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Diagnostic:
+    """A unit where a parameter takes none."""
+    types, expected = set(parameter.types), describe.expected(parameter)
+    fix: Fix | None = None
+    if quantity.unit == "%" and types & {"float", "any"}:
+        fix = write(value.span, value_text(quantity.amount / 100))
+    elif types & {"int", "float"}:
+        fix = write(value.span, value_text(quantity.amount))
+    is_number = bool(types & {"int", "float", "any", "list"})
+    return error(
+        "wrong-unit" if is_number else "wrong-type",
+        f"`{parameter.name}` takes no unit"
+        if is_number
+        else f"`{parameter.name}` must be {expected}, not {value_text(quantity)}",
+        Spot(value.span, f"expected {expected}"),
+        fix=fix,
+    )
+
+
+def wrong_unit(value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Diagnostic:
+    units = describe.either(parameter.units)
+    near = lookup.nearest(quantity.unit, parameter.units, limit=1)
+    return error(
+        "wrong-unit",
+        f"`{parameter.name}` must be in {units}, not in {quantity.unit}",
+        Spot(value.span, f"expected {units}"),
+        fix=write(value.span, value_text(Quantity(quantity.amount, near[0])))
+        if near
+        else f"write a number of {parameter.units[0]}, such as `{parameter.name}={_example(parameter)}`",
+    )
+
+
+def fraction_as_percentage(value: syntax.Value, number: float, parameter: Parameter) -> Diagnostic:
+    """`0.8` where percent are counted: 80% is meant, and 0.8% would be read."""
+    right = value_text(Quantity(round(number * 100, 6), "%")).replace(".0%", "%")
+    parts = [part.strip() for part in value.span.text.split("/")]
+    if parameter.name == "train" and len(parts) in (2, 3) and sum(int(p) if p.isdecimal() else 0 for p in parts) == 100:
+        right = ", ".join(f"{name}={part}%" for name, part in zip(("train", "val", "test"), parts, strict=False))
+    return error(
+        "wrong-unit",
+        f"`{parameter.name}` must be in {describe.either(parameter.units)}, and {value_text(number)} has no unit",
+        Spot(value.span, f"would mean {value_text(number)}%"),
+        fix=write(value.span, right),
+    )
+
+
+def _example(parameter: Parameter) -> str:
+    """A quantity that the parameter takes."""
+    if isinstance(parameter.default, str) and parameter.default[0] != "0":
+        return describe.default_text(parameter)
+    return value_text(Quantity(10 if parameter.units[0] == "%" else 5, parameter.units[0]))

@@ -1,0 +1,135 @@
+"""Reports about values that their parameters do not take."""
+
+from collections.abc import Sequence
+
+from leaven.catalog import lookup
+from leaven.catalog.card import Parameter
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Quantity
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.source import Span
+from leaven.messages import describe, suggestions
+
+
+def wrong_type(value: syntax.Value, parameter: Parameter, found: str = "") -> Diagnostic:
+    expected = describe.expected(parameter)
+    return error(
+        "wrong-type",
+        f"`{parameter.name}` must be {expected}, not {found or describe.written_value(value)}",
+        Spot(value.span, f"expected {expected}"),
+        fix=suggestions.for_type(value, parameter),
+    )
+
+
+def wrong_type_of_name(use: syntax.Name, parameter: Parameter, found: str, definition: Span) -> Diagnostic:
+    """A `let` or `arg` of another type."""
+    expected = describe.expected(parameter)
+    return error(
+        "wrong-type",
+        f"`{parameter.name}` must be {expected}, and `{use.path}` is {found}",
+        Spot(use.span, f"expected {expected}"),
+        Spot(definition, f"`{use.path}` is {found}"),
+    )
+
+
+def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> Diagnostic:
+    listed = ", ".join(f"`{choice}`" for choice in parameter.choices)
+    more = ", or a string in quotes" if "text" in parameter.types else ""
+    near = lookup.nearest(written, parameter.choices, limit=1)
+    return error(
+        "unknown-choice",
+        f"`{parameter.name}` can't be `{written}`",
+        Spot(value.span, f"expected one of {listed}{more}"),
+        fix=suggestions.similar(value.span, near) or _default(parameter),
+    )
+
+
+def empty_path(value: syntax.Value) -> Diagnostic:
+    return error("missing-file", "the path is empty", Spot(value.span, "expected the name of a file or folder"))
+
+
+def out_of_range(value: syntax.Value, number: float | Quantity, parameter: Parameter, bound: str) -> Diagnostic:
+    return error(
+        "out-of-range",
+        f"`{parameter.name}` can't be {_amount(number, parameter)}",
+        Spot(value.span, f"must be {bound}"),
+        fix=_default(parameter),
+    )
+
+
+def not_whole(value: syntax.Value, number: Quantity, parameter: Parameter) -> Diagnostic:
+    return error(
+        "wrong-type",
+        f"`{parameter.name}` can't be {_amount(number, parameter)}",
+        Spot(value.span, f"must be a whole number of {number.unit}"),
+        fix=f"write `{int(number.amount)}` or `{int(number.amount) + 1}`",
+    )
+
+
+def wrong_length(value: syntax.Value, items: Sequence[object], parameter: Parameter) -> Diagnostic:
+    return error(
+        "wrong-length",
+        f"`{parameter.name}` takes {parameter.length} values, not {len(items)}",
+        Spot(value.span, f"expected a list of {parameter.length}"),
+        fix=_default(parameter),
+    )
+
+
+def _default(parameter: Parameter) -> str | None:
+    """What to write where nothing else is known to be right."""
+    if parameter.default is None or parameter.default in ("0 epochs", "auto"):
+        return None
+    return f"the default is `{describe.default_text(parameter)}`"
+
+
+def _amount(number: float | Quantity, parameter: Parameter) -> str:
+    """A number as it reads after its parameter: `epochs` can't be -1, not -1 epochs."""
+    is_its_unit = isinstance(number, Quantity) and number.unit == parameter.name
+    return value_text(number.amount if isinstance(number, Quantity) and is_its_unit else number)
+
+
+# -- values that are made of others
+
+
+def too_large(value: syntax.Value, most: int) -> Diagnostic:
+    return error("too-large", f"this expands to more than {most:,} parts", Spot(value.span, "too large"))
+
+
+def too_large_together(value: syntax.Value, most: int) -> Diagnostic:
+    return error(
+        "too-large",
+        f"the `let`s and repetitions of this recipe expand to more than {most:,} parts",
+        Spot(value.span, "the limit is reached here"),
+        fix='use fewer of them; a glob selects many layers at once: `"layer*.conv1"`',
+    )
+
+
+def not_a_stage(value: syntax.Value, kind: str) -> Diagnostic:
+    return error(
+        "wrong-type",
+        f"{describe.written_value(value)} can't be a stage of a pipeline",
+        Spot(value.span, f"expected {describe.KIND_NOUNS[kind]}"),
+    )
+
+
+def wrong_repetition(value: syntax.Value, times: object) -> Diagnostic:
+    return error(
+        "out-of-range",
+        "a stage must be repeated a whole number of times",
+        Spot(value.span, "expected 1 or more"),
+        fix=f"write `{int(times)}` or `{int(times) + 1}`" if isinstance(times, float) and times > 1 else None,
+    )
+
+
+def not_a_pipeline(call: syntax.Call) -> Diagnostic:
+    """`compose([a, b])`: a pipeline is written with arrows."""
+    values = [argument.value for argument in call.arguments]
+    stages = values[0].items if len(values) == 1 and isinstance(values[0], syntax.List) else values
+    joined = " -> ".join(" ".join(stage.span.text.split()) for stage in stages[:6])
+    return error(
+        "unknown-name",
+        f"a pipeline needs no `{call.name.path}`",
+        Spot(call.name.span, "transforms are joined with `->`"),
+        fix=f"write `{joined}`" if 0 < len(joined) < 100 and len(stages) <= 6 else "join the transforms with `->`",
+    )
