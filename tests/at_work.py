@@ -7,7 +7,9 @@ process. `OMP_NUM_THREADS=1` keeps the sums the same and the machine free for th
 import io
 import multiprocessing
 import os
+import re
 import runpy
+import signal
 import sys
 import tempfile
 import time
@@ -15,6 +17,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
@@ -63,6 +66,11 @@ class Running:
     def said(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
+    @property
+    def epochs(self) -> list[str]:
+        """The epochs that it has trained, as `learn 2/3`."""
+        return re.findall(r"^(\S.* \d+/\d+)  ", self.said, re.MULTILINE)
+
     def until(self, words: str) -> "Running":
         """Wait until it says something."""
         deadline = time.monotonic() + LIMIT
@@ -79,6 +87,38 @@ class Running:
         return self.process.exitcode
 
 
+@dataclass(frozen=True)
+class Moment:
+    """When a run gets a signal: after a step of the optimizer, or before a file is put in its place.
+
+    The run itself raises the signal, so that the moment is the same however busy the machine is.
+    """
+
+    step: int = 0  # of the whole run, counted from 1
+    file: str = ""
+    time: int = 1  # of those at which the file is written
+
+    def __str__(self) -> str:
+        return f"step {self.step}" if self.step else f"{self.file} {self.time}"
+
+    def prepare(self, number: int) -> None:
+        """In the child: arrange that the signal comes."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        steps, files = count(1), count(1)
+
+        def after_step(*_: object) -> None:
+            if next(steps) == self.step:
+                os.kill(os.getpid(), number)
+
+        def on_event(event: str, details: tuple[object, ...]) -> None:
+            if event == "os.rename" and Path(os.fsdecode(details[1])).name == self.file and next(files) == self.time:
+                os.kill(os.getpid(), number)
+
+        register_optimizer_step_post_hook(after_step)
+        sys.addaudithook(on_event)
+
+
 def server() -> ForkServerContext:
     """The server of this session; it starts with the first process that is asked of it."""
     server = multiprocessing.get_context("forkserver")
@@ -86,11 +126,18 @@ def server() -> ForkServerContext:
     return server
 
 
-def start(file: Path, *flags: str, limits: dict[int, int] | None = None) -> Running:
-    """Start a program in its folder. `limits` are of the resources that the system gives it."""
+def start(
+    file: Path,
+    *flags: str,
+    limits: dict[int, int] | None = None,
+    moment: Moment | None = None,
+    number: int = signal.SIGKILL,
+) -> Running:
+    """Start a program in its folder. `limits` are of the resources that the system gives it; at a `moment`, it gets
+    the signal of that `number`."""
     log = file.with_suffix(f".{time.monotonic_ns()}.log")
     log.touch()
-    process = server().Process(target=_work, args=(file, flags, log, limits or {}))
+    process = server().Process(target=_work, args=(file, flags, log, limits or {}, moment, number))
     process.start()
     return Running(process, log)
 
@@ -111,6 +158,19 @@ def run(file: Path, *flags: str) -> Running:
     return running
 
 
+def kill(file: Path, *flags: str, at: Moment) -> None:
+    """Start a program, and let it be killed."""
+    running = start(file, *flags, moment=at)
+    assert running.end() == -signal.SIGKILL, f"it was not killed:\n{running.said}"
+
+
+def interrupt(file: Path, *flags: str, at: Moment) -> Running:
+    """Start a program, and let it get a Ctrl-C; it has to end as such a program should."""
+    running = start(file, *flags, moment=at, number=signal.SIGINT)
+    assert running.end() == 128 + signal.SIGINT, running.said
+    return running
+
+
 def run_each(files: Sequence[Path], *flags: str) -> dict[Path, str]:
     """Run many small programs one after the other in one process; of those that end badly, what they said."""
     running = start_many(files, *flags)
@@ -124,25 +184,30 @@ def run_folder(file: Path, output: str = "runs") -> Path:
     return max((file.parent / output).glob("*/*" if output == "runs" else "*"), key=lambda path: path.name)
 
 
-def write_to(log: Path | str) -> None:
-    """In a child: all that it prints goes to a file."""
+def become_a_process(log: Path | str) -> None:
+    """In a child: one thread, all that it prints goes to a file, and new processes start as they would anywhere."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import torch
+
+    torch.set_num_threads(1)
+    multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)
     said = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(said, 1)
     os.dup2(said, 2)
 
 
-def _work(file: Path, flags: tuple[str, ...], log: Path, limits: dict[int, int]) -> None:
+def _work(
+    file: Path, flags: tuple[str, ...], log: Path, limits: dict[int, int], moment: Moment | None, number: int
+) -> None:
     """In the child: what the program says goes to the log, and its exit code is the process's."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    import torch
-
-    torch.set_num_threads(1)
-    write_to(log)
+    become_a_process(log)
     if limits:
         import resource
 
         for kind, limit in limits.items():
             resource.setrlimit(kind, (limit, limit))
+    if moment is not None:
+        moment.prepare(number)
     os.chdir(file.parent)
     sys.argv = [str(file), *flags]
     runpy.run_path(str(file), run_name="__main__")
@@ -150,10 +215,7 @@ def _work(file: Path, flags: tuple[str, ...], log: Path, limits: dict[int, int])
 
 def _work_through(files: Sequence[Path], flags: tuple[str, ...], log: Path) -> None:
     """In the child: every program as if it were the only one."""
-    import torch
-
-    torch.set_num_threads(1)
-    write_to(log)
+    become_a_process(log)
     for file in files:
         with file.with_suffix(".log").open("w", encoding="utf-8") as own, redirect_stdout(own), redirect_stderr(own):
             os.chdir(file.parent)

@@ -135,11 +135,8 @@ def carry_out(command: str, folder: Path) -> tuple[int, str]:
 
 def _work(words: list[str], folder: Path, log: str) -> None:
     """In the child: be the command. What `leaven run` turns into is run here too, instead of loading torch anew."""
-    os.environ.update(OMP_NUM_THREADS="1", NO_COLOR="1")
-    import torch
-
-    torch.set_num_threads(1)
-    at_work.write_to(log)
+    os.environ["NO_COLOR"] = "1"
+    at_work.become_a_process(log)
     os.chdir(folder)
     os.execv = lambda _python, command: _be(command[2:])  # type: ignore[assignment]
     if words[0] == "python":

@@ -1,16 +1,14 @@
 """A run that is interrupted, however, goes on and ends with the same bytes as one that was not."""
 
-import os
 import resource
 import shutil
-import signal
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
 from tests import at_work
+from tests.at_work import Moment
 
 RECIPE = """
 model conv(8) -> conv(16, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
@@ -19,7 +17,8 @@ optimizer sgd(lr=0.1, momentum=0.9)
 phase "one", epochs=2 { freeze "0" }
 phase "two", epochs=3 { ema 0.9 }
 train batch=4
-"""
+"""  # 40 steps in each epoch
+EPOCHS = ["one 1/2", "one 2/2", "two 1/3", "two 2/3", "two 3/3"]
 
 
 def weights(folder: Path, name: str = "last.ckpt") -> dict[str, torch.Tensor]:
@@ -48,48 +47,41 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "delay"), [("one 1/2", 0.02), ("one 2/2", 0.0), ("two 1/3", 0.05), ("two 2/3", 0.01)]
+    ("moment", "first"),
+    [
+        (Moment(step=1), "one 1/2"),  # before anything is saved
+        (Moment(file="best.ckpt"), "one 1/2"),
+        (Moment(step=50), "one 2/2"),
+        (Moment(file="last.ckpt", time=2), "one 2/2"),
+        (Moment(file="phase1.ckpt"), "two 1/3"),
+        (Moment(step=81), "two 1/3"),
+        (Moment(step=150), "two 2/3"),
+        (Moment(file="last.ckpt", time=5), "two 3/3"),
+        (Moment(file="model.bundle"), None),
+    ],
+    ids=str,
 )
 def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
-    whole: tuple[Path, Path], epoch: str, delay: float
+    whole: tuple[Path, Path], moment: Moment, first: str | None
 ) -> None:
     file, uncut = whole
-    output = f"killed-{epoch[:3]}-{epoch[4]}"
-    running = at_work.start(file, "--output", output).until(epoch)
-    time.sleep(delay)
-    assert running.process.pid is not None
-    os.kill(running.process.pid, signal.SIGKILL)
-    assert running.end() == -signal.SIGKILL
+    output = f"killed-{moment}"
+    at_work.kill(file, "--output", output, at=moment)
     folder = at_work.run_folder(file, output)
     assert not (folder / "model.bundle").exists()
-    at_work.run(file, "--resume", str(folder))
+    resumed = at_work.run(file, "--resume", str(folder))
+    assert resumed.epochs == (EPOCHS[EPOCHS.index(first) :] if first else []), "what was saved is not trained again"
     assert_same(folder, uncut)
     assert (folder / "model.bundle").is_file()
 
 
-def test_killed_before_the_first_save_it_begins_anew(whole: tuple[Path, Path]) -> None:
-    file, uncut = whole
-    running = at_work.start(file, "--output", "early").until("to train on")
-    running.process.kill()
-    running.end()
-    folder = at_work.run_folder(file, "early")
-    if (folder / "last.ckpt").exists():  # the first epoch was quicker than the signal
-        (folder / "last.ckpt").unlink()
-        (folder / "best.ckpt").unlink()
-    at_work.run(file, "--resume", str(folder))
-    assert_same(folder, uncut)
-
-
 def test_ctrl_c_saves_in_the_middle_of_an_epoch_and_says_how_to_go_on(whole: tuple[Path, Path]) -> None:
     file, uncut = whole
-    running = at_work.start(file, "--output", "stopped").until("one 1/2")
-    assert running.process.pid is not None
-    os.kill(running.process.pid, signal.SIGINT)
-    assert running.end() == 130
+    running = at_work.interrupt(file, "--output", "stopped", at=Moment(step=50))
     folder = at_work.run_folder(file, "stopped")
     assert f"leaven resume {folder.relative_to(file.parent)}" in running.said
     saved = torch.load(folder / "last.ckpt", weights_only=True)
-    assert saved["batch"] > 0 or saved["epoch"] == 2
+    assert (saved["epoch"], saved["batch"]) == (1, 10)
     at_work.run(file, "--resume", str(folder))
     assert_same(folder, uncut)
 
@@ -99,11 +91,10 @@ def test_a_finished_run_trains_further(whole: tuple[Path, Path]) -> None:
     folder = file.parent / "further"
     shutil.copytree(uncut, folder)
     running = at_work.run(file, "--resume", str(folder), "--more-epochs", "2")
-    assert "two 4/5" in running.said
-    assert "two 5/5" in running.said
+    assert running.epochs == ["two 4/5", "two 5/5"]
     assert (folder / "metrics.csv").read_text().count("\n") == 1 + 5 + 2
     again = at_work.run(file, "--resume", str(folder))
-    assert "two 6" not in again.said, "without --more-epochs there is nothing left to do"
+    assert again.epochs == [], "without --more-epochs there is nothing left to do"
 
 
 def test_an_extended_run_that_is_killed_still_ends_with_all_its_epochs(whole: tuple[Path, Path]) -> None:
@@ -112,19 +103,15 @@ def test_an_extended_run_that_is_killed_still_ends_with_all_its_epochs(whole: tu
     shutil.copytree(uncut, straight)
     shutil.copytree(uncut, cut)
     at_work.run(file, "--resume", str(straight), "--more-epochs", "2")
-    running = at_work.start(file, "--resume", str(cut), "--more-epochs", "2").until("two 4/5")
-    running.process.kill()
-    running.end()
-    at_work.run(file, "--resume", str(cut))
+    at_work.kill(file, "--resume", str(cut), "--more-epochs", "2", at=Moment(step=50))
+    assert at_work.run(file, "--resume", str(cut)).epochs == ["two 5/5"]
     assert_same(cut, straight)
 
 
 def test_the_arguments_of_the_first_start_hold_for_the_next(tmp_path: Path) -> None:
     file = at_work.program(tmp_path, "arg rate: float = 0.5\n" + RECIPE.replace("lr=0.1", "lr=rate"))
     at_work.run(file, "--rate", "0.1", "--output", "whole")
-    running = at_work.start(file, "--rate", "0.1", "--output", "cut").until("one 2/2")
-    running.process.kill()
-    running.end()
+    at_work.kill(file, "--rate", "0.1", "--output", "cut", at=Moment(step=100))
     folder = at_work.run_folder(file, "cut")
     at_work.run(file, "--resume", str(folder))
     assert_same(folder, at_work.run_folder(file, "whole"))
@@ -201,10 +188,7 @@ def test_chance_in_code_of_ones_own_is_the_same_after_an_interruption(tmp_path: 
     recipe += "optimizer timm.adahessian(lr=0.01)\ntrain epochs=3, batch=4\noverride train_step, mine.train_step\n"
     file = at_work.program(tmp_path, recipe)
     at_work.run(file, "--output", "whole")
-    running = at_work.start(file, "--output", "parts").until("train 1/3")
-    assert running.process.pid is not None
-    os.kill(running.process.pid, signal.SIGINT)
-    assert running.end() == 130
+    at_work.interrupt(file, "--output", "parts", at=Moment(step=60))
     folder = at_work.run_folder(file, "parts")
     at_work.run(file, "--resume", str(folder))
     assert_same(at_work.run_folder(file, "whole"), folder)

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 from tests import at_work
+from tests.at_work import Moment
 from torch import Tensor, nn
 from torchvision.transforms import v2 as T
 
@@ -259,19 +258,34 @@ phase "whole", epochs=1 {}
 phase "adapted", epochs=2 { dora rank=2, dropout=0.1; ema 0.9 }
 phase "after", epochs=2 { bitfit }
 train batch=4
-"""
+"""  # 40 steps in each epoch
 
 
-@pytest.mark.parametrize("when", ["adapted 1/2", "adapted 2/2", "after 1/2"])
-def test_a_run_with_adapters_goes_on_with_the_same_bytes(tmp_path: Path, when: str) -> None:
-    file = at_work.program(tmp_path, RECIPE)
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A program with adapters, and a run of it that nothing interrupted."""
+    file = at_work.program(tmp_path_factory.mktemp("adapted"), RECIPE)
     at_work.run(file, "--output", "whole")
-    running = at_work.start(file, "--output", "cut").until(when)
-    assert running.process.pid is not None
-    os.kill(running.process.pid, signal.SIGKILL)
-    assert running.end() == -signal.SIGKILL
-    cut, whole = at_work.run_folder(file, "cut"), at_work.run_folder(file, "whole")
-    at_work.run(file, "--resume", str(cut))
+    return file, at_work.run_folder(file, "whole")
+
+
+@pytest.mark.parametrize(
+    ("moment", "first"),
+    [
+        (Moment(step=50), "adapted 1/2"),
+        (Moment(step=110), "adapted 2/2"),
+        (Moment(file="phase2.ckpt"), "after 1/2"),
+        (Moment(step=170), "after 2/2"),
+    ],
+    ids=str,
+)
+def test_a_run_with_adapters_goes_on_with_the_same_bytes(
+    adapted: tuple[Path, Path], moment: Moment, first: str
+) -> None:
+    file, whole = adapted
+    at_work.kill(file, "--output", f"cut-{moment}", at=moment)
+    cut = at_work.run_folder(file, f"cut-{moment}")
+    assert at_work.run(file, "--resume", str(cut)).epochs[0] == first
     for name in ("last.ckpt", "best.ckpt", "model.bundle"):
         one, other = read_weights(cut / name), read_weights(whole / name)
         assert one.keys() == other.keys()

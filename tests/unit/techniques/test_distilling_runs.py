@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import at_work
+from tests.at_work import Moment
 from tests.unit.runtime.test_resuming import assert_same
 
 TEACHER = """
@@ -41,11 +42,10 @@ def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_interrupted_it_goes_on_with_the_same_bytes(student: Path) -> None:
     at_work.run(student, "--output", "whole")
     whole = at_work.run_folder(student, "whole")
-    running = at_work.start(student, "--output", "cut").until("learn 1/2")
-    running.process.kill()
-    running.end()
+    at_work.kill(student, "--output", "cut", at=Moment(step=27))  # the last save was after step 24
     cut = at_work.run_folder(student, "cut")
-    at_work.run(student, "--resume", str(cut))
+    assert torch.load(cut / "last.ckpt", weights_only=True)["batch"] == 4
+    assert at_work.run(student, "--resume", str(cut)).epochs == ["learn 2/2"]
     assert_same(cut, whole)
     one, other = (torch.load(run / "last.ckpt", weights_only=True)["parts"]["distill_features"] for run in (cut, whole))
     assert one.keys() == other.keys() == {"0.weight", "0.bias"}

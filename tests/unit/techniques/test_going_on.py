@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests import at_work
+from tests.at_work import Moment
 from tests.unit.runtime.test_resuming import assert_same
 
 RECIPE = """
@@ -13,7 +14,7 @@ optimizer adamw(lr=0.01)
 phase "one", epochs=3 {{ {techniques} }}
 phase "two", epochs=1 {{}}
 train batch=4
-"""
+"""  # 20 steps in each epoch
 TOGETHER = [
     "thaw; l2_sp",
     'freeze all - head; unfreeze "1", at=1 epoch; unfreeze "0", at=2 epochs',
@@ -28,9 +29,7 @@ TOGETHER = [
 def test_killed_in_the_middle_it_goes_on(tmp_path: Path, techniques: str) -> None:
     file = at_work.program(tmp_path, RECIPE.format(techniques=techniques))
     at_work.run(file, "--output", "whole")
-    running = at_work.start(file, "--output", "cut").until("one 2/3")
-    running.process.kill()
-    running.end()
+    at_work.kill(file, "--output", "cut", at=Moment(step=50))
     folder = at_work.run_folder(file, "cut")
-    at_work.run(file, "--resume", str(folder))
+    assert at_work.run(file, "--resume", str(folder)).epochs == ["one 3/3", "two 1/1"]
     assert_same(folder, at_work.run_folder(file, "whole"))

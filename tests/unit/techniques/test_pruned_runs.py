@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import at_work
+from tests.at_work import Moment
 
 import leaven
 from leaven.bundle.archive import read_archive, write_archive
@@ -21,7 +22,7 @@ phase "shrink", epochs=2 { prune structured(by="l1"), amount=50% }
 phase "cut", epochs=0 { prune structured(by="random", of="parameters"), amount=20%, on="1" + "2" }
 phase "thin out", epochs=3 { prune unstructured(), amount=75%, over=2 epochs; ema 0.5 }
 train batch=16
-"""
+"""  # 10 steps in each epoch
 WITHOUT = "import sys; sys.modules['torch_pruning'] = None; import leaven; "
 
 
@@ -38,15 +39,26 @@ def weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
     return dict(saved["parts"]["module"] if "parts" in saved else saved["module"])
 
 
-@pytest.mark.parametrize("epoch", ["learn 2/2", "shrink 1/2", "thin out 1/3", "thin out 2/3"])
-def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(whole: tuple[Path, Path, str], epoch: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "first"),
+    [
+        (Moment(step=15), "learn 2/2"),
+        (Moment(file="phase1.ckpt"), "shrink 1/2"),
+        (Moment(step=35), "shrink 2/2"),
+        (Moment(file="phase3.ckpt"), "thin out 1/3"),
+        (Moment(step=55), "thin out 2/3"),
+        (Moment(step=65), "thin out 3/3"),
+    ],
+    ids=str,
+)
+def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
+    whole: tuple[Path, Path, str], moment: Moment, first: str
+) -> None:
     file, uncut, _ = whole
-    output = "killed-" + "".join(filter(str.isalnum, epoch))
-    running = at_work.start(file, "--output", output).until(epoch)
-    running.process.kill()
-    running.end()
+    output = f"killed-{moment}"
+    at_work.kill(file, "--output", output, at=moment)
     folder = at_work.run_folder(file, output)
-    at_work.run(file, "--resume", str(folder))
+    assert at_work.run(file, "--resume", str(folder)).epochs[0] == first
     for name in ("last.ckpt", "best.ckpt"):
         one, other = weights(folder, name), weights(uncut, name)
         assert one.keys() == other.keys()
