@@ -12,7 +12,7 @@ from leaven.language import syntax
 from leaven.language.parser import parse_value
 from leaven.language.source import Source
 from leaven.messages import names as messages
-from leaven.statements.argument_paths import option_for_argument
+from leaven.messages.options import option_for_argument
 from leaven.statements.assemble import Assembled
 from leaven.statements.options import Options, given
 

@@ -13,8 +13,8 @@ from leaven.binding.values import Binder
 from leaven.catalog import own
 from leaven.catalog.values import UNKNOWN, Default, Invocation, Unknown, Written
 from leaven.language import syntax
-from leaven.language.diagnostics import Spot
-from leaven.statements.contexts import Recognised, arguments_in_block, steps_of
+from leaven.messages import statements as messages
+from leaven.statements.contexts import Recognised, arguments_in_block
 from leaven.statements.defaults import default_statement
 
 
@@ -44,19 +44,12 @@ class Statements:
         return settings if isinstance(settings, Unknown) else Invocation(placed.card, settings, Written(statement.span))
 
     def refuse_block(self, placed: Recognised) -> bool:
-        """Whether a statement has a block that it does not take."""
-        block = placed.statement.block
-        if block is None or placed.card.facts.get("block"):
+        """Whether a statement has a block that it does not take, which is reported."""
+        block, card = placed.statement.block, placed.card
+        if block is None or card.facts.get("block"):
             return False
-        fix = "write its statements on lines of their own" if block.statements else "remove it"
-        if placed.card.parameters and placed.card.parameters[0].types == ("transforms",):
-            fix = "join the steps with `->`: " + steps_of(placed.statement)
-        self.scope.report(
-            "unexpected-block",
-            f"`{placed.statement.name.path}` takes no block",
-            Spot(block.span, "can't stand here"),
-            fix=fix,
-        )
+        takes_transforms = bool(card.parameters) and card.parameters[0].types == ("transforms",)
+        self.scope.add(messages.unexpected_block(placed.statement, block, takes_transforms))
         return True
 
     def only(self, top: Mapping[str, list[Recognised]], name: str) -> Any:

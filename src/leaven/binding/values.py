@@ -40,7 +40,7 @@ from leaven.language.source import SourceKind, Span
 from leaven.messages import arguments as argument_messages
 from leaven.messages import describe, names
 from leaven.messages import values as messages
-from leaven.statements.merge import with_changes
+from leaven.statements.changed_arguments import with_changes
 
 Value = bool | str | Number | FilePath | Score | UserDefinition | Invocation | Selector | tuple["Value", ...] | None
 

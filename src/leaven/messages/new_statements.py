@@ -1,7 +1,4 @@
-"""A statement that a recipe does not have yet, as it would be written in a line or an option.
-
-Decides the words alone, such as the checker takes; how a statement that is there is reached is left to `reaching.py`.
-"""
+"""A statement that a recipe does not have yet, as it would be written in a line or an option."""
 
 import shlex
 from collections.abc import Collection, Mapping
@@ -11,7 +8,7 @@ from leaven.language import syntax
 from leaven.messages import describe
 
 
-def added(card: Card, given: Mapping[str, str]) -> str:
+def new_statement(card: Card, given: Mapping[str, str]) -> str:
     """A statement with those arguments and with all that it must have; what it does not take is left out."""
     positional: list[str] = []
     named: list[str] = []
@@ -29,8 +26,8 @@ def added(card: Card, given: Mapping[str, str]) -> str:
     return f"{card.bare_name} {', '.join([*positional, *named])}".strip()
 
 
-def is_ready(card: Card, given: Collection[str]) -> bool:
-    """Whether `added` can be pasted as it is: nothing in it stands for what only the user knows."""
+def is_pasteable(card: Card, given: Collection[str]) -> bool:
+    """Whether `new_statement` has no placeholder for what only the user knows."""
     return all(describe.has_example(p) for p in card.parameters if p.required and p.name not in given)
 
 
@@ -38,19 +35,19 @@ def with_option(statement: str) -> str:
     return f"--with {shlex.quote(statement)}"
 
 
-def in_place_of(card: Card, value: syntax.Value) -> str:
+def instead_of_setting(card: Card, value: syntax.Value) -> str:
     """What to write for `--set name=value` where the name is a statement's."""
     first = card.parameters[0] if card.parameters else None
     if first is None or not first.positional:
-        named = next((p for p in card.parameters if _fits(value, p)), None)
-        return f"say which of its arguments: `--set {card.bare_name}.{named.name if named else '…'}=…`"
-    given = {first.name: value.span.text} if _fits(value, first) else {}
-    word = "write" if is_ready(card, given) else "the form is"
-    return f"{word} `{with_option(added(card, given))}`"
+        named = next((p.name for p in card.parameters if _may_be(value, p)), "…")
+        return f"name the argument: `--set {card.bare_name}.{named}=…`"
+    given = {first.name: value.span.text} if _may_be(value, first) else {}
+    word = "write" if is_pasteable(card, given) else "usage:"
+    return f"{word} `{with_option(new_statement(card, given))}`"
 
 
-def _fits(value: syntax.Value, parameter: Parameter) -> bool:
-    """Whether a value that is plain to see may be one of the parameter's; any other may."""
+def _may_be(value: syntax.Value, parameter: Parameter) -> bool:
+    """Whether a value may be one of the parameter's, as far as its form tells."""
     types = set(parameter.types)
     match value:
         case syntax.Number():

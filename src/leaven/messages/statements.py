@@ -1,7 +1,44 @@
-"""Reports about statements: unknown, misplaced, repeated, with a block where none belongs."""
+"""Reports about statements: unknown, misplaced, repeated, with an unexpected block; recipes that extend others."""
 
+from collections.abc import Sequence
+
+from leaven.catalog import lookup, own
+from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
+from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.source import Span
+from leaven.messages import describe
+from leaven.messages.suggestions import argument_of, owner_of, similar
+
+CONTEXTS = {
+    "recipe": "at the top of a recipe",
+    "phase": "in a phase",
+    "data": "in the block of `data`",
+    "optimizer": "in the block of `optimizer`",
+}
+_PYTHON = ("if", "else", "for", "while", "def", "class", "return", "print", "with", "try", "raise")
+_TRANSFORMS = ("augment", "augmentation", "augmentations", "transform", "transforms")
+
+
+def unknown(statement: syntax.Statement, context: str, near: Sequence[str]) -> Diagnostic:
+    """No statement has that name; `near` are similar names."""
+    name = statement.name
+    alias, dot, _ = name.path.partition(".")
+    return error(
+        "unknown-statement",
+        f"no statement is named `{name.path}`",
+        Spot(name.span, f"unknown {CONTEXTS[context]}"),
+        notes=[f"nothing is imported as `{alias}`"] if dot else [],
+        fix=similar(name.span, near) or _as_argument(statement, context),
+    )
+
+
+def misplaced(statement: syntax.Statement, context: str) -> Diagnostic | None:
+    """A word that is known, but not as a statement in this context; None where it is not known at all."""
+    reason, fix = _elsewhere(statement, context)
+    headline = f"`{statement.name.path}` can't be used {CONTEXTS[context]}"
+    return error("misplaced-statement", headline, Spot(statement.name.span, reason), fix=fix) if fix else None
 
 
 def definition_in_block(statement: syntax.AnyStatement) -> Diagnostic:
@@ -11,4 +48,100 @@ def definition_in_block(statement: syntax.AnyStatement) -> Diagnostic:
         f"`{statement.span.text.split()[0]}` can't be used in a block",
         Spot(statement.span, "belongs at the top of the recipe"),
         fix="move this line out of the block, above it",
+    )
+
+
+def repeated(statement: syntax.Statement, first: Span) -> Diagnostic:
+    name, *labels = key_of(statement)
+    shown = " ".join([name, *map(quoted, labels)])
+    return error(
+        "repeated-statement",
+        f"`{shown}` is given twice",
+        Spot(statement.name.span, "again here"),
+        Spot(first, "first here"),
+        fix="give one of them another name" if labels else "remove one of them",
+    )
+
+
+def unexpected_block(statement: syntax.Statement, block: syntax.Block, takes_transforms: bool) -> Diagnostic:
+    fix = "write its statements on lines of their own" if block.statements else "remove it"
+    if takes_transforms:
+        calls = [_as_call(one) for one in block.statements[:4] if isinstance(one, syntax.Statement)]
+        fix = f"join transforms with `->`: `{statement.name.path} {' -> '.join(calls) or 'resize(256)'}`"
+    return error(
+        "unexpected-block", f"`{statement.name.path}` takes no block", Spot(block.span, "unexpected block"), fix=fix
+    )
+
+
+# -- what a word is that is no statement here
+
+
+def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, str]:
+    """What a word that is known elsewhere is, and where to write it; empty where it is not known."""
+    path = statement.name.path
+    if own.read("statement", path) or own.read("technique", path):
+        if context == "phase":
+            return "applies to the whole recipe", f"move `{path}` out of the phase"
+        if context in BLOCK_OWNERS:
+            return "belongs outside the block", f"move `{path}` out of the block"
+    for owner in BLOCK_OWNERS:
+        if own.read("statement", f"{owner}.{path}") and owner != context:
+            return f"belongs to `{owner}`", f"write it in the block of `{owner}`: `{owner} … {{ {path} … }}`"
+    if path in _TRANSFORMS and context != "data":
+        inside = " -> ".join(argument.span.text for argument in statement.arguments) or "…"
+        return "belongs to `data`", f"write the transforms in the block of `data`: `data … {{ train {inside} }}`"
+    call = _as_call(statement)
+    if "." not in path and lookup.find("transform", path):
+        in_data = f"write `train {call}` or `eval {call}`"
+        return "a transform", in_data if context == "data" else f"write `data … {{ train {call} }}`"
+    for kind in ("optimizer", "schedule", "loss", "model", "data"):
+        if context in ("recipe", "phase") and lookup.find(kind, path):
+            return describe.KIND_NOUNS[kind], f"write `{kind} {call}`"
+    return "", ""
+
+
+def _as_argument(statement: syntax.Statement, context: str) -> str:
+    """Where to write what is an argument of another statement: `epochs 10`."""
+    word = lookup.SYNONYMS.get(statement.name.path, statement.name.path)
+    value = statement.arguments[0].span.text if len(statement.arguments) == 1 else "…"
+    if context == "phase" and word == "epochs":
+        return f"write it in the line of the phase: `phase …, epochs={value}`"
+    if context == "optimizer":
+        return f"write `group {statement.name.path}, lr=…` for layers with settings of their own"
+    if owner := owner_of(word):
+        outside = " outside the block" if context == "data" else ""
+        return f"`{word}` is an argument: write {argument_of(owner, word, value)}{outside}"
+    if word in _PYTHON:
+        return f"a recipe has no `{word}`; `arg` defines what can be set when you run it"
+    if context == "data":
+        return "the block takes " + ", ".join(f"`{name}`" for name in block_names("data"))
+    return "`leaven catalog search` lists what there is"
+
+
+def _as_call(statement: syntax.Statement) -> str:
+    """A statement as the call that it should have been; long arguments are left out."""
+    inside = ", ".join(argument.span.text for argument in statement.arguments[:5])
+    is_short = len(inside) < 50 and "\n" not in inside and len(statement.arguments) <= 5
+    return f"{statement.name.path}({inside if is_short else '…'})"
+
+
+# -- extends
+
+
+def circular_extends(target: syntax.String, chain: Sequence[str]) -> Diagnostic:
+    return error(
+        "circular-extends",
+        "the recipe extends itself",
+        Spot(target.span, "leads back to this recipe"),
+        notes=["the chain is " + " -> ".join(chain)],
+        fix="remove one of the `extends`",
+    )
+
+
+def deep_extends(target: syntax.String, most: int) -> Diagnostic:
+    return error(
+        "too-deep",
+        f"more than {most} recipes extend each other",
+        Spot(target.span, "the limit is reached here"),
+        fix="put what they share into fewer recipes",
     )

@@ -9,12 +9,13 @@ from typing import Any
 
 from leaven.binding.scope import Scope
 from leaven.binding.statements import Statements, value_of
+from leaven.catalog.statement_keys import BodyStatement
 from leaven.catalog.values import Default, Invocation, Quantity, Setting, Unknown, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Spot
 from leaven.language.source import SourceKind
+from leaven.messages.options import option_for
 from leaven.recipe.recipe import AnyTechnique, Freeze, Group, Optimizer, Override, Phase, Reinit, Technique, Unfreeze
-from leaven.statements.argument_paths import option_for
 from leaven.statements.contexts import (
     Recognised,
     by_name,
@@ -24,14 +25,13 @@ from leaven.statements.contexts import (
     phase_statements,
     recognise,
 )
-from leaven.statements.statement_keys import Plain
 
 
 class PhaseReader:
     """Reads the phases of one recipe. `known` holds the statements at the top by identity, `written` all of them."""
 
     def __init__(
-        self, statements: Statements, known: Mapping[int, Recognised], written: Sequence[Plain], scope: Scope
+        self, statements: Statements, known: Mapping[int, Recognised], written: Sequence[BodyStatement], scope: Scope
     ) -> None:
         self.statements = statements
         self.known = known
@@ -91,7 +91,7 @@ class PhaseReader:
         self,
         name: str,
         epochs: Setting,
-        statements: Iterable[Plain],
+        statements: Iterable[BodyStatement],
         origin: Written | Default,
         *,
         keeps_optimizer: bool,

@@ -1,6 +1,6 @@
 """One flat list of statements out of a recipe, the recipes it extends, and the command line.
 
-Decides which files are read and in which order; which statement stands where two say the same is left to `merging.py`.
+Decides which files are read and in which order; which of two statements with the same key counts is left to `merge.py`.
 """
 
 import re
@@ -8,22 +8,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from leaven.catalog.statement_keys import BodyStatement
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot
 from leaven.language.parser import parse
 from leaven.language.source import Source, SourceKind, Span
 from leaven.language.source_files import read_source
+from leaven.messages import statements as messages
+from leaven.messages.names import defined_twice
 from leaven.statements.merge import merge
-from leaven.statements.statement_keys import Plain
 
 MAX_EXTENDS = 50
 
 
 @dataclass(slots=True)
 class Assembled:
-    """What is left when everything inherited is in its place."""
+    """The statements and definitions of a recipe and all that it extends."""
 
-    statements: list[Plain] = field(default_factory=list)
+    statements: list[BodyStatement] = field(default_factory=list)
     args: dict[str, syntax.Arg] = field(default_factory=dict)
     lets: dict[str, syntax.Let] = field(default_factory=dict)
     imports: dict[str, syntax.Import] = field(default_factory=dict)
@@ -31,26 +33,30 @@ class Assembled:
     sources: list[Source] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
+    def adopt(self, later: "Assembled") -> None:
+        """Add what comes later: it replaces the earlier of the same key or name."""
+        self.statements = merge(self.statements, later.statements, self.diagnostics)
+        self.args |= later.args
+        self.lets |= later.lets
+        self.imports |= later.imports
+        self.broken_names |= later.broken_names
+        self.sources += later.sources
+        self.diagnostics += later.diagnostics
+
 
 def assemble(source: Source) -> Assembled:
     """The statements of a recipe and of those it extends."""
     place = (source.folder / Path(source.name).name).resolve()
-    return _gather(source, (place,), {place})
+    return _read(source, (place,), {place})
 
 
 def add(assembled: Assembled, statements: Sequence[syntax.AnyStatement]) -> None:
-    """Put more statements behind those assembled: the later replaces the earlier of the same key."""
-    layer = Assembled(diagnostics=assembled.diagnostics)
-    _sort(statements, layer)
-    assembled.statements = merge(assembled.statements, layer.statements, assembled.diagnostics)
-    assembled.args |= layer.args
-    assembled.lets |= layer.lets
-    assembled.imports |= layer.imports
-    assembled.broken_names |= layer.broken_names
+    """Add more statements: they replace the earlier ones of the same key."""
+    assembled.adopt(_sorted(statements))
 
 
 def replace_value(assembled: Assembled, statement: syntax.Statement) -> None:
-    """Put a statement in the place of the one of that name, and keep its block: `--data` keeps the transforms."""
+    """Replace the statement of that name, and keep its block: `--data` keeps the transforms."""
     for at, earlier in enumerate(assembled.statements):
         if isinstance(earlier, syntax.Statement) and earlier.name.path == statement.name.path:
             assembled.statements[at] = replace(statement, block=earlier.block)
@@ -61,77 +67,47 @@ def replace_value(assembled: Assembled, statement: syntax.Statement) -> None:
 # -- reading files
 
 
-def _gather(source: Source, chain: tuple[Path, ...], taken: set[Path]) -> Assembled:
-    """The statements of a file and its bases. A base that several extend is taken once, where it is met first."""
+def _read(source: Source, chain: tuple[Path, ...], seen: set[Path]) -> Assembled:
+    """The statements of a file and its bases. A base that several extend is read once, where it is met first."""
     parsed = parse(source)
     result = Assembled(sources=[source], diagnostics=list(parsed.diagnostics))
     for statement in parsed.tree.statements:
         if isinstance(statement, syntax.Extends):
-            base = _base(statement, source, chain, taken, result)
-            if base is None:
-                # It stands for the statements that could not be read, so that nobody calls them missing.
+            base = _base(statement, source, chain, seen)
+            if isinstance(base, Diagnostic):
+                result.diagnostics.append(base)
+                # In place of the statements that could not be read, so that none is reported as missing.
                 result.statements.append(syntax.Broken(None, None, statement.span))
             else:
-                result.statements = merge(result.statements, base.statements, result.diagnostics)
-                result.args |= base.args
-                result.lets |= base.lets
-                result.imports |= base.imports
-                result.broken_names |= base.broken_names
-                result.sources += base.sources
-                result.diagnostics += base.diagnostics
+                result.adopt(base)
     add(result, parsed.tree.statements)
     return result
 
 
 def _base(
-    statement: syntax.Extends, source: Source, chain: tuple[Path, ...], taken: set[Path], result: Assembled
-) -> Assembled | None:
-    written = statement.target.value
-    base = read_source(source.folder / written, _shown(source, written), SourceKind.BASE)
+    statement: syntax.Extends, source: Source, chain: tuple[Path, ...], seen: set[Path]
+) -> Assembled | Diagnostic:
+    """The statements of the recipe that another extends, or why there are none."""
+    target = statement.target
+    # Its name is relative to the current folder, as that of the recipe itself is.
+    base = read_source(source.folder / target.value, str(Path(source.name).parent / target.value), SourceKind.BASE)
     if isinstance(base, Diagnostic):
-        result.diagnostics.append(
-            replace(base, spots=(*base.spots, Spot(statement.target.span, "extended here")))
-            if base.spots
-            else replace(base, spots=(Spot(statement.target.span, "can't be read"),))
-        )
-        return None
-    place = (source.folder / written).resolve()
+        return replace(base, spots=(*base.spots, Spot(target.span, "extended here" if base.spots else "can't be read")))
+    place = (source.folder / target.value).resolve()
     if place in chain:
-        names = [earlier.name for earlier in (*chain, place)]
-        result.diagnostics.append(
-            error(
-                "circular-extends",
-                "the recipe extends itself",
-                Spot(statement.target.span, "this leads back"),
-                notes=["the chain is " + " -> ".join(names)],
-                fix="remove one of the `extends`",
-            )
-        )
-        return None
+        return messages.circular_extends(target, [earlier.name for earlier in (*chain, place)])
     if len(chain) > MAX_EXTENDS:
-        result.diagnostics.append(
-            error(
-                "too-deep",
-                f"more than {MAX_EXTENDS} recipes extend each other",
-                Spot(statement.target.span, "the limit is reached here"),
-                fix="put what they share into fewer recipes",
-            )
-        )
-        return None
-    if place in taken:
+        return messages.deep_extends(target, MAX_EXTENDS)
+    if place in seen:
         return Assembled()
-    taken.add(place)
-    return _gather(base, (*chain, place), taken)
+    seen.add(place)
+    return _read(base, (*chain, place), seen)
 
 
-def _shown(source: Source, written: str) -> str:
-    """How the base is called in reports: relative to where the user stands, as the recipe itself is."""
-    return str(Path(source.name).parent / written)
-
-
-def _sort(statements: Iterable[syntax.AnyStatement], layer: Assembled) -> None:
-    """Statements to their kinds; a name introduced twice in one file is a mistake."""
-    introduced: dict[str, Span] = {}
+def _sorted(statements: Iterable[syntax.AnyStatement]) -> Assembled:
+    """Statements and definitions apart; a name that is defined twice is reported."""
+    layer = Assembled()
+    defined: dict[str, Span] = {}
     for statement in statements:
         match statement:
             case syntax.Arg(name=name):
@@ -152,17 +128,10 @@ def _sort(statements: Iterable[syntax.AnyStatement], layer: Assembled) -> None:
             case _:
                 layer.statements.append(statement)
                 continue
-        if name.path in introduced:
-            layer.diagnostics.append(
-                error(
-                    "repeated-name",
-                    f"the name `{name.path}` is given twice",
-                    Spot(name.span, "again here"),
-                    Spot(introduced[name.path], "first here"),
-                    fix="choose another name for one of them",
-                )
-            )
-        introduced.setdefault(name.path, name.span)
+        if name.path in defined:
+            layer.diagnostics.append(defined_twice(name, defined[name.path]))
+        defined.setdefault(name.path, name.span)
+    return layer
 
 
 def _implied_alias(statement: syntax.Import) -> syntax.Name:
@@ -172,6 +141,6 @@ def _implied_alias(statement: syntax.Import) -> syntax.Name:
 
 
 def _words_after(statement: syntax.Broken) -> set[str]:
-    """The names on the line of an unreadable introduction: one of them is what it meant to introduce."""
+    """The names on the line of an unreadable definition: one of them is the name that it defines."""
     line = statement.span.source.line(statement.span.line)
     return set(re.findall(r"[^\W\d]\w*", line)[1:])

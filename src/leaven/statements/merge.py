@@ -1,42 +1,53 @@
-"""Statements that meet others of the same key: which of them stand, and what `change` and `drop` make of them.
+"""Statements with the same key: which of them counts, and what `change` and `drop` make of them.
 
-Decides by names and labels alone; what a statement means is left to the checker.
+Decides by names and labels alone; what a statement means is left to `binding`.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from leaven.catalog import lookup
-from leaven.catalog.card import KINDS, Parameter
+from leaven.catalog.statement_keys import (
+    BLOCK_OWNERS,
+    BodyStatement,
+    Key,
+    body,
+    is_edit,
+    key_of,
+    labels_of,
+    phases_with,
+    statement_card,
+)
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Span
-from leaven.messages.spelling import MAX_SUGGESTIONS
-from leaven.statements import argument_paths
+from leaven.messages import edits as messages
+from leaven.messages.spelling import MAX_SUGGESTIONS, is_misspelling
+from leaven.statements.changed_arguments import changed_statement
 from leaven.statements.defaults import default_statement
-from leaven.statements.statement_keys import BLOCK_OWNERS, Key, Plain, is_edit, key_of, plain, statement_card
 
-_LOOKED_AT = 1_000  # statements among which the one that was meant is looked for
+_MAX_CANDIDATES = 1_000  # statements among which the one that was meant is looked for
 
 
-def merge(base: Sequence[Plain], later: Sequence[Plain], diagnostics: list[Diagnostic], owner: str = "") -> list[Plain]:
-    """The base's statements with the later ones in their places, then `change` and `drop` carried out.
+def merge(
+    base: Sequence[BodyStatement], later: Sequence[BodyStatement], diagnostics: list[Diagnostic], owner: str = ""
+) -> list[BodyStatement]:
+    """The base's statements with the later ones in their places, then `change` and `drop` applied.
 
-    `owner` is the statement in whose block they stand; at the top of a recipe there is none.
+    `owner` is the statement in whose block they are; at the top of a recipe there is none.
     """
     merged = replace_earlier(base, [statement for statement in later if not is_edit(statement)])
     edits = [statement for statement in later if is_edit(statement) and isinstance(statement, syntax.Statement)]
-    return _Editing(merged, diagnostics, owner).carry_out(edits) if edits else merged
+    return _Editing(merged, diagnostics, owner).apply(edits) if edits else merged
 
 
-def replace_earlier(base: Sequence[Plain], later: Sequence[Plain]) -> list[Plain]:
+def replace_earlier(base: Sequence[BodyStatement], later: Sequence[BodyStatement]) -> list[BodyStatement]:
     """The base's statements, those of them whose key is among the later ones replaced by these."""
     if not later:
         return list(base)
-    replacements: dict[Key, list[Plain]] = {}
+    replacements: dict[Key, list[BodyStatement]] = {}
     for statement in later:
         replacements.setdefault(key_of(statement), []).append(statement)
-    merged: list[Plain] = []
+    merged: list[BodyStatement] = []
     placed: set[Key] = set()
     for statement in base:
         key = key_of(statement)
@@ -49,10 +60,10 @@ def replace_earlier(base: Sequence[Plain], later: Sequence[Plain]) -> list[Plain
 
 
 class _Editing:
-    """A list of statements on which edits are carried out; each is found by its key, however many there are."""
+    """A list of statements to which edits are applied; each is found by its key, however many there are."""
 
-    def __init__(self, statements: Sequence[Plain], diagnostics: list[Diagnostic], owner: str) -> None:
-        self.statements: list[Plain | None] = []  # None where one was dropped
+    def __init__(self, statements: Sequence[BodyStatement], diagnostics: list[Diagnostic], owner: str) -> None:
+        self.statements: list[BodyStatement | None] = []  # None where one was dropped
         self.places: dict[Key, list[int]] = {}  # of all statements of a name, and of those with a label
         self.changes: dict[int, list[syntax.Statement]] = {}
         self.own_in_phases: dict[str, list[str]] = {}  # the phases that have a statement of that name of their own
@@ -61,15 +72,13 @@ class _Editing:
         for statement in statements:
             self._append(statement)
 
-    def carry_out(self, edits: Iterable[syntax.Statement]) -> list[Plain]:
+    def apply(self, edits: Iterable[syntax.Statement]) -> list[BodyStatement]:
         """What is left of the statements."""
         for edit in edits:
-            target, label = _target(edit)
+            target, key = target_of(edit)
             if target is None:
-                self.diagnostics.append(argument_paths.says_nothing(edit))
-                continue
-            key = (target.path,) if label is None else (target.path, label)
-            if edit.name.path == "drop":
+                self.diagnostics.append(messages.without_target(edit))
+            elif edit.name.path == "drop":
                 self._drop(edit, target, key)
             else:
                 self._change(edit, target, key)
@@ -77,18 +86,18 @@ class _Editing:
             for edit in [edit for edits in self.changes.values() for edit in edits]:
                 self._report_unreached(edit)
         return [
-            _changed(statement, self.changes[at], self.diagnostics, self.owner) if at in self.changes else statement
+            self._changed(statement, self.changes[at]) if at in self.changes else statement
             for at, statement in enumerate(self.statements)
             if statement is not None
         ]
 
-    def _append(self, statement: Plain) -> None:
+    def _append(self, statement: BodyStatement) -> None:
         key = key_of(statement)
         for known_by in {key, key[:1]}:
             self.places.setdefault(known_by, []).append(len(self.statements))
         self.statements.append(statement)
 
-    def _left(self) -> list[Plain]:
+    def _left(self) -> list[BodyStatement]:
         return [statement for statement in self.statements if statement is not None]
 
     def _drop(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> None:
@@ -102,8 +111,7 @@ class _Editing:
         if at is None:
             at = self._from_default(edit, target, key)
         elif self._is_one_of_several(key):
-            labels = argument_paths.labels_of(target.path, self._left())
-            self.diagnostics.append(argument_paths.one_of_several(edit, target, labels))
+            self.diagnostics.append(messages.one_of_several(edit, target, labels_of(target.path, self._left())))
             return
         if at is None:
             self._missing(edit, target, key)
@@ -111,7 +119,7 @@ class _Editing:
             self.changes.setdefault(at, []).append(edit)
 
     def _last(self, key: Key) -> int | None:
-        """Where the last statement of that key stands."""
+        """The position of the last statement of that key."""
         places = self.places.get(key, [])
         while places and self.statements[places[-1]] is None:
             places.pop()
@@ -123,19 +131,39 @@ class _Editing:
         first = next(keys)
         return len(key) == 1 and len(first) > 1 and any(other != first for other in keys)
 
+    def _changed(self, statement: BodyStatement, edits: Sequence[syntax.Statement]) -> BodyStatement:
+        if isinstance(statement, syntax.Broken):
+            return statement
+        changed = changed_statement(statement, edits, statement_card(statement.name.path, self.owner))
+        for edit in edits:
+            if edit.block is not None:
+                changed = replace(changed, block=self._changed_block(changed, edit.block))
+        return changed
+
+    def _changed_block(self, statement: syntax.Statement, change: syntax.Block) -> syntax.Block:
+        name, block = statement.name.path, statement.block
+        before, later = body(block.statements) if block else [], body(change.statements)
+        if name in BLOCK_OWNERS:
+            inside = merge(before, later, self.diagnostics, name)
+        else:  # what a phase edits may be at the top of the recipe, so this is done when the two are put together
+            edits = [statement for statement in later if is_edit(statement)]
+            inside = replace_earlier(before, [statement for statement in later if not is_edit(statement)]) + edits
+        return syntax.Block(tuple(inside), (block or change).span)
+
     def _report_unreached(self, edit: syntax.Statement) -> None:
-        """Name the phases that have a statement of their own in the place of the one that is changed."""
-        target, _ = _target(edit)
+        """Report the phases that have a statement of their own in the place of the one that is changed."""
+        target, _ = target_of(edit)
         card = statement_card(target.path, self.owner) if target is not None else None
         if target is None or self.owner or card is None or not card.facts.get("once"):
             return
         if target.path not in self.own_in_phases:
-            self.own_in_phases[target.path] = argument_paths.phases_with(target.path, self._left())
+            self.own_in_phases[target.path] = phases_with(target.path, self._left())
         phases = self.own_in_phases[target.path]
         missed = [phase for phase in phases if not self._is_changed_in(phase, target.path, edit)]
-        if missed:
-            is_total = len(missed) == len(self.places[("phase",)])
-            self.diagnostics.append(argument_paths.out_of_reach(edit, target, missed, is_total))
+        if missed and len(missed) == len(self.places[("phase",)]):
+            self.diagnostics.append(messages.changes_nothing(edit, target, missed))
+        elif missed:
+            self.diagnostics.append(messages.changes_in_part(edit, target, missed))
 
     def _is_changed_in(self, phase: str, name: str, edit: syntax.Statement) -> bool:
         """Whether another edit sets the same arguments of the phase's own statement."""
@@ -148,7 +176,7 @@ class _Editing:
         )
 
     def _from_default(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> int | None:
-        """Where the statement stands now that holds where none is written: that can be changed too."""
+        """The position of the default statement, now added: it can be changed although nobody wrote it."""
         card = statement_card(target.path, self.owner)
         if len(key) > 1 or card is None or not (self.owner in BLOCK_OWNERS or card.facts.get("missing")):
             return None
@@ -162,32 +190,31 @@ class _Editing:
         if is_required or ("",) in self.places:
             return  # that it is missing is reported, or one of the statements that could not be read may be it
         label = key[1] if len(key) > 1 else None
-        candidates = self._left()[:_LOOKED_AT] if len(self.diagnostics) < MAX_SUGGESTIONS else []
-        if label is None and argument_paths.is_misspelt(target.path, candidates, self.owner):
+        candidates = self._left()[:_MAX_CANDIDATES] if len(self.diagnostics) < MAX_SUGGESTIONS else []
+        if label is None and self._is_misspelt(target.path, candidates):
             return
-        self.diagnostics.append(argument_paths.not_there(edit, target, label, candidates, self.owner))
+        self.diagnostics.append(messages.no_such_statement(edit, target, label, candidates, self.owner))
+
+    def _is_misspelt(self, name: str, statements: Iterable[BodyStatement]) -> bool:
+        """Whether one of the statements, whose own name means nothing, must be the one of that name."""
+        names = {statement.name.path for statement in statements if statement.name is not None}
+        unknown = (other for other in names if "." not in other and not statement_card(other, self.owner))
+        return any(is_misspelling(other, name) for other in unknown)
 
 
-def _target(edit: syntax.Statement) -> tuple[syntax.Name | None, str | None]:
-    """The statement that `change` or `drop` names, and the label that tells it from others of its name."""
-    positional = [argument.value for argument in edit.arguments if argument.keyword is None]
-    target: syntax.Name | None = None
-    label: str | None = None
-    match positional:
-        case [syntax.Name() as target, syntax.String(value=label), *_] | [
-            syntax.Name() as target,
-            syntax.Name(path=label),
-            *_,
-        ]:
-            pass
+def target_of(edit: syntax.Statement) -> tuple[syntax.Name | None, Key]:
+    """The statement that `change` or `drop` names, and its key, which has the label where one is given."""
+    match [argument.value for argument in edit.arguments if argument.keyword is None]:
+        case [syntax.Name() as target, syntax.String(value=label) | syntax.Name(path=label), *_]:
+            return target, (target.path, label)
         case [syntax.Name() as target, *_] | [syntax.Call(name=target), *_]:
-            pass
-    return target, label
+            return target, (target.path,)
+    return None, ()
 
 
 def _sets(edit: syntax.Statement, name: str) -> set[str]:
     """The arguments that an edit sets, if it is one of that statement."""
-    target, _ = _target(edit)
+    target, _ = target_of(edit)
     is_its = target is not None and target.path == name
     return {argument.keyword.path for argument in edit.arguments if argument.keyword} if is_its else set()
 
@@ -200,84 +227,3 @@ def _relocated(statement: syntax.Statement, span: Span) -> syntax.Statement:
         span=span,
         arguments=tuple(replace(argument, span=span) for argument in statement.arguments),
     )
-
-
-def _changed(statement: Plain, edits: Sequence[syntax.Statement], diagnostics: list[Diagnostic], owner: str) -> Plain:
-    """A statement with the arguments and blocks of its `change`s merged in."""
-    if isinstance(statement, syntax.Broken):
-        return statement
-    name = statement.name.path
-    card = statement_card(name, owner)
-    parameters = card.parameters if card else ()
-    changes = [argument for edit in edits for argument in edit.arguments if argument.keyword is not None]
-    call_at, kind = _first_call(statement.arguments, parameters)
-    its_own = {parameter.name for parameter in parameters}
-    inner = [c for c in changes if call_at is not None and c.keyword is not None and c.keyword.path not in its_own]
-    outer = [c for c in changes if call_at is None or (c.keyword is not None and c.keyword.path in its_own)]
-    arguments = list(statement.arguments)
-    if call_at is not None and inner:
-        changed = with_changes(arguments[call_at].value, inner, kind)
-        arguments[call_at] = replace(arguments[call_at], value=changed)
-    block = statement.block
-    for edit in edits:
-        if edit.block is not None:
-            block = _changed_block(name, block, edit.block, diagnostics)
-    return replace(statement, arguments=_with_arguments(arguments, outer, parameters), block=block)
-
-
-def _changed_block(
-    name: str, block: syntax.Block | None, change: syntax.Block, diagnostics: list[Diagnostic]
-) -> syntax.Block:
-    before, later = plain(block.statements) if block else [], plain(change.statements)
-    if name in BLOCK_OWNERS:
-        inside = merge(before, later, diagnostics, name)
-    else:  # what a phase edits may stand at the top of the recipe, so this is done when the two are put together
-        edits = [statement for statement in later if is_edit(statement)]
-        inside = replace_earlier(before, [statement for statement in later if not is_edit(statement)]) + edits
-    return syntax.Block(tuple(inside), (block or change).span)
-
-
-def _first_call(arguments: Sequence[syntax.Argument], parameters: Sequence[Parameter]) -> tuple[int | None, str]:
-    """Where the first call among the arguments stands, and the kind of card that it names."""
-    for at, argument in enumerate(arguments):
-        if argument.keyword is not None:
-            takes = [parameter for parameter in parameters if parameter.name == argument.keyword.path]
-        else:
-            takes = list(parameters[at : at + 1])
-        kind = takes[0].types[0].replace("transforms", "transform") if takes else ""
-        is_name = isinstance(argument.value, syntax.Name) and (kind in KINDS or not takes)
-        if isinstance(argument.value, syntax.Call) or is_name:
-            return at, kind
-    return None, ""
-
-
-def with_changes(value: syntax.Value, changes: Sequence[syntax.Argument], kind: str = "") -> syntax.Value:
-    """A call with some of its arguments replaced, or a name made one; any other value stays as it is."""
-    if isinstance(value, syntax.Name):
-        value = syntax.Call(value, (), value.span)
-    if not isinstance(value, syntax.Call):
-        return value
-    cards = lookup.find(kind, value.name.path) if kind in KINDS else ()
-    return replace(value, arguments=_with_arguments(value.arguments, changes, cards[0].parameters if cards else ()))
-
-
-def _with_arguments(
-    arguments: Sequence[syntax.Argument], changes: Sequence[syntax.Argument], parameters: Sequence[Parameter]
-) -> tuple[syntax.Argument, ...]:
-    """The arguments with some of them replaced, or added where they were not there."""
-    positional = [parameter.name for parameter in parameters if parameter.positional]
-    merged: list[syntax.Argument] = list(arguments)
-    places: dict[str, int] = {}
-    for at, argument in enumerate(arguments):
-        if argument.keyword is not None:
-            places.setdefault(argument.keyword.path, at)
-        elif at < len(positional):
-            places.setdefault(positional[at], at)
-    for change in changes:
-        assert change.keyword is not None
-        at = places.setdefault(change.keyword.path, len(merged))
-        if at == len(merged):
-            merged.append(change)
-        else:
-            merged[at] = replace(change, keyword=None) if merged[at].keyword is None else change
-    return tuple(merged)

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from leaven.catalog.statement_keys import has_label
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic
 from leaven.language.parser import parse, parse_setting, parse_value
 from leaven.language.source import Source, SourceKind
-from leaven.statements.argument_paths import option_instead_of
+from leaven.messages import options as messages
 from leaven.statements.assemble import Assembled, add, replace_value
-from leaven.statements.statement_keys import has_label, statement_card
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def option_source(name: str, text: str) -> Source:
 
 
 def apply(options: Options, assembled: Assembled) -> None:
-    """Put what the options say behind what the file says: additions, then replacements, then changes."""
+    """Add what the options say to what the file says: additions, then replacements, then changes."""
     for text in options.additions:
         parsed = parse(option_source("with", text))
         assembled.diagnostics += parsed.diagnostics
@@ -50,16 +50,16 @@ def apply(options: Options, assembled: Assembled) -> None:
     for flag in ("model", "data", "output", "checkpoint"):
         text = getattr(options, flag)
         if text is not None and flag not in assembled.args:
-            statement, mistakes = _flag(flag, text)
-            assembled.diagnostics += mistakes
+            statement, errors = _flag(flag, text)
+            assembled.diagnostics += errors
             if statement is not None and flag in ("model", "data"):
                 replace_value(assembled, statement)
             elif statement is not None:
                 add(assembled, [statement])
     changes = []
     for text in options.settings:
-        change, mistakes = _setting(text, assembled)
-        assembled.diagnostics += mistakes
+        change, errors = _setting(text, assembled)
+        assembled.diagnostics += errors
         if change is not None:
             changes.append(change)
     add(assembled, changes)
@@ -71,7 +71,7 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
     path = syntax.Argument(None, syntax.String(text, whole), whole)
     if flag == "output":
         return syntax.Statement(syntax.Name("output", whole), (path,), None, whole), ()
-    if flag == "checkpoint":  # in the place of the published weights, where the recipe has asked for those
+    if flag == "checkpoint":  # instead of the published weights, where the recipe asks for those
         target = syntax.Argument(None, syntax.Name("model", whole), whole)
         weights = replace(path, keyword=syntax.Name("weights", whole))
         published = syntax.Argument(syntax.Name("pretrained", whole), syntax.Literal(False, whole), whole)
@@ -89,7 +89,7 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
 
 
 def _is_path(text: str) -> bool:
-    """Whether the text of `--data` is a path: it leads somewhere, or it is no name or call of the language."""
+    """Whether the text of `--data` is a path: it exists, or it is no name or call of the language."""
     return (bool(text) and os.path.exists(text)) or (any(mark in text for mark in "/\\") and "(" not in text)
 
 
@@ -101,15 +101,10 @@ def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, 
         return None, diagnostics
     *owners, last = setting.path
     assert isinstance(last, syntax.Name)
-    if not owners or [owner.span.text for owner in owners] == ["arg"]:
-        return None, (
-            error(
-                "unknown-name",
-                _nobodys(last.path, bool(owners), assembled),
-                Spot((owners or [last])[0].span, "expected `statement.argument=value`"),
-                fix=option_instead_of(last.path, setting.value, assembled.statements, assembled.args),
-            ),
-        )
+    is_arg = [owner.span.text for owner in owners] == ["arg"]
+    if not owners or is_arg:
+        place, statements, args = (owners or [last])[0].span, assembled.statements, assembled.args
+        return None, (messages.without_statement(last, setting.value, place, statements, args, is_arg),)
     argument = syntax.Argument(last, setting.value, last.span.to(setting.span))
     statement: syntax.Statement | None = None
     for target in reversed(_targets(owners)):
@@ -120,17 +115,8 @@ def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, 
     return statement, diagnostics
 
 
-def _nobodys(name: str, is_arg: bool, assembled: Assembled) -> str:
-    """What is wrong with a setting that leads to no statement's argument."""
-    if is_arg:
-        return "an `arg` has an option of its own" if name in assembled.args else f"the recipe has no `arg {name}`"
-    if statement_card(name) and name not in assembled.args:
-        return f"`{name}` is a whole statement, not an argument of one"
-    return f"`{name}` does not say which statement it belongs to"
-
-
 def _targets(owners: Sequence[syntax.Name | syntax.String]) -> list[tuple[syntax.Argument, ...]]:
-    """The statements that a path leads through, each with the label behind it: `phase.head.optimizer`."""
+    """The statements that a path leads through, each with its label: `phase.head.optimizer`."""
     targets: list[tuple[syntax.Argument, ...]] = []
     for owner in owners:
         argument = syntax.Argument(None, owner, owner.span)

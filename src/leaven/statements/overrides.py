@@ -1,21 +1,21 @@
 """Overrides of parts that have a statement of their own, as that statement.
 
-`override build_model, mine.net` says what `model mine.net(head=keep)` says, and `override loss, mine.loss` what
-`loss mine.loss` says: so they are checked, planned and written alike. Overrides of what happens in the loop have no
-such statement and stay what they are.
+`override build_model, mine.net` means `model mine.net(head=keep)`, `override loss, mine.loss` means `loss mine.loss`:
+they are checked, planned and emitted alike. Overrides of what happens in the loop have no such statement and stay as
+they are.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from leaven.catalog.statement_keys import BodyStatement, body
 from leaven.language import syntax
-from leaven.statements.statement_keys import Plain
 
 _STATEMENTS = {"build_model": "model", "build_data": "data", "loss": "loss", "optimizer": "optimizer"}
 
 
-def replace_overridden(statements: Sequence[Plain]) -> list[Plain]:
-    """The statements, with overrides in the places of those that they stand for. Of these, blocks stay."""
+def replace_overridden(statements: Sequence[BodyStatement]) -> list[BodyStatement]:
+    """The statements, with overrides in the places of those that they replace, whose blocks they keep."""
     found = [_with_block(statement) for statement in statements]
     for override in [statement for statement in found if _part(statement)]:
         assert isinstance(override, syntax.Statement)
@@ -26,18 +26,17 @@ def replace_overridden(statements: Sequence[Plain]) -> list[Plain]:
     return found
 
 
-def _with_block(statement: Plain) -> Plain:
+def _with_block(statement: BodyStatement) -> BodyStatement:
     if not isinstance(statement, syntax.Statement) or statement.block is None or statement.name.path != "phase":
         return statement
-    inner = statement.block.statements
-    plain = [one for one in inner if isinstance(one, syntax.Statement | syntax.Broken)]
-    if not any(_part(one) for one in plain):
+    inner = body(statement.block.statements)
+    if not any(_part(one) for one in inner):
         return statement
-    return replace(statement, block=replace(statement.block, statements=tuple(replace_overridden(plain))))
+    return replace(statement, block=replace(statement.block, statements=tuple(replace_overridden(inner))))
 
 
-def _part(statement: Plain) -> str:
-    """The part that an override stands for; empty for all else."""
+def _part(statement: BodyStatement) -> str:
+    """The part that an override replaces, if a statement of its own says the same; empty for all else."""
     if not isinstance(statement, syntax.Statement) or statement.name.path != "override" or statement.block is not None:
         return ""
     match statement.arguments:

@@ -1,0 +1,165 @@
+"""Reports about `change`, `drop` and `--set`: which statement they mean."""
+
+from collections.abc import Sequence
+
+from leaven.catalog import lookup, own
+from leaven.catalog.statement_keys import (
+    BLOCK_OWNERS,
+    BodyStatement,
+    block_names,
+    key_of,
+    labels_of,
+    phases_with,
+    statement_card,
+)
+from leaven.catalog.value_text import quoted
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Fix, Severity, Spot, error
+from leaven.messages import describe, new_statements
+from leaven.messages.options import option_for_argument, setting
+from leaven.messages.suggestions import similar
+
+_SHOWN = 8  # labels that a report lists
+_LONGEST = 60  # characters of the arguments that a report repeats
+
+
+def without_target(edit: syntax.Statement) -> Diagnostic:
+    return error(
+        "missing-argument",
+        f"`{edit.name.path}` does not name a statement",
+        Spot(edit.name.span, "expected the name of a statement"),
+        fix="for example, write `change optimizer, lr=1e-4` or `drop mixup`",
+    )
+
+
+def no_such_statement(
+    edit: syntax.Statement, target: syntax.Name, label: str | None, statements: Sequence[BodyStatement], owner: str
+) -> Diagnostic:
+    """The recipe has nothing of that name, or with that label."""
+    wanted = f'`{target.path} "{label}"`' if label else f"`{target.path}`"
+    fix = _other_label(edit, target, label, statements) if label else _other_name(edit, target, statements, owner)
+    return error(
+        "nothing-to-change",
+        f"there is no {wanted} to {edit.name.path}",
+        Spot(edit.arguments[1].span if label else target.span, "not in the recipe"),
+        fix=fix,
+    )
+
+
+def one_of_several(edit: syntax.Statement, target: syntax.Name, labels: Sequence[str]) -> Diagnostic:
+    """`change phase, epochs=3` where there are several phases."""
+    return error(
+        "missing-argument",
+        f"the recipe has {len(labels)} `{target.path}` statements, and this does not say which one",
+        Spot(target.span, f"one of {_listed(labels)}"),
+        fix=f"write `{_edit_of(edit, (target.path, labels[0]))}`",
+    )
+
+
+def changes_nothing(edit: syntax.Statement, target: syntax.Name, phases: Sequence[str]) -> Diagnostic:
+    """A `change` at the top where every phase has a statement of its own."""
+    return error(
+        "nothing-to-change",
+        f"every phase has its own `{target.path}`, so this changes nothing",
+        Spot(target.span, "used by no phase"),
+        fix=f"write `{_edit_of(edit, ('phase', phases[0]), target)}`",
+    )
+
+
+def changes_in_part(edit: syntax.Statement, target: syntax.Name, phases: Sequence[str]) -> Diagnostic:
+    """A `change` at the top where some phases have a statement of their own."""
+    listed = describe.both([f'"{phase}"' for phase in phases[:_SHOWN]]) + (", …" if len(phases) > _SHOWN else "")
+    subject = f"phase {listed} has its" if len(phases) == 1 else f"phases {listed} have their"
+    return error(
+        "changed-in-part",
+        f"{subject} own `{target.path}`, which this does not change",
+        Spot(target.span, "not changed there"),
+        fix=f"to change it there too, write `{_edit_of(edit, ('phase', phases[0]), target)}`",
+        severity=Severity.WARNING,
+    )
+
+
+# -- the statement that was meant
+
+
+def _other_label(
+    edit: syntax.Statement, target: syntax.Name, label: str, statements: Sequence[BodyStatement]
+) -> Fix | str | None:
+    """The statement of that name whose label was likely meant, or all there are."""
+    labels = labels_of(target.path, statements)
+    near = [f'"{word}"' for word in lookup.nearest(label, labels, limit=1)]
+    if fix := similar(edit.arguments[1].span, near):
+        return fix
+    meant = edit.arguments[1].value
+    if labels and isinstance(meant, syntax.Name) and statement_card(label):
+        return f"name the {target.path}: `{_edit_of(edit, (target.path, labels[0]), meant)}`"
+    return f"choose one of {_listed(labels)}" if labels else None
+
+
+def _other_name(
+    edit: syntax.Statement, target: syntax.Name, statements: Sequence[BodyStatement], owner: str
+) -> Fix | str:
+    """The statement that was likely meant, or how to add what is not there."""
+    labelled = next((key for s in statements if len(key := key_of(s)) > 1 and key[1] == target.path), None)
+    if labelled is not None:
+        return f"write `{_edit_of(edit, labelled)}`"
+    phases = phases_with(target.path, statements)
+    if phases:
+        return f"it is in a phase: write `{_edit_of(edit, ('phase', phases[0]), target)}`"
+    present = [s.name.path for s in statements if s.name is not None]
+    unwritten = _unwritten(owner) if edit.name.path == "change" else []
+    near = lookup.nearest(target.path, dict.fromkeys([*present, *unwritten]))
+    if fix := similar(target.span, near[:1]):
+        return fix
+    return "remove the line" if edit.name.path == "drop" else _addition(edit, target, statements, owner)
+
+
+def _addition(edit: syntax.Statement, target: syntax.Name, statements: Sequence[BodyStatement], owner: str) -> str:
+    """How to add the statement that an edit would change, with what else it needs."""
+    card = statement_card(target.path, owner)
+    given = {one.keyword.path: one.value.span.text for one in edit.arguments if one.keyword}
+    if card is None:
+        name, value = next(iter(given.items()), ("", ""))
+        option = option_for_argument(name, value, statements) if _is_option(edit) and name else ""
+        return option or "no statement has that name; `leaven catalog search` lists what there is"
+    words = "to add it, write" if new_statements.is_pasteable(card, given) else "to add it, the usage is"
+    statement = new_statements.new_statement(card, given)
+    return f"{words} `{new_statements.with_option(statement) if _is_option(edit) else statement}`"
+
+
+def _unwritten(owner: str) -> list[str]:
+    """The statements that can be changed although nobody wrote them."""
+    if owner in BLOCK_OWNERS:
+        return block_names(owner)
+    cards = (own.read("statement", name) for name in own.names("statement") if "." not in name)
+    return [card.name for card in cards if card is not None and card.facts.get("missing")]
+
+
+# -- an edit as it would be written
+
+
+def _edit_of(edit: syntax.Statement, key: tuple[str, ...], target: syntax.Name | None = None) -> str:
+    """An edit as it would be written for the statement with that key, or for one in its block."""
+    name, label = key
+    if _is_option(edit):
+        return setting(key, f"{target.path}.{_rest(edit)}" if target is not None else _rest(edit))
+    text = ", ".join(f"{one.keyword.path}={one.value.span.text}" for one in edit.arguments if one.keyword)
+    arguments = [text if len(text) < _LONGEST else "…"] * bool(text)
+    if target is None:
+        return ", ".join([f"{edit.name.path} {name}", quoted(label), *arguments])
+    return f"change {name}, {quoted(label)} {{ {', '.join([f'{edit.name.path} {target.path}', *arguments])} }}"
+
+
+def _is_option(edit: syntax.Statement) -> bool:
+    """Whether an edit was given as a setting: `--set optimizer.lr=1e-4`."""
+    return edit.span.source.name == "--set"
+
+
+def _rest(edit: syntax.Statement) -> str:
+    """What comes in a setting after the statement that it names."""
+    named = [argument for argument in edit.arguments if argument.keyword is None]
+    return edit.span.source.text[named[-1].span.end :].strip().lstrip(".")
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(f'"{label}"' for label in labels[:_SHOWN]) + (", …" if len(labels) > _SHOWN else "")

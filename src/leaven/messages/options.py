@@ -1,0 +1,86 @@
+"""Options of the command line: how one sets an argument in this recipe, and reports about those that set none.
+
+A statement at the top applies to the phases that have none of their own. So how an argument is addressed depends on the
+recipe: `--set optimizer.lr=…`, or `--set phase.head.optimizer.lr=…`.
+"""
+
+import shlex
+from collections.abc import Collection, Sequence
+
+from leaven.catalog import lookup, own
+from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
+from leaven.catalog.value_text import quoted
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.source import Span
+from leaven.messages import new_statements, suggestions
+
+_FLAGS = ("model", "data", "output")  # statements that an option of that name gives
+
+
+def option_for(owner: str, name: str, value: str, statements: Sequence[BodyStatement]) -> str:
+    """The option that sets an argument of that statement in this recipe: `--set train.epochs=3`."""
+    phases = labels_of("phase", statements)
+    if owner == "train" and name == "epochs" and phases:
+        return setting(("phase", phases[0]), f"epochs={value}")
+    own_phases = phases_with(owner, statements) if phases else []
+    if own_phases and len(own_phases) == len(phases):
+        return setting(("phase", own_phases[0]), f"{owner}.{name}={value}")
+    return setting((owner,), f"{name}={value}")
+
+
+def option_for_argument(name: str, value: str, statements: Sequence[BodyStatement]) -> str:
+    """How an argument is set whose statement was not named; empty where no statement has one of that name."""
+    word = lookup.SYNONYMS.get(name, name)
+    if owner := suggestions.owner_of(word):
+        return f"write `{option_for(owner, word, value, statements)}`"
+    near = lookup.nearest(word, suggestions.owned_arguments(), limit=1)
+    return f"did you mean `{option_for(suggestions.owner_of(near[0]), near[0], value, statements)}`?" if near else ""
+
+
+def setting(key: tuple[str, ...], rest: str) -> str:
+    """`--set key.rest`, in the shell's quotes where it needs them; a label is quoted where it is more than a word."""
+    name, *labels = key
+    path = ".".join([name, *(label if label.isidentifier() else quoted(label) for label in labels)])
+    return f"--set {shlex.quote(f'{path}.{rest}')}"
+
+
+def without_statement(
+    name: syntax.Name,
+    value: syntax.Value,
+    place: Span,
+    statements: Sequence[BodyStatement],
+    args: Collection[str],
+    is_arg: bool,
+) -> Diagnostic:
+    """`--set lr=1e-4`, which names no statement, or `--set arg.lr=1e-4`."""
+    if is_arg and name.path in args:
+        headline = "an `arg` is set by its own option"
+    elif is_arg:
+        headline = f"the recipe has no `arg {name.path}`"
+    elif statement_card(name.path) and name.path not in args:
+        headline = f"`{name.path}` is a statement, not an argument"
+    else:
+        headline = f"`--set {name.path}` does not name a statement"
+    return error(
+        "unknown-option",
+        headline,
+        Spot(place, "expected `statement.argument=value`"),
+        fix=_instead_of(name.path, value, statements, args),
+    )
+
+
+def _instead_of(name: str, value: syntax.Value, statements: Sequence[BodyStatement], args: Collection[str]) -> str:
+    word, text = lookup.SYNONYMS.get(name, name), value.span.text
+    bare = value.value if isinstance(value, syntax.String) else text
+    card = None if word in EDITS else statement_card(word)
+    if word in args:
+        return f"write `--{word.replace('_', '-')} {shlex.quote(bare)}`"
+    if word in _FLAGS and (word != "output" or isinstance(value, syntax.String)):
+        return f"write `--{word} {shlex.quote(bare if word == 'output' else text)}`"
+    if card is not None:
+        return new_statements.instead_of_setting(card, value)
+    inner = own.read("statement", f"data.{word}")
+    if inner is not None and inner.parameters and inner.parameters[0].positional:
+        return f"write `{option_for(f'data.{word}', inner.parameters[0].name, text, statements)}`"
+    return option_for_argument(name, text, statements) or "for example, write `--set train.epochs=20`"
