@@ -1,6 +1,6 @@
 """Selectors: from what is written to a set of a model's parameters.
 
-`read_selector` turns the words into a `Selector` and, where the model's layers are known, reports every piece that
+`read_selection` turns the words into a `Selection` and, where the model's layers are known, reports every piece that
 matches none. Which parameters a selector means is left to `catalog/selectors.py`.
 """
 
@@ -16,6 +16,7 @@ from leaven.catalog.selectors import (
     Joined,
     Layer,
     OfType,
+    Selection,
     Selector,
     Share,
     Stages,
@@ -26,28 +27,32 @@ from leaven.catalog.selectors import (
 )
 from leaven.catalog.value_text import quoted
 from leaven.catalog.values import UNKNOWN, Pending, Quantity, Unknown
+from leaven.formats.layer_names import is_glob
 from leaven.language import syntax
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.messages import describe
 
 CALLS = ("stages", "first", "last", "type")
 _NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
-_GLOB = re.compile(r"[*?\[]")
 
 
-def read_selector(value: syntax.Value, scope: Scope, layers: Layers | None, model: str) -> Selector | Unknown:
-    """The selector that a value writes down, each piece of it checked against the model's layers."""
-    selector = _Reading(scope, layers, model).read(value)
-    if isinstance(selector, Unknown) or layers is None or not is_resolved(selector):
+def read_selection(value: syntax.Value, scope: Scope) -> Selection | Unknown:
+    """The parameters that a value selects, each piece of it checked against the model's layers."""
+    layers = scope.layers
+    selector = _Reading(scope, layers, scope.model_name).read(value)
+    if isinstance(selector, Unknown):
         return selector
-    if isinstance(selector, Joined | Without) and not matching(selector, layers):
+    if layers is None or not is_resolved(selector):
+        return Selection(selector, None)
+    selection = Selection(selector, matching(selector, layers))
+    if isinstance(selector, Joined | Without) and not selection.parameters:
         return scope.report(
             "empty-selector",
-            f"this leaves no layer of {model}",
+            f"this leaves no layer of {scope.model_name}",
             Spot(value.span, "everything is taken away again"),
-            fix="check what stands behind `-`",
+            fix="check what comes after `-`",
         )
-    return selector
+    return selection
 
 
 class _Reading:
@@ -68,7 +73,7 @@ class _Reading:
             case syntax.Name(path=path):
                 return self._name(value, path)
             case syntax.String(value=text):
-                return self._leaf(Layer(text, bool(_GLOB.search(text))), value, text)
+                return self._leaf(Layer(text, is_glob(text)), value, text)
             case syntax.Call():
                 return self._call(value)
             case syntax.List(items=items) if items:

@@ -13,11 +13,11 @@ from leaven.binding.parameter_defaults import default_value
 from leaven.binding.pipelines import Stages, read_pipeline
 from leaven.binding.scope import BOUND_BY_DATA, Scope
 from leaven.binding.scores import read_score
-from leaven.binding.selectors import read_selector
+from leaven.binding.selectors import read_selection
 from leaven.binding.units import as_quantity, in_units, whole, within_bounds
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
-from leaven.catalog.selectors import Selector
+from leaven.catalog.selectors import Selection
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import (
     UNKNOWN,
@@ -42,7 +42,7 @@ from leaven.messages import describe, names
 from leaven.messages import values as messages
 from leaven.statements.changed_arguments import with_changes
 
-Value = bool | str | Number | FilePath | Score | UserDefinition | Invocation | Selector | tuple["Value", ...] | None
+Value = bool | str | Number | FilePath | Score | UserDefinition | Invocation | Selection | tuple["Value", ...] | None
 
 _CARD_KINDS = frozenset(KINDS)
 _PLAIN_TYPES = frozenset({"int", "float", "bool", "text", "path", "list", "none", "any", "choice", "quantity"})
@@ -109,7 +109,7 @@ class Binder:
         """The value as the parameter's type, or UNKNOWN."""
         types = parameter.types
         if "selector" in types and not isinstance(value, syntax.Literal):
-            return read_selector(value, self.scope, self.scope.layers, self.scope.model_name)
+            return read_selection(value, self.scope)
         match value:
             case syntax.Name():
                 return self._name(value, parameter)

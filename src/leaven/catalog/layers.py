@@ -5,13 +5,14 @@ Decides what is kept and for how long; how a model is built and which of its lay
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from leaven.catalog import disk_cache, versions
+from leaven.formats.layer_names import is_under
 
 _SECONDS = 300.0
 _KEPT = 6  # sets of versions whose answers stay in the cache
@@ -63,20 +64,15 @@ class Layers:
         """The same model with a head for another number of classes."""
         parameters = tuple(
             _resized(parameter, classes)
-            if parameter.shape[:1] == (self.classes,) and is_below(parameter.module_path, self.head)
+            if parameter.shape[:1] == (self.classes,) and is_under(parameter.module_path, self.head)
             else parameter
             for parameter in self.parameters
         )
         shapes = {
-            path: (classes,) if shape == (self.classes,) and is_below(path, self.head) else shape
+            path: (classes,) if shape == (self.classes,) and is_under(path, self.head) else shape
             for path, shape in self.shapes.items()
         }
         return replace(self, parameters=parameters, shapes=shapes, classes=classes)
-
-
-def is_below(path: str, roots: Iterable[str]) -> bool:
-    """Whether a module or parameter is one of the given modules, or lies in one."""
-    return any(path == root or path.startswith(f"{root}.") for root in roots)
 
 
 def _resized(parameter: LayerParameter, first: int) -> LayerParameter:

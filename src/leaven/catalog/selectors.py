@@ -3,13 +3,11 @@
 How one is read from a recipe is left to `binding/selectors.py`.
 """
 
-import re
-from dataclasses import dataclass
-from fnmatch import translate
-from functools import cache
+from dataclasses import dataclass, field
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Pending, Quantity
+from leaven.formats.layer_names import is_under
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
 
@@ -62,12 +60,15 @@ class Without:
 Selector = Word | Layer | Stages | Share | OfType | Joined | Without
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A selector and the parameters that it means; None where the model's layers, or a number in it, are not known."""
+
+    selector: Selector
+    parameters: frozenset[str] | None = field(compare=False)
+
+
 # -- which parameters
-
-
-@cache
-def _glob(pattern: str) -> re.Pattern[str]:
-    return re.compile(translate(pattern))
 
 
 def matching(selector: Selector, layers: Layers) -> frozenset[str]:
@@ -79,12 +80,12 @@ def matching(selector: Selector, layers: Layers) -> frozenset[str]:
             return matching(left, layers) - matching(right, layers)
         case Word(word):
             return _word(word, layers)
-        case Layer(pattern, is_glob):
-            return _glob_match(pattern, layers) if is_glob else _below((pattern,), layers)
+        case Layer(pattern):
+            return _under((pattern,), layers)
         case Stages(numbers):
             known = [number for number in numbers if isinstance(number, int)]
             chosen = [path for number in known for path in layers.stages[number - 1 : number]]
-            return frozenset().union(*(_below(tuple(paths), layers) for paths in chosen))
+            return frozenset().union(*(_under(tuple(paths), layers) for paths in chosen))
         case Share(end, amount):
             return _share(end, amount, layers) if isinstance(amount, Quantity) else frozenset()
         case OfType(type):
@@ -109,29 +110,19 @@ def _word(word: str, layers: Layers) -> frozenset[str]:
         case "all":
             return everything
         case "head":
-            return _below(layers.head, layers)
+            return _under(layers.head, layers)
         case "backbone":
-            return everything - _below(layers.head, layers)
+            return everything - _under(layers.head, layers)
         case "stem":
-            return _below(layers.stem, layers)
+            return _under(layers.stem, layers)
         case "norms":
             return frozenset(p.name for p in layers.parameters if "Norm" in p.module_type)
         case _:
             return frozenset(p.name for p in layers.parameters if p.name.rpartition(".")[2] == "bias")
 
 
-def _below(paths: tuple[str, ...], layers: Layers) -> frozenset[str]:
-    return frozenset(
-        parameter.name
-        for parameter in layers.parameters
-        if any(parameter.name == path or parameter.name.startswith(path + ".") for path in paths)
-    )
-
-
-def _glob_match(pattern: str, layers: Layers) -> frozenset[str]:
-    fits = _glob(pattern).match
-    modules = tuple(module.path for module in layers.modules if fits(module.path))
-    return _below(modules, layers) | frozenset(p.name for p in layers.parameters if fits(p.name))
+def _under(paths: tuple[str, ...], layers: Layers) -> frozenset[str]:
+    return frozenset(parameter.name for parameter in layers.parameters if is_under(parameter.name, paths))
 
 
 def _share(end: str, amount: Quantity, layers: Layers) -> frozenset[str]:

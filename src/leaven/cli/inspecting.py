@@ -9,7 +9,7 @@ from leaven.catalog.layers import Layers
 from leaven.cli.recipes import exit_code, print_reports, source_or_exit
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
-from leaven.plan.marking import in_short, marks
+from leaven.plan.effects import effects, summarised
 from leaven.plan.plan import Plan
 from leaven.recipe.checker import model_layers
 from leaven.statements.options import Options
@@ -23,8 +23,6 @@ def run(word: str, options: Options, *, run_code: bool) -> None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
-    if classes is not None:
-        layers = layers.fitted(classes)
     plan = _plan(source, options)
     for line in _table(layers, plan):
         click.echo(line)
@@ -48,7 +46,7 @@ def _plan(source: Source, options: Options) -> Plan | None:
 
 def _table(layers: Layers, plan: Plan | None) -> list[str]:
     counts = _counts(layers)
-    done = marks(plan, layers) if plan is not None else {}
+    done = effects(plan, layers) if plan is not None else {}
     titles = [f'in "{phase.name}"' for phase in plan.phases] if plan is not None and len(plan.phases) > 1 else [""]
     rows = [["layer", "type", "gives", "parameters", "FLOPs", *(titles if plan is not None else [])]]
     for module in layers.modules:
@@ -60,7 +58,7 @@ def _table(layers: Layers, plan: Plan | None) -> list[str]:
                     _size(layers.shapes.get(module.path)),
                     f"{counts[module.path]:,}",
                     _large(layers.flops.get(module.path, 0)),
-                    *(in_short(done, module.path) if done else ()),
+                    *(summarised(done, module.path) if done else ()),
                 ]
             )
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]

@@ -9,7 +9,8 @@ from leaven.recipe.recipe import FitHead, KeepHead, Model, Recipe
 from leaven.recipe.shapes import channels_through
 
 
-def build_model(model: Model, layers: Layers, recipe: Recipe) -> BuildModel:
+def build_model(model: Model, recipe: Recipe) -> BuildModel:
+    layers = model.layers or Layers()
     origin = model.origin
     said = model.chosen_weights.origin if model.chosen_weights is not None else origin
     weights = _weights(model)

@@ -28,7 +28,7 @@ def compile_source(source: Source, options: Options | None = None, *, requires_a
     checked = check(source, options, run_code=True, requires_args=requires_args)
     if checked.recipe is None:
         return Compiled(None, checked.diagnostics)
-    plan = make_plan(checked.recipe, checked.layers, summary_of(source))
+    plan = make_plan(checked.recipe, summary_of(source))
     if isinstance(plan, Plan):
         return Compiled(plan, checked.diagnostics)
     found = (*checked.diagnostics, *(_not_built(one) for one in plan))

@@ -13,7 +13,7 @@ from leaven.plan.plan import (
     HubWeights,
     Plan,
     ReadData,
-    Redraw,
+    Reinitialise,
     StarterWeights,
     TrainPhase,
 )
@@ -100,17 +100,17 @@ def _still_model(model: BuildModel | FormerSelf) -> str:
 
 def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     for one in phase.preparations:
-        if isinstance(one, Redraw):
-            yield f"{', '.join(one.paths)} start anew", _why(one.because)
+        if isinstance(one, Reinitialise):
+            yield f"re-initialised: {', '.join(one.paths)}", _why(one.because)
         else:
             yield _call(one.invocation), _why_call(one.invocation)
-    if phase.hold is not None:
-        paths = ", ".join(phase.hold.paths)
-        still = f"all but {paths}" if phase.hold.is_all_but else paths
-        moving = f"{phase.hold.moving:,} of {phase.hold.total:,} weights move"
-        yield f"still: {still}; {moving}", _why(*phase.hold.because)
-    for wake in phase.wakes:
-        yield f"still at first: {', '.join(wake.paths)}; moves after {_told(wake.at)}", _why(wake.because)
+    if phase.freeze is not None:
+        paths = ", ".join(phase.freeze.paths)
+        frozen = f"all but {paths}" if phase.freeze.is_all_but else paths
+        count = f"{phase.freeze.trainable:,} of {phase.freeze.total:,} parameters trainable"
+        yield f"frozen: {frozen}; {count}", _why(*phase.freeze.because)
+    for later in phase.unfreeze_later:
+        yield f"frozen until {_told(later.at)}: {', '.join(later.paths)}", _why(later.because)
     yield f"loss {_call(phase.loss)}", _why_call(phase.loss)
     yield f"optimizer {_call(phase.optimizer)}", _why_call(phase.optimizer)
     for group in phase.groups:

@@ -1,28 +1,20 @@
-"""From a checked recipe and the layers of its model to a plan. Pure: the same recipe and layers give the same plan."""
+"""From a checked recipe to a plan. Pure: the same recipe gives the same plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leaven.binding.scores import metric_label
 from leaven.catalog.layers import Layers
-from leaven.catalog.selectors import matching
-from leaven.catalog.values import Invocation, Origin, Quantity, Score, Written
+from leaven.catalog.selectors import Selection
+from leaven.catalog.values import Invocation, Origin, Score, Written
 from leaven.plan.building import build_model
-from leaven.plan.holding import stillness_of
+from leaven.plan.layers import freeze_layers, parameter_groups, unfreeze_later
 from leaven.plan.paths import paths_of
-from leaven.plan.plan import (
-    Measure,
-    ParameterGroup,
-    Plan,
-    ReadData,
-    Redraw,
-    TrainPhase,
-    UseTechnique,
-)
+from leaven.plan.plan import Measure, Plan, ReadData, Reinitialise, TrainPhase, UseTechnique
 from leaven.plan.techniques import remembered_by, use_of
 from leaven.recipe.fitting import is_random
-from leaven.recipe.recipe import AnyTechnique, FitHead, Freeze, Phase, Recipe, Reinit, Technique, Unfreeze
-from leaven.recipe.stillness import is_adapter, words_that_move
+from leaven.recipe.freezing import trained_words, unfreezes_gradually
+from leaven.recipe.recipe import AnyTechnique, Freeze, Phase, Recipe, Reinit, Technique, Unfreeze
 
 BUILT_HOOKS = ("train_step", "eval_step", "after_epoch")
 _STEPPED_BY = {"OneCycleLR": "step", "CyclicLR": "step", "ReduceLROnPlateau": "score"}
@@ -36,20 +28,18 @@ class NotBuilt:
     origin: Origin
 
 
-def make_plan(recipe: Recipe, layers: Layers | None, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
+def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
     """The plan of a recipe; or what of it can't be run yet."""
-    missing = (*_missing(recipe), *(_unknown_layers(recipe) if layers is None else ()))
+    missing = (*_missing(recipe), *_unknown_layers(recipe))
     if missing:
         return missing
-    layers = layers or Layers()
-    if isinstance(recipe.model.head, FitHead) and recipe.data.classes:
-        layers = layers.fitted(recipe.data.classes)
+    layers = recipe.model.layers or Layers()
     metrics = tuple(_measure(metric) for metric in recipe.metrics)
     return Plan(
         recipe=recipe,
         summary=summary,
         data=_data(recipe),
-        model=build_model(recipe.model, layers, recipe),
+        model=build_model(recipe.model, recipe),
         metrics=metrics,
         watch=_watch(recipe, metrics),
         phases=_phases(recipe, layers),
@@ -63,7 +53,7 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
     for phase in recipe.phases:
         for technique in phase.techniques:
             match technique:
-                case Technique(call) if not call.card.facts.get("hooks") and not words_that_move(technique):
+                case Technique(call) if not _is_built(technique):
                     found.append(NotBuilt(f"`{call.card.name}`", call.origin))
         for override in phase.overrides:
             if override.hook not in BUILT_HOOKS:
@@ -74,15 +64,38 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
     return list({(one.what, str(one.origin)): one for one in found}.values())
 
 
+def _is_built(technique: AnyTechnique) -> bool:
+    if not isinstance(technique, Technique) or technique.invocation.card.facts.get("hooks"):
+        return True
+    return bool(trained_words(technique)) or unfreezes_gradually(technique)  # freezing is all that they do
+
+
 def _unknown_layers(recipe: Recipe) -> list[NotBuilt]:
-    """What chooses layers, which is in vain where they are not known."""
+    """What chooses layers, where these are known only when the program runs."""
     found: list[Origin] = []
     for phase in recipe.phases:
-        found += [t.origin for t in phase.techniques if isinstance(t, Freeze | Unfreeze | Reinit)]
-        found += [group.origin for group in phase.optimizer.groups]
-        calls = [t.invocation for t in phase.techniques if isinstance(t, Technique)]
-        found += [call.origin for call in calls if any("selector" in p.types for p in call.card.parameters)]
-    return [NotBuilt("choosing layers of a model of which some parts are known only when it runs", o) for o in found]
+        for technique in phase.techniques:
+            match technique:
+                case Freeze(layers, _, origin) | Unfreeze(layers, _, origin) | Reinit(layers, _, origin):
+                    found += [origin] if layers.parameters is None else []
+                case Technique(call):
+                    found += [call.origin] if _is_unknown(call, recipe) else []
+        found += [group.origin for group in phase.optimizer.groups if group.layers.parameters is None]
+    return [NotBuilt("choosing layers that are known only when the model or an `arg` is", origin) for origin in found]
+
+
+def _is_unknown(call: Invocation, recipe: Recipe) -> bool:
+    """Whether a technique is for certain layers and it is not known which."""
+    settings = [s for s in call.settings if isinstance(s.value, Selection)]
+    if any(setting.value.parameters is None for setting in settings):
+        return True
+    takes_layers = any("selector" in parameter.types for parameter in call.card.parameters)
+    return recipe.model.layers is None and (takes_layers or not _has_hooks_alone(call))
+
+
+def _has_hooks_alone(call: Invocation) -> bool:
+    technique = Technique(call)
+    return not trained_words(technique) and not unfreezes_gradually(technique)
 
 
 # -- data
@@ -127,11 +140,9 @@ def _watch(recipe: Recipe, metrics: tuple[Measure, ...]) -> str:
 
 def _phases(recipe: Recipe, layers: Layers) -> tuple[TrainPhase, ...]:
     found: list[TrainPhase] = []
-    adapters: list[Technique] = []  # which stay in the phases after theirs
     for phase in recipe.phases:
-        was_held = bool(found) and bool(found[-1].hold or found[-1].wakes)
-        found.append(_phase(phase, adapters, recipe, layers, was_held))
-        adapters += [t for t in phase.techniques if isinstance(t, Technique) and is_adapter(t)]
+        was_frozen = bool(found) and bool(found[-1].freeze or found[-1].unfreeze_later)
+        found.append(_phase(phase, recipe, layers, was_frozen))
     following = [_next_training(recipe.phases[at + 1 :]) for at in range(len(found))]
     asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
     return tuple(
@@ -146,31 +157,32 @@ def _phases(recipe: Recipe, layers: Layers) -> tuple[TrainPhase, ...]:
 
 
 def _next_training(phases: Sequence[Phase]) -> Phase | None:
-    """The first of some phases that trains, and does not only prepare."""
-    return next((phase for phase in phases if phase.epochs.value != Quantity(0, "epochs")), None)
+    """The first of some phases that trains, and does not only prepare the model."""
+    return next((phase for phase in phases if phase.trains), None)
 
 
-def _phase(phase: Phase, lasting: list[Technique], recipe: Recipe, layers: Layers, was_held: bool) -> TrainPhase:
-    still = stillness_of(phase, lasting, layers)
+def _phase(phase: Phase, recipe: Recipe, layers: Layers, was_frozen: bool) -> TrainPhase:
+    assert phase.freezing is not None  # `_unknown_layers` has refused the others
     hooks = {override.hook: override for override in phase.overrides}
     uses = {
-        id(t): use_of(t.invocation, phase, recipe, layers, still.parameters)
+        id(t): use_of(t.invocation, phase, recipe, layers)
         for t in phase.techniques
         if isinstance(t, Technique) and t.invocation.card.facts.get("hooks")
     }
     prepared = [_preparation(t, uses, layers) for t in phase.techniques if isinstance(t, Reinit) or id(t) in uses]
-    techniques = tuple(uses.values())
+    frozen = freeze_layers(phase, phase.freezing, layers)
     return TrainPhase(
         name=phase.name,
         epochs=phase.epochs,
-        preparations=tuple(one for one in prepared if isinstance(one, Redraw) or "on_model" in one.hooks),
-        hold=still.hold,
-        wakes=still.wakes,
-        lifts=was_held and still.hold is None,
-        techniques=techniques,
+        preparations=tuple(one for one in prepared if isinstance(one, Reinitialise) or "on_model" in one.hooks),
+        trains=phase.trains,
+        freeze=frozen,
+        unfreeze_later=unfreeze_later(phase.freezing, layers),
+        unfreezes_all=was_frozen and frozen is None,
+        techniques=tuple(uses.values()),
         loss=phase.loss,
         optimizer=phase.optimizer.invocation,
-        groups=_groups(phase, layers),
+        groups=parameter_groups(phase, layers),
         schedule=phase.schedule,
         steps_schedule_by=_stepped_by(phase.schedule),
         early_stop=phase.early_stop,
@@ -186,22 +198,12 @@ def _phase(phase: Phase, lasting: list[Technique], recipe: Recipe, layers: Layer
     )
 
 
-def _preparation(technique: AnyTechnique, uses: Mapping[int, UseTechnique], layers: Layers) -> Redraw | UseTechnique:
+def _preparation(
+    technique: AnyTechnique, uses: Mapping[int, UseTechnique], layers: Layers
+) -> Reinitialise | UseTechnique:
     if isinstance(technique, Reinit):
-        return Redraw(paths_of(matching(technique.layers, layers), layers), technique.how, technique.origin)
+        return Reinitialise(paths_of(technique.layers.parameters or (), layers), technique.how, technique.origin)
     return uses[id(technique)]
-
-
-def _groups(phase: Phase, layers: Layers) -> tuple[ParameterGroup, ...]:
-    """Each parameter belongs to the last group that names it."""
-    taken: frozenset[str] = frozenset()
-    groups = []
-    for group in reversed(phase.optimizer.groups):
-        chosen = matching(group.layers, layers) - taken
-        taken |= chosen
-        if chosen:
-            groups.append(ParameterGroup(paths_of(chosen, layers), group.settings, group.origin))
-    return tuple(reversed(groups))
 
 
 def _stepped_by(schedule: Invocation) -> str:

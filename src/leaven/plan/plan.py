@@ -93,21 +93,21 @@ class ReadData:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Keep parameters still: the given paths, or all but these."""
+class FreezeLayers:
+    """Freeze parameters for the whole phase: those under the given paths, or all but these."""
 
     paths: tuple[str, ...]
     is_all_but: bool
-    norms: str
-    dropout: str | tuple[str, ...]  # off, on, or on in these layers, which are still because of an adapter alone
-    moving: int  # how many numbers still move
+    norms: str  # whether normalisation statistics of frozen layers are frozen too, or go on: "train"
+    dropout: str | tuple[str, ...]  # off, on, or on in these layers, which are frozen because of an adapter alone
+    trainable: int  # how many parameters are trained, those of adapters included
     total: int
     because: tuple[Origin, ...] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
-    """Let parameters join after some epochs."""
+class UnfreezeLater:
+    """Freeze parameters at first, and unfreeze them after some epochs."""
 
     paths: tuple[str, ...]
     at: Setting
@@ -116,8 +116,8 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
-class Redraw:
-    """Let parameters start anew."""
+class Reinitialise:
+    """Give parameters new random values."""
 
     paths: tuple[str, ...]
     how: str
@@ -139,6 +139,7 @@ class UseTechnique:
     hooks: tuple[str, ...]
     wants: tuple[str, ...]
     models: tuple[tuple[str, BuildModel | FormerSelf], ...] = ()
+    layers: tuple[str, ...] = ()  # the ones that it changes, where it changes the model
     stages: tuple[tuple[str, ...], ...] = ()  # from the stem to the head, where the technique asks for them
 
 
@@ -157,10 +158,11 @@ class TrainPhase:
 
     name: str
     epochs: Setting
-    preparations: tuple[Redraw | UseTechnique, ...]  # what changes the model before anything is trained
-    hold: Hold | None
-    wakes: tuple[Wake, ...]  # what keeps still at first
-    lifts: bool  # whether a freeze of a phase before ends here
+    preparations: tuple[Reinitialise | UseTechnique, ...]  # what changes the model before anything is trained
+    trains: bool  # whether there is a training loop, or the phase only prepares the model
+    freeze: FreezeLayers | None
+    unfreeze_later: tuple[UnfreezeLater, ...]
+    unfreezes_all: bool  # whether a freeze of the phase before ends here and nothing is frozen
     techniques: tuple[UseTechnique, ...]
     loss: Invocation
     optimizer: Invocation

@@ -3,22 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from leaven.catalog.layers import Layers, is_below
-from leaven.catalog.selectors import Selector, Word, matching
+from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import Selection
 from leaven.catalog.values import Invocation, Setting
 from leaven.plan.building import build_model
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import BuildModel, FormerSelf, UseTechnique
-from leaven.recipe.adapters import adapted_weights
+from leaven.recipe.freezing import trainable_stages
 from leaven.recipe.modelling import as_model, is_model
-from leaven.recipe.recipe import KeepHead, Phase, Recipe, Technique
-from leaven.recipe.stillness import is_adapter
+from leaven.recipe.recipe import KeepHead, Phase, Recipe
 
 
-def use_of(call: Invocation, phase: Phase, recipe: Recipe, layers: Layers, still: frozenset[str]) -> UseTechnique:
-    """A technique of a phase, in which some layers never move."""
+def use_of(call: Invocation, phase: Phase, recipe: Recipe, layers: Layers) -> UseTechnique:
     models = {s.name: _model(s.value, phase, recipe) for s in call.settings if is_model(s, call)}
-    settings = tuple(_with_paths(s, call, layers) for s in call.settings if s.name not in models)
+    changed = _changed_layers(call, phase, layers)
+    settings = tuple(_with_paths(s, changed, layers) for s in call.settings if s.name not in models)
     facts = call.card.facts
     wants = tuple(facts.get("wants", ()))
     return UseTechnique(
@@ -26,7 +25,8 @@ def use_of(call: Invocation, phase: Phase, recipe: Recipe, layers: Layers, still
         _hooks(call),
         wants,
         tuple(models.items()),
-        _stages(layers, still) if "stages" in wants else (),
+        changed or (),
+        _stages(phase, layers) if "stages" in wants else (),
     )
 
 
@@ -52,28 +52,30 @@ def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | Forme
     if call.card.facts.get("former_self"):
         return FormerSelf(call.value("phase") or phase.name)
     model = replace(as_model(call), head=KeepHead())
-    return build_model(model, Layers(), recipe)
+    return build_model(model, recipe)
 
 
-def _with_paths(setting: Setting, call: Invocation, layers: Layers) -> Setting:
-    if setting.name == "on" and is_adapter(Technique(call)):
-        adapted = {weight.module_path for weight in adapted_weights(call, layers)}
-        chosen = [parameter.name for parameter in layers.parameters if parameter.module_path in adapted]
-        return replace(setting, value=paths_of(chosen, layers) or None)
-    if setting.name == "on" and setting.value is None and "by_default_on" in call.card.facts:
-        setting = replace(setting, value=Word(call.card.facts["by_default_on"]))
-    if isinstance(setting.value, Selector):
-        return replace(setting, value=paths_of(matching(setting.value, layers), layers))
+def _changed_layers(call: Invocation, phase: Phase, layers: Layers) -> tuple[str, ...] | None:
+    """The layers that an adapter or a pruning changes; None for any other technique."""
+    for adapter in phase.adapters:
+        if adapter.invocation is call:
+            modules = {weight.module_path for weight in adapter.weights}
+            return paths_of([p.name for p in layers.parameters if p.module_path in modules], layers)
+    for pruning in phase.prunings:
+        if pruning.invocation is call:
+            return paths_of(pruning.parameters or (), layers)
+    return None
+
+
+def _with_paths(setting: Setting, changed: tuple[str, ...] | None, layers: Layers) -> Setting:
+    if setting.name == "on" and changed is not None:
+        return replace(setting, value=changed or None)
+    if isinstance(setting.value, Selection):
+        return replace(setting, value=paths_of(setting.value.parameters or (), layers))
     return setting
 
 
-def _stages(layers: Layers, still: frozenset[str]) -> tuple[tuple[str, ...], ...]:
-    """The layers that move, from the stem to the head; what belongs to no stage goes with the one before it."""
-    roots = (layers.stem, *layers.stages, layers.head)
-    found: list[list[str]] = [[] for _ in roots]
-    at = 0
-    for name in (parameter.name for parameter in layers.parameters):
-        at = next((number for number, paths in enumerate(roots) if is_below(name, paths)), at)
-        if name not in still:
-            found[at].append(name)
-    return tuple(paths_of(names, layers) for names in found if names)
+def _stages(phase: Phase, layers: Layers) -> tuple[tuple[str, ...], ...]:
+    """The layers that are trained, from the stem to the head."""
+    frozen = phase.freezing.frozen if phase.freezing is not None else frozenset()
+    return tuple(paths_of(stage, layers) for stage in trainable_stages(layers, frozen))

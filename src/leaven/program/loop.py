@@ -38,11 +38,11 @@ def loop(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values) 
 
 def _wakes(phase: TrainPhase, values: Values) -> list[str]:
     """The line that lets layers join in the middle of a phase."""
-    if not phase.wakes:
+    if not phase.unfreeze_later:
         return []
-    later = [Bracketed("(", (Item(values.setting(w.at)), Item(_paths(w.paths))), ")") for w in phase.wakes]
-    named: dict[str, Code] = {"norms": text("train")} if phase.wakes[0].norms == "train" else {}
-    reason = cite(*(wake.because for wake in phase.wakes))
+    later = [Bracketed("(", (Item(values.setting(w.at)), Item(_paths(w.paths))), ")") for w in phase.unfreeze_later]
+    named: dict[str, Code] = {"norms": text("train")} if phase.unfreeze_later[0].norms == "train" else {}
+    reason = cite(*(wake.because for wake in phase.unfreeze_later))
     return statement("", call("runtime.wake", "module", "phase.epoch", *later, **named), reason, depth=2)
 
 

@@ -4,7 +4,7 @@ import re
 
 from leaven.catalog.hooks import LEARNS
 from leaven.catalog.values import Invocation, Quantity, Setting
-from leaven.plan.plan import ParameterGroup, Plan, Redraw, TrainPhase
+from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, TrainPhase
 from leaven.program.code import ARGS, Bracketed, Code, Function, Item, call, listing, mapping, statement, text
 from leaven.program.loop import loop
 from leaven.program.schedules import schedule_statement
@@ -46,12 +46,12 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
     lines: list[str] = []
     if phase.is_remembered:
         lines += statement("", call("run.remember", text(phase.name), call("runtime.still_copy", "module")))
-    if is_without_training(phase):
+    if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
     lines += [*built, *_preparation(phase, techniques, values, teachers)]
     lines += _still(phase)
-    if is_without_training(phase):
+    if not phase.trains:
         ended = [f"    {line}" for line in calls(techniques, "at_end")]
         return [*lines, *_phase(phase, plan, values), *ended, "    phase.hand_on(module)"]
     return [
@@ -68,11 +68,6 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
     ]
 
 
-def is_without_training(phase: TrainPhase) -> bool:
-    """Whether a phase only prepares the model, for the phases that follow or for the bundle."""
-    return phase.epochs.syntax is None and phase.epochs.value == Quantity(0, "epochs")
-
-
 def precision_code(precision: str) -> Code:
     """A precision as Fabric calls it."""
     return "runtime.best_precision()" if precision == "auto" else text(_PRECISIONS[precision])
@@ -82,8 +77,8 @@ def _summary(phase: TrainPhase) -> str:
     place = cite(phase.because)
     where = f", {place}" if place.startswith(("line", "option")) or ".leaven" in place else ""
     told = f'Phase "{phase.name}"{where}: {_length(phase.epochs)}'
-    if phase.hold is not None:
-        told += f"; {phase.hold.moving:,} of {phase.hold.total:,} weights move"
+    if phase.freeze is not None:
+        told += f"; {phase.freeze.trainable:,} of {phase.freeze.total:,} parameters trainable"
     return told.replace("\\", "\\\\").replace('"""', "'''") + "."
 
 
@@ -100,7 +95,7 @@ def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teac
     """What changes the model before anything is trained, in the order of the recipe; then what else must be there."""
     lines: list[str] = []
     for one in [*phase.preparations, *(use for use in phase.techniques if use not in phase.preparations)]:
-        if isinstance(one, Redraw):
+        if isinstance(one, Reinitialise):
             more: dict[str, Code] = {} if one.how == "default" else {"how": text(one.how)}
             paths = listing(*(text(path) for path in one.paths))
             lines += statement("", call("runtime.reinit", "module", paths, **more), cite(one.because))
@@ -113,9 +108,9 @@ def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teac
 
 def _still(phase: TrainPhase) -> list[str]:
     """What keeps still."""
-    hold = phase.hold
+    hold = phase.freeze
     if hold is None:
-        return ["    runtime.lift(module)  # what was frozen moves again"] if phase.lifts else []
+        return ["    runtime.lift(module)"] if phase.unfreezes_all else []
     named: dict[str, Code] = {"all_but" if hold.is_all_but else "only": listing(*(text(path) for path in hold.paths))}
     if hold.norms == "train":
         named["norms"] = text("train")

@@ -6,22 +6,35 @@ from math import prod
 
 from leaven.binding.scope import Scope
 from leaven.catalog.layers import LayerParameter, Layers
-from leaven.catalog.selectors import Word, is_resolved, matching
+from leaven.catalog.selectors import Selection, Word, matching
 from leaven.catalog.values import Invocation, Origin, Setting, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
-from leaven.recipe.recipe import Model
+from leaven.recipe.recipe import Adapter, AnyTechnique, Model, Technique
 
 MOST_NAMED = 3
 
 
-def adapted_weights(call: Invocation, layers: Layers) -> tuple[LayerParameter, ...]:
-    """The weights that get an adapter. Without `on`, in a net with attention those of linear layers, else of all
-    layers that can be adapted; but for the head, and for layers that are smaller than the adapter."""
-    can_be = [weight for weight in _adaptable(layers) if weight.name not in matching(Word("head"), layers)]
-    on = call.value("on")
-    if on is not None:
-        chosen = matching(on, layers)
+def is_adapter(technique: AnyTechnique) -> bool:
+    """Whether a technique adds parameters of its own to layers, and stays in later phases."""
+    return isinstance(technique, Technique) and bool(technique.invocation.card.facts.get("adapter"))
+
+
+def resolve_adapter(call: Invocation, layers: Layers | None) -> Adapter | None:
+    """An adapter with the weights that it adapts; None where these are not known."""
+    on: Selection | None = call.value("on")
+    if layers is None or (on is not None and on.parameters is None):
+        return None
+    weights = _adapted_weights(call, on.parameters if on is not None else None, layers)
+    return Adapter(call, weights, _added_parameters(call, weights))
+
+
+def _adapted_weights(call: Invocation, chosen: frozenset[str] | None, layers: Layers) -> tuple[LayerParameter, ...]:
+    """The weights that get an adapter. Without `on`, those of linear layers in a model with attention, otherwise of all
+    layers that can be adapted; except for the head, and for layers that are smaller than the adapter."""
+    head = matching(Word("head"), layers)
+    can_be = [weight for weight in _adaptable(layers) if weight.name not in head]
+    if chosen is not None:
         return tuple(weight for weight in can_be if weight.name in chosen)
     has_attention = any("Attention" in module.type for module in layers.modules)
     kinds = ("Linear",) if has_attention else ("Linear", "Conv2d")
@@ -33,15 +46,12 @@ def adapted_weights(call: Invocation, layers: Layers) -> tuple[LayerParameter, .
     )
 
 
-def added_weights(call: Invocation, layers: Layers) -> int:
-    """How many numbers an adapter brings."""
+def _added_parameters(call: Invocation, weights: Sequence[LayerParameter]) -> int:
+    """How many parameters an adapter adds."""
     rank = call.value("rank", 0)
     rank = rank if isinstance(rank, int) else 0
     each = {"lora": 0, "dora": 1, "ia3": 1}[call.card.name]  # for every output
-    return sum(
-        rank * (weight.shape[0] + prod(weight.shape[1:])) + each * weight.shape[0]
-        for weight in adapted_weights(call, layers)
-    )
+    return sum(rank * (weight.shape[0] + prod(weight.shape[1:])) + each * weight.shape[0] for weight in weights)
 
 
 def _adaptable(layers: Layers) -> list[LayerParameter]:
@@ -70,7 +80,13 @@ def check_library(call: Invocation, scope: Scope) -> None:
 
 
 def check_adapter(
-    call: Invocation, earlier: Sequence[Invocation], layers: Layers, model: Model, name: str, scope: Scope
+    adapter: Adapter | None,
+    call: Invocation,
+    earlier: Sequence[Adapter],
+    layers: Layers,
+    model: Model,
+    name: str,
+    scope: Scope,
 ) -> None:
     """An adapter against the layers that it is put on, and against those that came before it."""
     aside = call.setting("merge")
@@ -82,15 +98,13 @@ def check_adapter(
             notes=["a model without `pretrained` or `weights` starts from chance, and can't be built again elsewhere"],
             fix="leave out `merge=false`: then the whole model is saved",
         )
-    on = call.setting("on")
-    if on is not None and on.value is not None and not is_resolved(on.value):
+    if adapter is None:
         return
-    weights = adapted_weights(call, layers)
-    if not weights:
-        _report_none(call, on, layers, name, scope)
+    if not adapter.weights:
+        _report_none(call, call.setting("on"), layers, name, scope)
         return
-    _check_twice(call, earlier, weights, layers, scope)
-    _check_rank(call, weights, scope)
+    _check_twice(adapter, earlier, scope)
+    _check_rank(call, adapter.weights, scope)
 
 
 def _report_none(call: Invocation, on: Setting | None, layers: Layers, name: str, scope: Scope) -> None:
@@ -105,7 +119,7 @@ def _report_none(call: Invocation, on: Setting | None, layers: Layers, name: str
             fix=f"remove `{call.card.name}`: the model's own layers are trained then",
         )
         return
-    chosen = matching(on.value, layers)
+    chosen = on.value.parameters
     if chosen <= matching(Word("head"), layers):
         scope.report(
             "empty-selector",
@@ -126,17 +140,15 @@ def _report_none(call: Invocation, on: Setting | None, layers: Layers, name: str
     )
 
 
-def _check_twice(
-    call: Invocation, earlier: Sequence[Invocation], weights: Sequence[LayerParameter], layers: Layers, scope: Scope
-) -> None:
+def _check_twice(adapter: Adapter, earlier: Sequence[Adapter], scope: Scope) -> None:
     for other in earlier:
-        both = [weight for weight in adapted_weights(other, layers) if weight in weights]
+        both = [weight for weight in other.weights if weight in adapter.weights]
         if both:
             scope.report(
                 "contradiction",
                 f"`{both[0].module_path}` would get two adapters",
-                Spot(_span(call.origin), "this one"),
-                Spot(_span(other.origin), "and this one, which stays"),
+                Spot(_span(adapter.invocation.origin), "this one"),
+                Spot(_span(other.invocation.origin), "and this one, which stays"),
                 fix="choose layers for each with `on=`, or remove one of them",
             )
 

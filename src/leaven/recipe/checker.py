@@ -47,7 +47,6 @@ class Checked:
     recipe: Recipe | None
     diagnostics: tuple[Diagnostic, ...]
     sources: tuple[Source, ...] = ()
-    layers: Layers | None = None  # of the model, where they are known
 
 
 def check(
@@ -64,16 +63,13 @@ def check(
             names.warn_unused(checker.scope, checker.assembled, source)
         diagnostics = in_order(checker.scope.diagnostics)
         found = None if has_errors(diagnostics) else recipe
-        return Checked(found, diagnostics, tuple(checker.assembled.sources), checker.scope.layers)
+        return Checked(found, diagnostics, tuple(checker.assembled.sources))
 
 
 def model_layers(
     source: Source, given: Options | None = None, *, run_code: bool = False
 ) -> tuple[str, Layers | None, int | None, tuple[Diagnostic, ...]]:
-    """A recipe's model: its name, its published layers and the classes that its head is to be fitted to; and mistakes.
-
-    The mistakes are those that were met on the way there.
-    """
+    """A recipe's model: its name, its layers, the classes that its head is fitted to, and the errors met on the way."""
     checker = _open(source, given or Options(), run_code, requires_args=False)
     model = checker.read_model_and_data(require_data=False).model
     scope = checker.scope
@@ -128,6 +124,11 @@ class _Checker:
         data_call, data_facts = self._data_source(top)
         self.scope.classes, self.scope.channels = data_facts.classes, data_facts.channels
         model, model_facts = self._model(top, data_facts)
+        if isinstance(model, Model) and model_facts.layers is not None:
+            layers = model_facts.layers
+            if isinstance(model.head, FitHead) and data_facts.classes is not None:
+                layers = layers.fitted(data_facts.classes)
+            model, model_facts = replace(model, layers=layers), replace(model_facts, layers=layers)
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
         return _Foundation(placed, top, data_call, data_facts, model, model_facts)
 

@@ -1,22 +1,22 @@
 """What contradicts itself in a phase: techniques that exclude each other, nothing left to train."""
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 from leaven.binding.scope import Scope
-from leaven.catalog.selectors import Selector, Word, is_resolved, matching
+from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import Word, matching
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
-from leaven.recipe.adapters import adapted_weights, check_adapter, check_library
+from leaven.recipe.adapters import check_adapter, check_library, is_adapter
 from leaven.recipe.data import DataFacts
+from leaven.recipe.freezing import trained_words
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.own_techniques import check_own_techniques
 from leaven.recipe.pruning import check_prunings
-from leaven.recipe.recipe import AnyTechnique, FitHead, Freeze, Group, Model, Phase, Reinit, Technique, Unfreeze
-from leaven.recipe.stillness import as_freeze, in_effect, is_adapter, words_that_move
+from leaven.recipe.recipe import Adapter, AnyTechnique, FitHead, Freezing, Group, Model, Phase, Reinit, Technique
 from leaven.recipe.teachers import check_teachers
 
 LOSSES_OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "MultiMarginLoss")  # of torch's
@@ -31,15 +31,12 @@ NO_SINGLE_NUMBER = (  # of torchmetrics'
     "SpecificityAtSensitivity",
     "StatScores",
 )
-Select = Callable[[Selector], frozenset[str]]  # the parameters that a selector means, found out once
 
 
 def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts, data: DataFacts, scope: Scope) -> None:
     """Every phase on its own, with what earlier phases left in the model."""
     check_prunings(phases, model_facts, scope)
-    adapters: list[Technique] = []  # which stay in the phases after theirs
-    layers = model_facts.layers
-    select = cache(lambda selector: matching(selector, layers)) if layers is not None else None
+    adapters: tuple[Adapter, ...] = ()  # of the phases before
     for at, phase in enumerate(phases):
         calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
         _check_pairs(calls, scope)
@@ -50,30 +47,32 @@ def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts,
         _check_kept_optimizer(phase, phases[:at], scope)
         check_teachers(calls, [earlier.name for earlier in phases[: at + 1]], data, scope)
         _check_adapters(phase, adapters, model, model_facts, scope)
-        if select is not None and all(is_resolved(selector) for selector in _selectors(phase)):
-            _check_stillness(phase, adapters, model, model_facts, select, len(phases) > 1, scope)
-            _check_groups(phase.optimizer.groups, select, scope)
+        if phase.freezing is not None and model_facts.layers is not None:
+            _check_freezing(phase, phase.freezing, model, model_facts, model_facts.layers, len(phases) > 1, scope)
             if at == 0 and not model.pretrained and model.weights is None:
-                _check_untrained(phase, select, scope)
-        adapters += [t for t in phase.techniques if isinstance(t, Technique) and is_adapter(t)]
+                _check_untrained(phase.freezing, model_facts.layers, scope)
+        _check_groups(phase.optimizer.groups, scope)
+        adapters = phase.adapters
 
 
-def _check_adapters(phase: Phase, lasting: Sequence[Technique], model: Model, facts: ModelFacts, scope: Scope) -> None:
-    earlier = [technique.invocation for technique in lasting]
+def _check_adapters(phase: Phase, lasting: Sequence[Adapter], model: Model, facts: ModelFacts, scope: Scope) -> None:
+    earlier = list(lasting)
     for technique in phase.techniques:
         if not isinstance(technique, Technique):
             continue
-        check_library(technique.invocation, scope)
+        call = technique.invocation
+        check_library(call, scope)
         if is_adapter(technique) and facts.layers is not None:
-            check_adapter(technique.invocation, earlier, facts.layers, model, facts.name, scope)
-            earlier.append(technique.invocation)
+            adapter = next((one for one in phase.adapters if one.invocation is call), None)
+            check_adapter(adapter, call, earlier, facts.layers, model, facts.name, scope)
+            earlier += [adapter] if adapter is not None else []
 
 
 def _check_kept_optimizer(phase: Phase, before: Sequence[Phase], scope: Scope) -> None:
     """An optimizer goes on with what another of its kind has gathered."""
     if not phase.keeps_optimizer:
         return
-    trained = [earlier for earlier in before if earlier.epochs.value != Quantity(0, "epochs")]
+    trained = [earlier for earlier in before if earlier.trains]
     kinds = [one.optimizer.invocation.card.name for one in (*trained[-1:], phase)]
     if len(kinds) == 2 and kinds[0] == kinds[1]:
         return
@@ -84,11 +83,6 @@ def _check_kept_optimizer(phase: Phase, before: Sequence[Phase], scope: Scope) -
         Spot(_span(phase.origin), "`keep=optimizer`"),
         fix="leave out `keep=optimizer`" + (", or use the same optimizer in both" if trained else ""),
     )
-
-
-def _selectors(phase: Phase) -> list[Selector]:
-    techniques = [t.layers for t in phase.techniques if isinstance(t, Freeze | Unfreeze | Reinit)]
-    return [*techniques, *(group.layers for group in phase.optimizer.groups)]
 
 
 def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
@@ -212,72 +206,55 @@ def _check_warmup(phase: Phase, scope: Scope) -> None:
         )
 
 
-def _check_stillness(
+def _check_freezing(
     phase: Phase,
-    lasting: Sequence[AnyTechnique],
+    freezing: Freezing,
     model: Model,
     facts: ModelFacts,
-    select: Select,
+    layers: Layers,
     is_one_of_several: bool,
     scope: Scope,
 ) -> None:
     """What is frozen in a phase, against what it is to train."""
-    everything = select(Word("all"))
-    frozen: frozenset[str] = frozenset()
-    thawed_later: frozenset[str] = frozenset()
-    freezes: list[tuple[frozenset[str], Span]] = []
-    techniques = in_effect(lasting, phase.techniques)
-    for technique in techniques:
-        _check_words(technique, facts, select, scope)
-        if (freeze := as_freeze(technique)) is not None:
-            freezes.append((select(freeze.layers), _span(freeze.origin)))
-            frozen |= freezes[-1][0]
-        match technique:
-            case Unfreeze(layers=selector, at=None, origin=origin):
-                thawed = select(selector)
-                if not thawed & frozen and freezes:
-                    scope.warn(
-                        "nothing-frozen",
-                        "none of these layers is frozen",
-                        Spot(_span(origin), "has no effect"),
-                        fix="remove the line, or unfreeze layers that are frozen above it",
-                    )
-                frozen -= thawed
-            case Unfreeze(layers=selector):
-                thawed_later |= select(selector)
-    if not freezes or phase.epochs.value == Quantity(0, "epochs"):
+    for technique in phase.techniques:
+        _check_words(technique, facts, layers, scope)
+    for origin in freezing.without_effect:
+        scope.warn(
+            "nothing-frozen",
+            "none of these layers is frozen",
+            Spot(_span(origin), "has no effect"),
+            fix="remove the line, or unfreeze layers that are frozen above it",
+        )
+    if not freezing.causes or not phase.trains:
         return
-    if frozen >= everything and not any(map(is_adapter, techniques)):
+    everything = frozenset(parameter.name for parameter in layers.parameters)
+    if freezing.at_first >= everything and not phase.adapters:
         who = f'phase "{phase.name}"' if is_one_of_several else "the recipe"
+        *others, last = freezing.causes
         scope.report(
             "nothing-trainable",
-            f"{who} has nothing to train{' at first' if thawed_later else ''}",
-            Spot(freezes[-1][1], f"every layer of {facts.name} is frozen"),
-            *(Spot(place, "frozen here") for _, place in freezes[:-1]),
+            f"{who} has nothing to train{' at first' if freezing.later else ''}",
+            Spot(_span(last.origin), f"every layer of {facts.name} is frozen"),
+            *(Spot(_span(one.origin), "frozen here") for one in others),
             fix="leave something to train, as in `freeze all - head`",
         )
         return
-    head = select(Word("head"))
-    is_new = isinstance(model.head, FitHead)
-    if is_new and head and frozen >= head and not thawed_later & head:
+    head = matching(Word("head"), layers)
+    if isinstance(model.head, FitHead) and head and freezing.frozen >= head:
+        cause = next(one for one in reversed(freezing.causes) if one.parameters & head)
         scope.warn(
             "frozen-new-head",
             f"the head of {facts.name} is new and frozen: it stays random",
-            Spot(next(place for names, place in freezes if names & head), "freezes the head too"),
+            Spot(_span(cause.origin), "freezes the head"),
             fix="leave the head out, as in `freeze all - head`",
         )
-    assert facts.layers is not None
-    adapted = [
-        adapted_weights(t.invocation, facts.layers) for t in techniques if isinstance(t, Technique) and is_adapter(t)
-    ]
-    moving = thawed_later.union(*({weight.name for weight in weights} for weights in adapted))
-    _check_new_layers(phase, frozen - thawed_later, moving, freezes, select, scope)
+    _check_new_layers(phase, freezing, scope)
 
 
-def _check_words(technique: AnyTechnique, facts: ModelFacts, select: Select, scope: Scope) -> None:
-    """A technique that trains the layers of a kind, in a net that has none of it."""
-    for word in words_that_move(technique):
-        if word != "head" and not select(Word(word)) and isinstance(technique, Technique):
+def _check_words(technique: AnyTechnique, facts: ModelFacts, layers: Layers, scope: Scope) -> None:
+    """A technique that trains the layers of a kind, in a model that has none of it."""
+    for word in trained_words(technique):
+        if word != "head" and not matching(Word(word), layers) and isinstance(technique, Technique):
             scope.report(
                 "unknown-layer",
                 f"{facts.name} has no layers that `{word}` means",
@@ -286,25 +263,26 @@ def _check_words(technique: AnyTechnique, facts: ModelFacts, select: Select, sco
             )
 
 
-def _check_untrained(phase: Phase, select: Select, scope: Scope) -> None:
-    """A net that was never trained, and of which more than the head is frozen."""
-    for technique in phase.techniques:
-        freeze = as_freeze(technique)
-        if freeze is not None and select(freeze.layers) - select(Word("head")):
+def _check_untrained(freezing: Freezing, layers: Layers, scope: Scope) -> None:
+    """A model that was never trained, and of which more than the head is frozen."""
+    head = matching(Word("head"), layers)
+    for cause in freezing.causes:
+        if cause.parameters - head:
             scope.warn(
                 "frozen-untrained",
                 "the frozen layers have no trained weights: they stay random",
-                Spot(_span(freeze.origin), "keeps random weights"),
+                Spot(_span(cause.origin), "keeps random weights"),
                 fix="give the model weights: `pretrained=true` or `weights=…`",
             )
             return
 
 
-def _check_groups(groups: Sequence[Group], select: Select, scope: Scope) -> None:
+def _check_groups(groups: Sequence[Group], scope: Scope) -> None:
     """A group all of whose layers a later group takes says nothing."""
     for at, group in enumerate(groups):
-        later = [other for other in groups[at + 1 :] if select(other.layers) & select(group.layers)]
-        if later and select(group.layers) <= frozenset().union(*(select(other.layers) for other in later)):
+        own = group.layers.parameters
+        later = [other for other in groups[at + 1 :] if own and own & (other.layers.parameters or frozenset())]
+        if own and own <= frozenset().union(*(other.layers.parameters or () for other in later)):
             scope.warn(
                 "covered-group",
                 "later groups take every layer of this one",
@@ -314,30 +292,27 @@ def _check_groups(groups: Sequence[Group], select: Select, scope: Scope) -> None
             )
 
 
-def _check_new_layers(
-    phase: Phase,
-    frozen: frozenset[str],
-    moving: frozenset[str],
-    freezes: Sequence[tuple[frozenset[str], Span]],
-    select: Select,
-    scope: Scope,
-) -> None:
+def _check_new_layers(phase: Phase, freezing: Freezing, scope: Scope) -> None:
+    """Layers that are to change, in vain."""
+    adapted = {weight.name for adapter in phase.adapters for weight in adapter.weights}
     for technique in phase.techniques:
-        if isinstance(technique, Reinit) and (anew := select(technique.layers)) <= frozen:
+        anew = technique.layers.parameters if isinstance(technique, Reinit) else None
+        if isinstance(technique, Reinit) and anew is not None and anew <= freezing.frozen:
             scope.report(
                 "contradiction",
-                "these layers start anew and are frozen: they would stay random",
-                Spot(_span(technique.origin), "starts anew"),
-                *(Spot(place, "frozen") for names, place in freezes if names & anew),
+                "these layers are re-initialised and frozen: they would stay random",
+                Spot(_span(technique.origin), "re-initialised"),
+                *(Spot(_span(one.origin), "frozen") for one in freezing.causes if one.parameters & anew),
                 fix="freeze other layers, or leave these as they were trained",
             )
     for group in phase.optimizer.groups:
-        if (grouped := select(group.layers)) <= frozen - moving:
+        grouped = group.layers.parameters
+        if grouped is not None and grouped <= freezing.frozen - adapted:
             scope.warn(
                 "frozen-group",
                 "every layer of this group is frozen",
                 Spot(_span(group.origin), "the optimizer never sees them"),
-                *(Spot(place, "frozen") for names, place in freezes if names & grouped),
+                *(Spot(_span(one.origin), "frozen") for one in freezing.causes if one.parameters & grouped),
                 fix="remove the group, or leave its layers out of `freeze`",
             )
 

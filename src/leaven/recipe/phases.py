@@ -9,13 +9,28 @@ from typing import Any
 
 from leaven.binding.scope import Scope
 from leaven.binding.statements import Statements, value_of
+from leaven.catalog.selectors import Selection, Word, matching
 from leaven.catalog.statement_keys import BodyStatement
 from leaven.catalog.values import Default, Invocation, Quantity, Setting, Unknown, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Spot
 from leaven.language.source import SourceKind
 from leaven.messages.options import option_for
-from leaven.recipe.recipe import AnyTechnique, Freeze, Group, Optimizer, Override, Phase, Reinit, Technique, Unfreeze
+from leaven.recipe.adapters import is_adapter, resolve_adapter
+from leaven.recipe.freezing import resolve_freezing
+from leaven.recipe.pruning import resolve_pruning
+from leaven.recipe.recipe import (
+    Adapter,
+    AnyTechnique,
+    Freeze,
+    Group,
+    Optimizer,
+    Override,
+    Phase,
+    Reinit,
+    Technique,
+    Unfreeze,
+)
 from leaven.statements.contexts import (
     Recognised,
     by_name,
@@ -38,6 +53,7 @@ class PhaseReader:
         self.written = written
         self.scope = scope
         self.techniques: dict[int, AnyTechnique | Unknown] = {}
+        self.adapters: list[Adapter] = []  # of the phases read so far: they stay
 
     def read(self, placed: list[Recognised], train: Any) -> tuple[Any, ...]:
         written = [one for one in placed if one.card.name == "phase"]
@@ -110,6 +126,9 @@ class PhaseReader:
         for part in (loss, schedule, optimizer, early_stop, *techniques, *overrides):
             if isinstance(part, Unknown):
                 return part
+        layers = self.scope.layers
+        calls = [technique.invocation for technique in techniques if isinstance(technique, Technique)]
+        self.adapters += filter(None, (resolve_adapter(t.invocation, layers) for t in techniques if is_adapter(t)))
         return Phase(
             name,
             epochs,
@@ -122,6 +141,9 @@ class PhaseReader:
             keeps_optimizer,
             precision,
             origin,
+            freezing=resolve_freezing(techniques, self.adapters, layers),
+            adapters=tuple(self.adapters),
+            prunings=tuple(filter(None, map(resolve_pruning, calls))),
         )
 
     def _technique(self, placed: Recognised) -> AnyTechnique | Unknown:
@@ -142,7 +164,17 @@ class PhaseReader:
                 return Unfreeze(call.value("layers"), _later(call["at"]), call.origin)
             case "reinit":
                 return Reinit(call.value("layers"), call.value("how"), call.origin)
-        return Technique(call)
+        return Technique(self._with_default_layers(call))
+
+    def _with_default_layers(self, call: Invocation) -> Invocation:
+        """A technique with the layers that it is for where none are named."""
+        word = call.card.facts.get("by_default_on")
+        if word is None or call.value("on") is not None:
+            return call
+        layers = self.scope.layers
+        backbone = Selection(Word(word), matching(Word(word), layers) if layers is not None else None)
+        settings = (replace(s, value=backbone) if s.name == "on" else s for s in call.settings)
+        return replace(call, settings=tuple(settings))
 
     def _override(self, placed: Recognised) -> Any:
         call = self.statements.bound(placed)

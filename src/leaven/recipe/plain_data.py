@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leaven.catalog.selectors import Joined, Layer, OfType, Share, Stages, Without, Word
+from leaven.catalog.selectors import Selection
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin
 from leaven.recipe.recipe import KeepHead, Phase, Recipe, Steps
@@ -61,7 +61,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "loss": _json(phase.loss),
         "optimizer": _json(phase.optimizer.invocation),
         "groups": [
-            {"layers": selector(group.layers), "settings": {s.name: _json(s.value) for s in group.settings}}
+            {"layers": selector(group.layers.selector), "settings": {s.name: _json(s.value) for s in group.settings}}
             for group in phase.optimizer.groups
         ],
         "schedule": _json(phase.schedule),
@@ -88,8 +88,8 @@ def _json(item: Any) -> Any:
             return {"steps": _json(item.stages), "from": _from(item.origin)}
         case tuple() | list():
             return [_json(part) for part in item]
-        case Word() | Layer() | Stages() | Share() | OfType() | Joined() | Without():
-            return selector(item)
+        case Selection():
+            return selector(item.selector)
     return value_text(item)
 
 

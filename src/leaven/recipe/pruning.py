@@ -4,51 +4,54 @@ from collections.abc import Sequence
 
 from leaven.binding.scope import Scope
 from leaven.catalog.layers import Layers
-from leaven.catalog.selectors import Word, is_resolved, matching
+from leaven.catalog.selectors import Selection, Word, matching
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting, Written
 from leaven.language.diagnostics import Spot
 from leaven.language.source import Span
-from leaven.recipe.adapters import check_library
+from leaven.recipe.adapters import check_library, is_adapter
 from leaven.recipe.models import ModelFacts
-from leaven.recipe.recipe import Phase, Reinit, Technique
-from leaven.recipe.stillness import is_adapter
+from leaven.recipe.recipe import Phase, Pruning, Reinit, Technique
+
+
+def resolve_pruning(call: Invocation) -> Pruning | None:
+    """A technique that prunes, with the parameters it may take from; None for any other technique."""
+    how = call.value("how")
+    if not isinstance(how, Invocation) or how.card.kind != "pruning":
+        return None
+    on: Selection = call.value("on")
+    return Pruning(call, on.parameters, bool(how.card.facts.get("smaller")))
 
 
 def check_prunings(phases: Sequence[Phase], facts: ModelFacts, scope: Scope) -> None:
     """Every pruning of a recipe, each with what came before it."""
-    earlier: list[Technique] = []
+    earlier: list[Technique | Pruning] = []
     for phase in phases:
         for technique in phase.techniques:
-            if isinstance(technique, Reinit) and facts.layers is not None:
-                _check_anew(technique, earlier, facts.layers, scope)
+            if isinstance(technique, Reinit):
+                _check_anew(technique, earlier, scope)
             if not isinstance(technique, Technique):
                 continue
-            call = technique.invocation
             if is_adapter(technique):
-                _check_covered(call, earlier, scope)
-            how = call.value("how")
-            if isinstance(how, Invocation) and how.card.kind == "pruning":
-                check_library(how, scope)
-                _check_order(call, how, earlier, scope)
-                _check_gradual(call, how, phase, scope)
+                _check_covered(technique.invocation, earlier, scope)
+                earlier.append(technique)
+            pruning = next((one for one in phase.prunings if one.invocation is technique.invocation), None)
+            if pruning is not None:
+                check_library(pruning.invocation.value("how"), scope)
+                _check_order(pruning, earlier, scope)
+                _check_gradual(pruning, phase, scope)
                 if facts.layers is not None:
-                    _check_layers(call, how, facts.layers, facts.name, scope)
-            earlier.append(technique)
+                    _check_layers(pruning, facts.layers, facts.name, scope)
+                earlier.append(pruning)
 
 
-def _is_smaller(how: Invocation) -> bool:
-    """Whether whole channels go."""
-    return bool(how.card.facts.get("smaller"))
-
-
-def _check_order(call: Invocation, how: Invocation, earlier: Sequence[Technique], scope: Scope) -> None:
-    """Nothing can be taken out of layers that carry an adapter, nor channels where a mask lies over single weights."""
+def _check_order(pruning: Pruning, earlier: Sequence[Technique | Pruning], scope: Scope) -> None:
+    """Nothing can be taken out of layers that have an adapter, nor channels where a mask lies over single weights."""
     for other in earlier:
-        if is_adapter(other):
+        if isinstance(other, Technique):
             headline = f"`{other.invocation.card.name}` can't come before pruning"
             reason = "an adapter is trained for the layer that it stands around, as it is"
-        elif _is_smaller(how) and _is_masking(other.invocation):
+        elif pruning.removes_channels and not other.removes_channels:
             headline = "single weights can't be pruned before whole channels"
             reason = "single weights that are out stay out by a mask, which has the shape of the whole layer"
         else:
@@ -56,7 +59,7 @@ def _check_order(call: Invocation, how: Invocation, earlier: Sequence[Technique]
         scope.report(
             "contradiction",
             headline,
-            Spot(_span(call.origin), "this one"),
+            Spot(_span(pruning.invocation.origin), "this one"),
             Spot(_span(other.invocation.origin), "comes before"),
             notes=[reason],
             fix="change their order",
@@ -64,10 +67,10 @@ def _check_order(call: Invocation, how: Invocation, earlier: Sequence[Technique]
         return
 
 
-def _check_covered(adapter: Invocation, earlier: Sequence[Technique], scope: Scope) -> None:
+def _check_covered(adapter: Invocation, earlier: Sequence[Technique | Pruning], scope: Scope) -> None:
     """What an adapter adds to a layer would fill what was taken out of it."""
     for other in earlier:
-        if _is_masking(other.invocation):
+        if isinstance(other, Pruning) and not other.removes_channels:
             scope.report(
                 "contradiction",
                 f"`{adapter.card.name}` can't come after single weights were pruned",
@@ -78,33 +81,30 @@ def _check_covered(adapter: Invocation, earlier: Sequence[Technique], scope: Sco
             return
 
 
-def _is_masking(call: Invocation) -> bool:
-    how = call.value("how")
-    return isinstance(how, Invocation) and how.card.kind == "pruning" and not _is_smaller(how)
-
-
-def _check_anew(anew: Reinit, earlier: Sequence[Technique], layers: Layers, scope: Scope) -> None:
+def _check_anew(anew: Reinit, earlier: Sequence[Technique | Pruning], scope: Scope) -> None:
     """A layer draws its weights anew as a whole, and knows nothing of a mask."""
-    if anew.how != "default" or not is_resolved(anew.layers):
+    if anew.how != "default" or anew.layers.parameters is None:
         return
-    for call in (other.invocation for other in earlier if _is_masking(other.invocation)):
-        chosen = call.value("on") or Word("backbone")
-        if is_resolved(chosen) and matching(chosen, layers) & matching(anew.layers, layers):
+    for other in earlier:
+        if not isinstance(other, Pruning) or other.removes_channels or other.parameters is None:
+            continue
+        if other.parameters & anew.layers.parameters:
             scope.report(
                 "contradiction",
                 "these layers start anew, and some of their weights are pruned",
                 Spot(_span(anew.origin), "draws whole layers"),
-                Spot(_span(call.origin), "keeps some weights out"),
+                Spot(_span(other.invocation.origin), "keeps some weights out"),
                 fix='say how to draw them, as in `how="kaiming"`, which leaves out what is out; or choose other layers',
             )
             return
 
 
-def _check_gradual(call: Invocation, how: Invocation, phase: Phase, scope: Scope) -> None:
+def _check_gradual(pruning: Pruning, phase: Phase, scope: Scope) -> None:
+    call = pruning.invocation
     over, epochs = call.setting("over"), phase.epochs.value
     if over is None or not isinstance(over.value, Quantity):
         return
-    if _is_smaller(how):
+    if pruning.removes_channels:
         scope.report(
             "contradiction",
             "whole channels go at once, not over several epochs",
@@ -122,14 +122,14 @@ def _check_gradual(call: Invocation, how: Invocation, phase: Phase, scope: Scope
         )
 
 
-def _check_layers(call: Invocation, how: Invocation, layers: Layers, name: str, scope: Scope) -> None:
+def _check_layers(pruning: Pruning, layers: Layers, name: str, scope: Scope) -> None:
+    call, chosen = pruning.invocation, pruning.parameters
     on = call.setting("on")
-    if on is None or on.value is None or not is_resolved(on.value):
+    if on is None or not isinstance(on.origin, Written) or chosen is None:
         return
-    chosen = matching(on.value, layers)
     head = matching(Word("head"), layers)
     place = _place(on, call)
-    if _is_smaller(how) and chosen and chosen <= head:
+    if pruning.removes_channels and chosen and chosen <= head:
         scope.report(
             "empty-selector",
             f"the head of {name} keeps its channels: its outputs are the classes",

@@ -6,8 +6,9 @@ states that make no sense can't be said.
 
 from dataclasses import dataclass, field
 
-from leaven.catalog.selectors import Selector
-from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Setting, UserDefinition, UserModule
+from leaven.catalog.layers import LayerParameter, Layers
+from leaven.catalog.selectors import Selection
+from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Quantity, Setting, UserDefinition, UserModule
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Model:
     head: FitHead | KeepHead
     origin: Origin = field(compare=False)
     chosen_weights: Setting | None = field(default=None, compare=False)  # `pretrained` or `weights`, as it was said
+    layers: Layers | None = field(default=None, compare=False)  # with the head fitted; None where they are not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +63,21 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    layers: Selector
+    layers: Selection
     norms: str
     origin: Origin = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Unfreeze:
-    layers: Selector
+    layers: Selection
     at: Setting | None  # after how many epochs; None from the beginning
     origin: Origin = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Reinit:
-    layers: Selector
+    layers: Selection
     how: str
     origin: Origin = field(compare=False)
 
@@ -94,7 +96,7 @@ AnyTechnique = Freeze | Unfreeze | Reinit | Technique
 class Group:
     """Layers with optimizer settings of their own."""
 
-    layers: Selector
+    layers: Selection
     settings: tuple[Setting, ...]
     origin: Origin = field(compare=False)
 
@@ -103,6 +105,67 @@ class Group:
 class Optimizer:
     invocation: Invocation
     groups: tuple[Group, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter and the weights that it adapts. It stays in the phases after its own."""
+
+    invocation: Invocation
+    weights: tuple[LayerParameter, ...]
+    added: int  # parameters that it adds
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """A pruning and the parameters it may take from. What it removes stays removed in the phases after its own."""
+
+    invocation: Invocation
+    parameters: frozenset[str] | None  # None where the model's layers are not known
+    removes_channels: bool  # whole channels; otherwise single weights, by a mask
+
+
+@dataclass(frozen=True, slots=True)
+class Unfreezing:
+    """Parameters that are frozen when a phase begins, and trainable after some of its epochs."""
+
+    parameters: frozenset[str]
+    at: Setting
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenBy:
+    """A statement that freezes, and all the parameters that it selects."""
+
+    parameters: frozenset[str]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Freezing:
+    """Which parameters are frozen in a phase, epoch by epoch, after every statement that has a say in it.
+
+    The only answer to that question: rules, plan, program and `inspect` read it.
+    """
+
+    frozen: frozenset[str] = frozenset()  # for the whole phase
+    later: tuple[Unfreezing, ...] = ()  # disjoint from `frozen`; what is named twice is unfrozen at the first time
+    norms: str = "frozen"  # whether normalisation statistics of frozen layers are frozen too, or go on: "train"
+    dropout_on: frozenset[str] = frozenset()  # frozen because of an adapter alone: dropout stays on
+    causes: tuple[FrozenBy, ...] = ()
+    origins: tuple[Origin, ...] = ()  # of all that decides what is frozen for the whole phase
+    without_effect: tuple[Origin, ...] = ()  # `unfreeze` statements none of whose layers was frozen
+
+    @property
+    def at_first(self) -> frozenset[str]:
+        """What is frozen when the phase begins."""
+        return self.frozen.union(*(one.parameters for one in self.later))
+
+    def in_epoch(self, epoch: int) -> frozenset[str]:
+        """What is frozen in an epoch, counted from 0; all numbers of epochs must be known."""
+        due = frozenset().union(*(one.parameters for one in self.later if one.at.value.amount <= epoch))
+        return self.at_first - due
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +190,17 @@ class Phase:
     keeps_optimizer: bool
     precision: str | None  # where it has its own
     origin: Origin = field(compare=False)
+    freezing: Freezing | None = field(compare=False)  # None where the model's layers are not known
+    adapters: tuple[Adapter, ...] = field(compare=False)  # its own, and those that earlier phases left
+    prunings: tuple[Pruning, ...] = field(compare=False)  # its own
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is a training loop; a phase of 0 epochs only prepares the model.
+
+        Where an `arg` decides on the number of epochs, there is a loop, whatever its value is now.
+        """
+        return self.epochs.syntax is not None or self.epochs.value != Quantity(0, "epochs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leaven.catalog.selectors import Joined, Layer, OfType, Selector, Share, Stages, Without, Word
+from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word
 from leaven.catalog.value_text import expression_text, value_text
 from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting
 from leaven.messages import describe
@@ -137,7 +137,7 @@ def _optimizer(optimizer: Optimizer) -> Iterator[Line]:
     yield from _called("    optimizer", optimizer.invocation, ending=" {" if optimizer.groups else "")
     for group in optimizer.groups:
         settings = "".join(f", {setting.name}={_setting(setting, ())}" for setting in group.settings)
-        yield f"        group {selector(group.layers)}{settings}", _credit(group.origin, group.settings)
+        yield f"        group {selector(group.layers.selector)}{settings}", _credit(group.origin, group.settings)
     if optimizer.groups:
         yield "    }", ""
 
@@ -145,11 +145,11 @@ def _optimizer(optimizer: Optimizer) -> Iterator[Line]:
 def technique_text(technique: AnyTechnique) -> str:
     match technique:
         case Freeze(layers=layers, norms=norms):
-            return f"freeze {selector(layers)}, norms={_choice_or_value(norms, _CHOICE)}"
+            return f"freeze {selector(layers.selector)}, norms={_choice_or_value(norms, _CHOICE)}"
         case Unfreeze(layers=layers, at=at):
-            return f"unfreeze {selector(layers)}" + (f", at={value_text(at.value)}" if at else "")
+            return f"unfreeze {selector(layers.selector)}" + (f", at={value_text(at.value)}" if at else "")
         case Reinit(layers=layers, how=how):
-            return f"reinit {selector(layers)}, how={_choice_or_value(how, _CHOICE)}"
+            return f"reinit {selector(layers.selector)}, how={_choice_or_value(how, _CHOICE)}"
         case Technique(invocation=invocation):
             return f"{invocation.card.name} {', '.join(_arguments(invocation))}".rstrip()
 
@@ -267,8 +267,8 @@ def value(item: Any) -> str:
     match item:
         case Invocation():
             return call(item)
-        case Word() | Layer() | Stages() | Share() | OfType() | Joined() | Without():
-            return selector(item)
+        case Selection():
+            return selector(item.selector)
         case tuple() if item and all(isinstance(part, Invocation) for part in item):
             return " -> ".join(text for text, _ in _counted(item))
         case tuple():
@@ -293,7 +293,7 @@ def selector(item: Selector, is_right: bool = False) -> str:
     match item:
         case Word(word):
             return word
-        case Layer(pattern, _):
+        case Layer(pattern):
             return value_text(pattern)
         case Stages(numbers):
             return f"stages({', '.join(map(value_text, numbers))})"

@@ -6,13 +6,11 @@ What two techniques say against each other is in `conflicts.py`.
 from collections.abc import Sequence
 
 from leaven.binding.scope import Scope
-from leaven.catalog.layers import Layers
-from leaven.catalog.selectors import Word, is_resolved, matching
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting, Written
 from leaven.language.diagnostics import Spot
 from leaven.recipe.models import ModelFacts
-from leaven.recipe.recipe import Data, Freeze, Model, Phase, Technique, Unfreeze
+from leaven.recipe.recipe import Data, Freezing, Model, Phase, Technique, Unfreeze
 
 _BRANCHES = ("drop_path", "stochastic_depth")  # how libraries call the places where a branch can be left out
 _COMPUTES_AGAIN = ("LBFGS",)  # optimizers that compute loss and gradient themselves, several times in a step
@@ -39,7 +37,7 @@ def check_techniques(
 
 
 def _check_at(unfreeze: Unfreeze, phase: Phase, scope: Scope) -> None:
-    """Layers that would join when the phase is over."""
+    """Layers that would be unfrozen when the phase is over."""
     at, epochs = unfreeze.at, phase.epochs.value
     if at is None or not isinstance(at.value, Quantity) or not isinstance(epochs, Quantity):
         return
@@ -47,7 +45,7 @@ def _check_at(unfreeze: Unfreeze, phase: Phase, scope: Scope) -> None:
         origin = phase.epochs.origin
         scope.report(
             "contradiction",
-            f"the layers join after {value_text(at.value)}, and by then the phase is over",
+            f"the layers are unfrozen after {value_text(at.value)}, and by then the phase is over",
             Spot(unfreeze.origin.span, "never comes"),
             *([Spot(origin.span, "lasts no longer")] if isinstance(origin, Written) else []),
             fix="write less, or a longer phase",
@@ -67,12 +65,12 @@ class _Check:
     def against_the_phase(self, phase: Phase, train: Invocation) -> None:
         self._steps(phase, train["accumulate"])
         self._length(phase)
-        if self.facts.get("wakes"):
+        if "unfreezes" in self.facts:
             self._joining(phase)
 
     def against_the_model(self, phase: Phase, model: Model, facts: ModelFacts) -> None:
-        if self.facts.get("wakes") and facts.layers is not None:
-            self._waiting(phase, facts.layers)
+        if "unfreezes" in self.facts and phase.freezing is not None and phase.trains:
+            self._waiting(phase.freezing)
         if self.facts.get("resizes"):
             self._size(facts)
         if self.facts.get("residual") and _tells_branches(model):
@@ -123,11 +121,11 @@ class _Check:
                 )
 
     def _joining(self, phase: Phase) -> None:
-        """What lets layers join, where something else decides that too."""
+        """What unfreezes layers in the course of the phase, where something else decides that too."""
         for other in phase.techniques:
             if isinstance(other, Unfreeze) and other.at is not None:
                 self._contradicts(
-                    f"`{self.name}` and `unfreeze … at=` both decide which layers move when",
+                    f"`{self.name}` and `unfreeze … at=` both decide when layers are unfrozen",
                     "this one",
                     (other.origin, "and this one"),
                     fix="remove one of them",
@@ -135,28 +133,30 @@ class _Check:
             elif isinstance(other, Technique) and {"adapter", "moves"} & set(other.invocation.card.facts):
                 holder = other.invocation
                 self._contradicts(
-                    f"`{self.name}` lets layers join, and `{holder.card.bare_name}` keeps them still for good",
-                    "lets them move",
-                    (holder.origin, "keeps them still"),
+                    f"`{self.name}` unfreezes layers, and `{holder.card.bare_name}` freezes them for the whole phase",
+                    "unfreezes them",
+                    (holder.origin, "freezes them"),
                     fix="remove one of them, or put them into different phases",
                 )
 
-    def _waiting(self, phase: Phase, layers: Layers) -> None:
-        """What lets layers join, where all that could join is frozen for good."""
-        still: frozenset[str] = frozenset()
-        for technique in phase.techniques:
-            if isinstance(technique, Freeze | Unfreeze) and is_resolved(technique.layers):
-                chosen = matching(technique.layers, layers)
-                still = still | chosen if isinstance(technique, Freeze) else still - chosen
-        backbone = matching(Word("backbone"), layers)
-        if backbone and still >= backbone:
-            freeze = next(technique for technique in phase.techniques if isinstance(technique, Freeze))
+    def _waiting(self, freezing: Freezing) -> None:
+        """What unfreezes layers in the course of the phase, where there is nothing to unfreeze."""
+        after = self.call[self.facts["after"]]
+        if any(one.origin == self.call.origin for one in freezing.later) or after.value == Quantity(0, "epochs"):
+            return
+        if freezing.causes:
             self._contradicts(
-                f"`{self.name}` lets layers join, and `freeze` keeps all of them still for good",
-                "nothing is left to join",
-                (freeze.origin, "never moves in this phase"),
-                note=f"`{self.name}` itself keeps still what has not joined yet",
+                f"`{self.name}` unfreezes layers, and all of them are frozen for the whole phase",
+                "nothing is left to unfreeze",
+                *((cause.origin, "frozen for the whole phase") for cause in freezing.causes[:1]),
+                note=f"`{self.name}` itself freezes what it unfreezes later",
                 fix="remove the `freeze`",
+            )
+        else:
+            self._contradicts(
+                f"`{self.name}` unfreezes the model in stages, and it has no stage besides its head",
+                "nothing to unfreeze",
+                fix=f"remove `{self.name}`, or name the layers: `freeze all - head` and `unfreeze …, at=2 epochs`",
             )
 
     def _size(self, model: ModelFacts) -> None:

@@ -1,16 +1,16 @@
 """Models that teach: whether they are trained, there, and made for the same classes; and what they take of the loss."""
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from leaven.binding.files import is_readable, missing_file
 from leaven.binding.scope import Scope
-from leaven.catalog.layers import Layers, is_below
+from leaven.catalog.layers import Layers
 from leaven.catalog.lookup import nearest
 from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import FilePath, Invocation, Origin, Setting, Written
+from leaven.formats.layer_names import is_named, is_under
 from leaven.formats.run_folder import BUNDLE, newest
 from leaven.formats.trained import Told, bundle_tells, safetensors_shapes
 from leaven.language.diagnostics import Edit, Fix, Spot
@@ -145,7 +145,7 @@ def _told(place: Path) -> Told | None:
 def _outputs(shapes: dict[str, tuple[int, ...]], layers: Layers | None) -> int | None:
     """How many outputs weights have, by the names that the model's own head has."""
     for parameter in layers.parameters if layers is not None else ():
-        if layers is not None and is_below(parameter.module_path, layers.head):
+        if layers is not None and is_under(parameter.module_path, layers.head):
             for name, shape in shapes.items():
                 if shape and (name == parameter.name or name.endswith(f".{parameter.name}")):
                     return shape[0]
@@ -217,7 +217,7 @@ def _check_layers(call: Invocation, scope: Scope) -> None:
 def _check_names(setting: Setting, layers: Layers, model: str, scope: Scope) -> None:
     paths = [module.path for module in layers.modules if module.path]
     for name in setting.value:
-        if not isinstance(name, str) or any(fnmatchcase(path, name) for path in paths):
+        if not isinstance(name, str) or any(is_named(path, name) for path in paths):
             continue
         near = scope.nearest(name, paths)
         place = _within(_span(setting.origin), quoted(name))

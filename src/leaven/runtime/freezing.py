@@ -20,16 +20,16 @@ can be named in `dropout`: their statistics stay as they are, and their dropout 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from torch import distributed, nn
 
+from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
 from leaven.runtime.masks import Mask, plain_name
 
-Norms = Literal["still", "train"]
+Norms = Literal["frozen", "train"]
 Dropout = Literal["off", "on"] | Sequence[str]
 _NOTE = "_leaven_frozen"  # the attribute in which a module keeps what was frozen in it
 
@@ -57,7 +57,7 @@ def freeze(
     *,
     all_but: Sequence[str] | None = None,
     only: Sequence[str] | None = None,
-    norms: Norms = "still",
+    norms: Norms = "frozen",
     dropout: Dropout = "off",
 ) -> None:
     """Keep parameters still, all of them unless told otherwise, by their names or by the paths of modules.
@@ -77,14 +77,14 @@ def freeze(
 def unfreeze(module: nn.Module, paths: Sequence[str]) -> None:
     """Let parameters move again, and wake the modules that are no longer all frozen."""
     chosen = below(module, paths)
-    before = module.__dict__.get(_NOTE, _Frozen(frozenset(), frozenset(), "still", "off"))
+    before = module.__dict__.get(_NOTE, _Frozen(frozenset(), frozenset(), "frozen", "off"))
     lift(module)
     for parameter in chosen:
         parameter.requires_grad_(True)
     _hold(module, below(module, sorted(before.held)) - chosen, before.norms, before.dropout)
 
 
-def wake(module: nn.Module, epoch: int, *later: tuple[int, Sequence[str]], norms: Norms = "still") -> None:
+def wake(module: nn.Module, epoch: int, *later: tuple[int, Sequence[str]], norms: Norms = "frozen") -> None:
     """Keep still what joins after this epoch, besides what was frozen for good, and let all else of it move.
 
     What joins is given with the number of epochs that come before; what is named twice joins at the first.
@@ -152,7 +152,7 @@ def below(module: nn.Module, paths: Sequence[str], *, with_adapters: bool = Fals
     named = list(_named(module))
     chosen: set[nn.Parameter] = set()
     for path in paths:
-        found = [one for one in named if not path or fnmatchcase(one.name, path) or fnmatchcase(one.name, f"{path}.*")]
+        found = [one for one in named if not path or is_under(one.name, [path])]
         if not any(one.is_own for one in found):
             raise Failure(f"the model has no parameters called {path}, nor any in a layer of that name")
         chosen |= {one.parameter for one in found if one.is_own or with_adapters}
@@ -215,7 +215,7 @@ class _Modes:
             is_still = is_held and not parameters & self.lively
         stays = is_still
         if _keeps_statistics(module):
-            stays = is_held and self.norms == "still"
+            stays = is_held and self.norms == "frozen"
         if has_adapter(module):
             yield module, False  # an adapter is trained, and its own dropout with it
             yield from self.of(module.get_submodule("base_layer"), is_held=is_held, is_still=is_still)

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from leaven.formats.layer_names import is_under
+
 Sizes = Mapping[str, Mapping[str, int | list[int]]]  # of layers, by the names of their attributes
 
 
@@ -49,7 +51,7 @@ def make_small(model: nn.Module, sizes: Sizes, weights: Mapping[str, Tensor], ne
     for name, value in list(model.state_dict(keep_vars=True).items()):
         if name in weights and value.dim() == weights[name].dim():
             shape = list(weights[name].shape)
-            if any(name == path or name.startswith(f"{path}.") for path in new):
+            if is_under(name, new):
                 shape[:1] = value.shape[:1]
             if list(value.shape) != shape:
                 _narrow(parts, name, value, shape)

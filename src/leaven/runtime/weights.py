@@ -23,6 +23,7 @@ from urllib.request import getproxies
 import torch
 from torch import Tensor, nn
 
+from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
 from leaven.runtime.masks import settled
 from leaven.runtime.sizes import make_small
@@ -65,9 +66,9 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
     _fit_sizes(model, file, there, new)
     wanted = model.state_dict()
     entries = _fitted(there, wanted, new)
-    fresh = [name for name in wanted if _is_below(name, new)]
+    fresh = [name for name in wanted if is_under(name, new)]
     missing = [n for n in wanted if n not in entries and n not in fresh and not n.endswith("num_batches_tracked")]
-    unexpected = [name for name in entries if name not in wanted and not _is_below(name, new)]
+    unexpected = [name for name in entries if name not in wanted and not is_under(name, new)]
     both = [name for name in wanted if name in entries and name not in fresh]
     misshapen = [
         _shapes(name, entries[name], wanted[name]) for name in both if entries[name].shape != wanted[name].shape
@@ -85,7 +86,7 @@ def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[
     wanted = model.state_dict()
     if len(there) != len(wanted):
         raise Failure(f"{source} does not fit the model: it has {len(there)} entries, the model {len(wanted)}")
-    fresh = [name for name in wanted if _is_below(name, new)]
+    fresh = [name for name in wanted if is_under(name, new)]
     entries, misshapen = {}, []
     for name, (other, value) in zip(wanted, there.items(), strict=True):
         if name in fresh:
@@ -246,7 +247,7 @@ def _fitted(there: Mapping[str, Tensor], wanted: Mapping[str, Tensor], new: Sequ
     entries = {name: value for name, value in there.items() if name in wanted}
     for name, value in there.items():
         bare = _bare_name(name, wanted)
-        fits = bare not in entries and (bare in wanted or _is_below(bare, new))
+        fits = bare not in entries and (bare in wanted or is_under(bare, new))
         if name not in wanted:
             entries[bare if fits else name] = value
     return entries
@@ -260,10 +261,6 @@ def _bare_name(name: str, wanted: Mapping[str, Tensor]) -> str:
             return name
         name = name.removeprefix(prefix)
     return name
-
-
-def _is_below(name: str, paths: Sequence[str]) -> bool:
-    return any(name == path or name.startswith(path + ".") for path in paths)
 
 
 def _shapes(name: str, value: Tensor, wanted: Tensor) -> str:

@@ -16,7 +16,6 @@ from leaven.techniques.layer_decay import LayerDecay
 from leaven.techniques.logit_adjustment import LogitAdjustment
 from leaven.techniques.lookahead import Lookahead
 from leaven.techniques.lora import Lora
-from leaven.techniques.lp_ft import LpFt
 from leaven.techniques.mixup import Mixup
 from leaven.techniques.progressive_resizing import ProgressiveResizing
 from leaven.techniques.prune import Prune
@@ -27,7 +26,6 @@ from leaven.techniques.settling import settle
 from leaven.techniques.soup import Soup
 from leaven.techniques.stochastic_depth import StochasticDepth
 from leaven.techniques.swa import Swa
-from leaven.techniques.thaw import Thaw
 from leaven.techniques.wise_ft import WiseFt
 
 __all__ = [
@@ -43,7 +41,6 @@ __all__ = [
     "LogitAdjustment",
     "Lookahead",
     "Lora",
-    "LpFt",
     "Mixup",
     "ProgressiveResizing",
     "Prune",
@@ -52,7 +49,6 @@ __all__ = [
     "StochasticDepth",
     "Structured",
     "Swa",
-    "Thaw",
     "Unstructured",
     "WiseFt",
     "settle",

@@ -6,7 +6,6 @@ maps is what the head builds on. It is found by showing the model a picture, so 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from math import isqrt
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.hooks import RemovableHandle
 
+from leaven.formats.layer_names import is_named
 from leaven.runtime.failures import Failure
 
 MOST_STAGES = 4
@@ -115,10 +115,7 @@ def layers_of(model: nn.Module, show: Callable[[], Tensor], chosen: Sequence[str
 
 def _named(model: nn.Module, name: str) -> list[str]:
     """The layer of that name, or those that a glob means."""
-    paths = [path for path, _ in model.named_modules() if path]
-    if name in paths:
-        return [name]
-    found = [path for path in paths if path.count(".") == name.count(".") and fnmatchcase(path, name)]
+    found = [path for path, _ in model.named_modules() if path and is_named(path, name)]
     if not found:
         raise Failure(f"the {type(model).__name__} has no layer called {name}")
     return found

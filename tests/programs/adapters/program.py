@@ -62,7 +62,7 @@ def build_metrics(classes: int) -> task.Metrics:
 
 
 def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "head", line 8: 1 epoch; 12,810 of 3,383,818 weights move."""
+    """Phase "head", line 8: 1 epoch; 12,810 of 3,383,818 parameters trainable."""
     fabric = run.fabric
     runtime.freeze(module, all_but=["classifier"])  # line 9
     criterion = nn.CrossEntropyLoss()  # default
@@ -92,7 +92,7 @@ def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics:
 
 
 def train_adapters(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "adapters", line 11: 4 epochs; 46,602 of 3,417,610 weights move."""
+    """Phase "adapters", line 11: 4 epochs; 46,602 of 3,417,610 parameters trainable."""
     fabric = run.fabric
     techniques.Lora(  # line 12
         rank=4,
@@ -135,7 +135,7 @@ def train_adapters(run: runtime.Run, module: nn.Module, data: runtime.Data, metr
 
 
 def train_norms_too(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "norms too", line 14: 2 epochs; 88,634 of 3,417,626 weights move."""
+    """Phase "norms too", line 14: 2 epochs; 88,634 of 3,417,626 parameters trainable."""
     fabric = run.fabric
     techniques.Ia3(on=["blocks.0.0.conv_pw"]).on_model(module)  # line 17
     runtime.freeze(  # lines 12, 15, 16, 17

@@ -73,7 +73,7 @@ def build_metrics(classes: int) -> task.Metrics:
 
 
 def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "train": 25 epochs; 1,026 of 11,177,538 weights move."""
+    """Phase "train": 25 epochs; 1,026 of 11,177,538 parameters trainable."""
     fabric = run.fabric
     runtime.freeze(module, all_but=["fc"])  # line 12
     criterion = nn.CrossEntropyLoss()  # default

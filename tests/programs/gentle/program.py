@@ -75,12 +75,11 @@ def train_from_the_head_down(run: runtime.Run, module: nn.Module, data: runtime.
     phase = run.phase("from the head down", epochs=4, data=data)  # line 8
     schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
     model, optimizer = fabric.setup(module, optimizer)
-    thaw = techniques.Thaw(module=module, stages=[["0"], ["1"], ["2"], ["4"]], every=1)  # line 9
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total))  # line 11
     phase.restore(module=module, optimizer=optimizer, schedule=schedule)
 
     for _ in phase.epochs():
-        thaw.before_epoch(phase)
+        runtime.wake(module, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
         for images, labels in phase.batches():
             images, labels = progressive_resizing.on_batch(images, labels)
@@ -92,12 +91,11 @@ def train_from_the_head_down(run: runtime.Run, module: nn.Module, data: runtime.
             phase.saw(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
         phase.record(scores)
-    thaw.at_end(module)
     phase.hand_on(module)
 
 
 def train_average(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "average", line 13: 6 epochs; 19,530 of 19,706 weights move."""
+    """Phase "average", line 13: 6 epochs; 19,530 of 19,706 parameters trainable."""
     fabric = run.fabric
     stochastic_depth = techniques.StochasticDepth(rate=0.1)  # line 16
     stochastic_depth.on_model(module)

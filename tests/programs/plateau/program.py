@@ -68,7 +68,7 @@ def build_metrics(classes: int) -> task.Metrics:
 
 
 def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "train": 100 epochs; 1,285,386 of 3,383,818 weights move."""
+    """Phase "train": 100 epochs; 1,285,386 of 3,383,818 parameters trainable."""
     fabric = run.fabric
     runtime.freeze(  # line 5
         module,

@@ -60,7 +60,7 @@ def build_metrics(classes: int) -> task.Metrics:
 
 
 def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "head", line 5: 10 epochs; 12,810 of 3,383,818 weights move."""
+    """Phase "head", line 5: 10 epochs; 12,810 of 3,383,818 parameters trainable."""
     fabric = run.fabric
     runtime.freeze(module, all_but=["classifier"])  # line 5
     criterion = nn.CrossEntropyLoss()  # default
@@ -86,7 +86,7 @@ def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics:
 def train_all(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "all", line 6: 3 epochs."""
     fabric = run.fabric
-    runtime.lift(module)  # what was frozen moves again
+    runtime.lift(module)
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = torch.optim.AdamW(runtime.trainable(module), lr=1e-3)  # line 6
     phase = run.phase("all", epochs=3, data=data, is_last=True)  # line 6

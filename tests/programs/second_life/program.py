@@ -60,7 +60,7 @@ def build_metrics(classes: int) -> task.Metrics:
 
 
 def train_late_layers(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "late layers", line 5: 4 epochs; 2,680,490 of 3,383,818 weights move."""
+    """Phase "late layers", line 5: 4 epochs; 2,680,490 of 3,383,818 parameters trainable."""
     fabric = run.fabric
     runtime.reinit(module, ["blocks.6", "conv_head"])  # line 8
     runtime.freeze(module, all_but=["blocks.5", "blocks.6", "conv_head", "classifier"])  # lines 6, 7
@@ -85,7 +85,7 @@ def train_late_layers(run: runtime.Run, module: nn.Module, data: runtime.Data, m
 
 
 def train_norms(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "norms", line 12: 2 epochs; 54,826 of 3,383,818 weights move."""
+    """Phase "norms", line 12: 2 epochs; 54,826 of 3,383,818 parameters trainable."""
     fabric = run.fabric
     runtime.freeze(module, all_but=["bn*", "blocks.*.*.bn*", "classifier"], norms="train")  # line 13
     criterion = nn.CrossEntropyLoss()  # default

@@ -77,7 +77,7 @@ def build_metrics(classes: int) -> task.Metrics:
 
 
 def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "head", line 12: 3 epochs; 1,539 of 11,178,051 weights move."""
+    """Phase "head", line 12: 3 epochs; 1,539 of 11,178,051 parameters trainable."""
     fabric = run.fabric
     runtime.freeze(module, all_but=["fc"])  # line 13
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(fabric.device)  # line 14
@@ -101,7 +101,7 @@ def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics:
 
 
 def train_last_stage(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "last stage", line 16: 5 epochs; 8,395,267 of 11,178,051 weights move."""
+    """Phase "last stage", line 16: 5 epochs; 8,395,267 of 11,178,051 parameters trainable."""
     fabric = run.fabric
     runtime.freeze(module, all_but=["layer4", "fc"])  # line 17
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18

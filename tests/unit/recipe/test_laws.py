@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import leaven
 from leaven.binding.arithmetic import calculate
 from leaven.binding.scope import Scope
-from leaven.binding.selectors import read_selector
+from leaven.binding.selectors import read_selection
 from leaven.catalog.layers import LayerModule, LayerParameter, Layers
-from leaven.catalog.selectors import Joined, Layer, OfType, Selector, Share, Stages, Without, Word, matching
+from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word, matching
 from leaven.catalog.values import Quantity, Unknown
 from leaven.language.parser import parse_value
 from leaven.language.source import Source
@@ -154,8 +154,8 @@ def test_a_written_selector_means_the_same_when_read_again(data: st.DataObject) 
     value, mistakes = parse_value(Source("value", show.selector(selector)))
     assert value is not None
     assert not mistakes
-    again = read_selector(value, Scope(), None, "the model")
-    assert again == selector
+    again = read_selection(value, Scope())
+    assert again == Selection(selector, None)
 
 
 @given(layer_trees())

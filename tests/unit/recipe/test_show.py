@@ -94,5 +94,5 @@ def checked(recipe: Path | Source, options: Options | None = None) -> Recipe:
 def test_layers_may_be_counted_by_an_arg_that_has_no_default() -> None:
     text = "arg n: int\nmodel resnet18()\ndata digits()\nfreeze all - last(n)\nfreeze stages(n)\n"
     lines = shown(text)
-    assert any(line.strip().startswith("freeze all - last(n), norms=still") for line in lines)
+    assert any(line.strip().startswith("freeze all - last(n), norms=frozen") for line in lines)
     assert any(line.strip().startswith("freeze stages(n)") for line in lines)

@@ -23,10 +23,11 @@ def test_selectors_are_compared_with_its_layers(folder: Path, selector: str) -> 
     (folder / "r.leaven").write_text(RECIPE.format(selector=selector))
     checked = leaven.check(folder / "r.leaven")
     assert checked.recipe is not None, checked.diagnostics
-    assert checked.layers is not None
-    assert checked.layers.head == ("classifier",)
-    assert checked.layers.stem == ("bert.embeddings",)
-    assert len(checked.layers.stages) == 3
+    layers = checked.recipe.model.layers
+    assert layers is not None
+    assert layers.head == ("classifier",)
+    assert layers.stem == ("bert.embeddings",)
+    assert len(layers.stages) == 3
 
 
 def test_a_layer_that_is_not_there_is_told(folder: Path) -> None:

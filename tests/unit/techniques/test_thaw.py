@@ -1,46 +1,58 @@
-"""Layers that join while a phase goes on: what moves when, and that what waits is frozen in full."""
+"""Layers that are unfrozen in the course of a phase: what is trainable when, and that what waits is frozen in full."""
 
 from pathlib import Path
 
-import pytest
 import torch
 from tests import at_work
-from tests.unit.techniques.at_hand import is_same, net, phase_in, pictures, state_of
+from tests.unit.techniques.at_hand import is_same, net, pictures, state_of
 from torch import nn
 from torch.nn import functional as F
 
-from leaven.runtime import Failure, freeze, wake
+import leaven
+from leaven.language.source import Source
+from leaven.runtime import freeze, wake
 from leaven.runtime.freezing import is_still
-from leaven.techniques import LpFt, Thaw
 
-STAGES = [["0", "1"], ["3"], ["6"]]
+LATER = [(1, ["3"]), (2, ["0", "1"])]
 
 
 def moving(module: nn.Module) -> set[str]:
     return {name.partition(".")[0] for name, weight in module.named_parameters() if weight.requires_grad}
 
 
-def test_stages_join_from_the_head_down(tmp_path: Path) -> None:
-    phase, module = phase_in(tmp_path, epochs=6), net()
-    thaw, found = Thaw(module, STAGES, every=2), []
-    for phase.epoch in range(6):
-        thaw.before_epoch(phase)
-        found.append(moving(module))
-    assert found == [{"6"}] * 2 + [{"3", "6"}] * 2 + [{"0", "1", "3", "6"}] * 2
+def frozen_in_each_epoch(statement: str) -> list[set[str]]:
+    model = "model conv(4) -> res_block(8) -> res_block(8) -> global_pool() -> linear(classes)"
+    checked = leaven.check(Source("recipe.leaven", f"{model}\ndata digits()\n{statement}\ntrain epochs=4\n"))
+    assert checked.recipe is not None, checked.diagnostics
+    freezing = checked.recipe.phases[0].freezing
+    assert freezing is not None
+    return [{name.partition(".")[0] for name in freezing.in_epoch(epoch)} for epoch in range(4)]
 
 
-def test_a_run_that_goes_on_finds_the_layers_as_they_were(tmp_path: Path) -> None:
-    phase, module = phase_in(tmp_path), net()
-    phase.epoch = 1
-    Thaw(module, STAGES).before_epoch(phase)
+def test_thaw_unfreezes_the_stages_from_the_head_down() -> None:
+    assert frozen_in_each_epoch("thaw") == [{"0", "1", "2"}, {"0", "1"}, {"0"}, set()]
+    assert frozen_in_each_epoch("thaw every=2 epochs") == [{"0", "1", "2"}] * 2 + [{"0", "1"}] * 2
+
+
+def test_lp_ft_trains_the_head_alone_first() -> None:
+    assert frozen_in_each_epoch("lp_ft 2") == [{"0", "1", "2"}] * 2 + [set()] * 2
+
+
+def test_what_freeze_holds_is_never_unfrozen() -> None:
+    assert frozen_in_each_epoch("freeze stem; thaw") == [{"0", "1", "2"}, {"0", "1"}, {"0"}, {"0"}]
+
+
+def test_a_resumed_run_finds_the_layers_as_they_were() -> None:
+    module = net()
+    wake(module, 1, *LATER)
     assert moving(module) == {"3", "6"}
     assert is_still(module[1])
 
 
-def test_what_waits_is_still_to_the_last_byte_although_the_optimizer_holds_it(tmp_path: Path) -> None:
-    phase, module = phase_in(tmp_path), net()
+def test_what_waits_is_frozen_to_the_last_byte_although_the_optimizer_holds_it() -> None:
+    module = net()
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.1, weight_decay=0.5)
-    Thaw(module, STAGES).before_epoch(phase)
+    wake(module, 0, *LATER)
     before = state_of(module)
     images, labels = pictures()
     module.train()
@@ -52,29 +64,6 @@ def test_what_waits_is_still_to_the_last_byte_although_the_optimizer_holds_it(tm
     waiting = [name for name in before if not name.startswith("6")]
     assert is_same({name: before[name] for name in waiting}, {name: after[name] for name in waiting})
     assert not torch.equal(before["6.weight"], after["6.weight"])
-
-
-def test_at_the_end_all_is_awake(tmp_path: Path) -> None:
-    phase, module = phase_in(tmp_path), net()
-    for technique in (Thaw(module, STAGES), LpFt(module, STAGES, epochs=3)):
-        technique.before_epoch(phase)
-        technique.at_end(module)
-        assert moving(module) == {"0", "1", "3", "6"}
-        assert not is_still(module[1])
-
-
-def test_a_model_in_one_piece_has_nothing_to_thaw() -> None:
-    with pytest.raises(Failure, match="no stages"):
-        Thaw(net(), [["0", "1", "3", "6"]])
-
-
-def test_lp_ft_trains_the_head_alone_first(tmp_path: Path) -> None:
-    phase, module = phase_in(tmp_path), net()
-    lp_ft, found = LpFt(module, STAGES, epochs=2), []
-    for phase.epoch in range(3):
-        lp_ft.before_epoch(phase)
-        found.append(moving(module))
-    assert found == [{"6"}, {"6"}, {"0", "1", "3", "6"}]
 
 
 def test_what_is_frozen_for_good_never_joins() -> None:

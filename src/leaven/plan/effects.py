@@ -1,0 +1,40 @@
+"""What each phase of a plan does to each layer, in a word or two: `leaven inspect` prints it beside the layers."""
+
+from collections.abc import Mapping, Sequence
+
+from leaven.catalog.layers import LayerParameter, Layers
+from leaven.formats.layer_names import is_under
+from leaven.plan.plan import Plan, Reinitialise, TrainPhase
+
+
+def effects(plan: Plan, layers: Layers) -> dict[str, tuple[str, ...]]:
+    """For every layer with parameters of its own, by path, a word for each phase: `frozen`, `trainable, pruned`."""
+    own: dict[str, list[LayerParameter]] = {}
+    for parameter in layers.parameters:
+        own.setdefault(parameter.module_path, []).append(parameter)
+    return {path: tuple(_effect(phase, parameters) for phase in plan.phases) for path, parameters in own.items()}
+
+
+def _effect(phase: TrainPhase, parameters: Sequence[LayerParameter]) -> str:
+    words = [_freezing(phase, parameters)] if phase.trains else []
+    for one in phase.preparations:
+        if isinstance(one, Reinitialise):
+            words += ["re-initialised"] if any(is_under(p.name, one.paths) for p in parameters) else []
+        elif any(len(p.shape) > 1 and is_under(p.name, one.layers) for p in parameters):
+            words.append("adapted" if one.invocation.card.facts.get("adapter") else "pruned")
+    return ", ".join(dict.fromkeys(words)) or "unchanged"
+
+
+def _freezing(phase: TrainPhase, parameters: Sequence[LayerParameter]) -> str:
+    if any(is_under(p.name, later.paths) for later in phase.unfreeze_later for p in parameters):
+        return "unfrozen later"
+    if phase.freeze is None:
+        return "trainable"
+    are_frozen = {is_under(p.name, phase.freeze.paths) is not phase.freeze.is_all_but for p in parameters}
+    return "partly frozen" if len(are_frozen) > 1 else "frozen" if are_frozen == {True} else "trainable"
+
+
+def summarised(effects_of_layers: Mapping[str, tuple[str, ...]], path: str) -> tuple[str, ...]:
+    """The words for a module: those of all layers under it where they agree, else an ellipsis."""
+    under = [words for layer, words in effects_of_layers.items() if is_under(layer, [path])]
+    return tuple(words[0] if len(set(words)) == 1 else "…" for words in zip(*under, strict=True))

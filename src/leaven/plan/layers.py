@@ -1,0 +1,50 @@
+"""What a plan does to the layers of a model, as paths: freezing, unfreezing, re-initialisation, groups."""
+
+from leaven.catalog.layers import Layers
+from leaven.plan.paths import paths_of
+from leaven.plan.plan import FreezeLayers, ParameterGroup, UnfreezeLater
+from leaven.recipe.recipe import Freezing, Phase
+
+
+def freeze_layers(phase: Phase, freezing: Freezing, layers: Layers) -> FreezeLayers | None:
+    """What is frozen for the whole phase, in the fewest paths."""
+    if not freezing.frozen:
+        return None
+    trainable = frozenset(parameter.name for parameter in layers.parameters) - freezing.frozen
+    frozen_paths, trainable_paths = paths_of(freezing.frozen, layers), paths_of(trainable, layers)
+    is_all_but = len(trainable_paths) < len(frozen_paths)
+    added = sum(adapter.added for adapter in phase.adapters)
+    return FreezeLayers(
+        paths=trainable_paths if is_all_but else frozen_paths,
+        is_all_but=is_all_but,
+        norms=freezing.norms,
+        dropout=_dropout(freezing, layers),
+        trainable=sum(p.count for p in layers.parameters if p.name in trainable) + added,
+        total=sum(p.count for p in layers.parameters) + added,
+        because=freezing.origins,
+    )
+
+
+def _dropout(freezing: Freezing, layers: Layers) -> str | tuple[str, ...]:
+    if freezing.dropout_on == freezing.frozen:
+        return "on"
+    return paths_of(freezing.dropout_on, layers) or "off"
+
+
+def unfreeze_later(freezing: Freezing, layers: Layers) -> tuple[UnfreezeLater, ...]:
+    """What is frozen at first."""
+    return tuple(
+        UnfreezeLater(paths_of(one.parameters, layers), one.at, freezing.norms, one.origin) for one in freezing.later
+    )
+
+
+def parameter_groups(phase: Phase, layers: Layers) -> tuple[ParameterGroup, ...]:
+    """Each parameter belongs to the last group that names it."""
+    taken: frozenset[str] = frozenset()
+    groups = []
+    for group in reversed(phase.optimizer.groups):
+        chosen = (group.layers.parameters or frozenset()) - taken
+        taken |= chosen
+        if chosen:
+            groups.append(ParameterGroup(paths_of(chosen, layers), group.settings, group.origin))
+    return tuple(reversed(groups))

@@ -1,0 +1,184 @@
+"""Which parameters are frozen in a phase, and when: the one place where this is worked out.
+
+`freeze`, `unfreeze`, adapters and the techniques that train only part of a model all have a say, in the order in which
+they are written; adapters come first, so that `unfreeze` also applies to what an adapter freezes, wherever it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import Selection, Selector, Without, Word, matching
+from leaven.catalog.values import Invocation, Origin, Pending, Quantity, Setting
+from leaven.formats.layer_names import is_under
+from leaven.language import syntax
+from leaven.recipe.recipe import (
+    Adapter,
+    AnyTechnique,
+    Freeze,
+    Freezing,
+    FrozenBy,
+    Reinit,
+    Technique,
+    Unfreeze,
+    Unfreezing,
+)
+
+
+def trained_words(technique: AnyTechnique) -> tuple[str, ...]:
+    """The layers that a technique leaves trainable, as selectors name them; nothing where it freezes nothing."""
+    return tuple(technique.invocation.card.facts.get("moves", ())) if isinstance(technique, Technique) else ()
+
+
+def unfreezes_gradually(technique: AnyTechnique) -> bool:
+    """Whether a technique freezes the backbone at first, and unfreezes it in the course of the phase."""
+    return isinstance(technique, Technique) and "unfreezes" in technique.invocation.card.facts
+
+
+def resolve_freezing(
+    techniques: Sequence[AnyTechnique], adapters: Sequence[Adapter], layers: Layers | None
+) -> Freezing | None:
+    """What the techniques of a phase freeze; `adapters` are its own and those of earlier phases.
+
+    None where something chooses layers and it is not known which.
+    """
+    if not any(_has_a_say(technique) for technique in techniques) and not adapters:
+        return Freezing()
+    if layers is None:
+        return None
+    fold = _Fold(layers)
+    for adapter in adapters:
+        fold.freeze(_frozen_by_words(adapter.invocation, layers), adapter.invocation.origin, is_adapter=True)
+    own = [adapter.invocation for adapter in adapters]
+    for technique in techniques:
+        if isinstance(technique, Technique) and technique.invocation in own:
+            continue
+        if not fold.apply(technique):
+            return None
+    for technique in techniques:
+        if isinstance(technique, Technique) and unfreezes_gradually(technique):
+            fold.unfreeze_gradually(technique.invocation)
+    return fold.result()
+
+
+def _has_a_say(technique: AnyTechnique) -> bool:
+    return isinstance(technique, Freeze | Unfreeze) or bool(trained_words(technique)) or unfreezes_gradually(technique)
+
+
+class _Fold:
+    """Goes through the statements in their order."""
+
+    def __init__(self, layers: Layers) -> None:
+        self.layers = layers
+        self.frozen: frozenset[str] = frozenset()
+        self.by_adapters: frozenset[str] = frozenset()  # what only adapters freeze
+        self.later: list[Unfreezing] = []
+        self.norms = "frozen"
+        self.causes: list[FrozenBy] = []
+        self.origins: list[Origin] = []
+        self.without_effect: list[Origin] = []
+
+    def apply(self, technique: AnyTechnique) -> bool:
+        """Take a technique into account; False where it is not known which layers it means."""
+        match technique:
+            case Freeze(Selection(parameters=None)) | Unfreeze(Selection(parameters=None)):
+                return False
+            case Freeze(Selection(parameters=frozenset(chosen)), norms, origin):
+                self.norms = norms
+                self.freeze(chosen, origin)
+            case Unfreeze(Selection(parameters=frozenset(chosen)), None, origin):
+                self._unfreeze(chosen, origin)
+            case Unfreeze(Selection(parameters=frozenset(chosen)), Setting() as at, origin):
+                self.later.append(Unfreezing(chosen & (self.frozen | self.by_adapters), at, origin))
+            case Technique(call) if trained_words(technique):
+                self.norms = "frozen"
+                self.freeze(_frozen_by_words(call, self.layers), call.origin)
+            case Technique() | Reinit():
+                pass
+        return True
+
+    def freeze(self, chosen: frozenset[str], origin: Origin, *, is_adapter: bool = False) -> None:
+        if is_adapter:
+            self.by_adapters |= chosen
+        else:
+            self.frozen |= chosen
+        self.causes.append(FrozenBy(chosen, origin))
+        self.origins.append(origin)
+        self._forget_later(chosen)
+
+    def _unfreeze(self, chosen: frozenset[str], origin: Origin) -> None:
+        if self.causes and not chosen & (self.frozen | self.by_adapters):
+            self.without_effect.append(origin)
+        self.frozen, self.by_adapters = self.frozen - chosen, self.by_adapters - chosen
+        self.origins.append(origin)
+        self._forget_later(chosen)
+
+    def _forget_later(self, chosen: frozenset[str]) -> None:
+        """A statement decides on its layers anew, whatever was said of them above it."""
+        self.later = [replace(one, parameters=one.parameters - chosen) for one in self.later]
+
+    def unfreeze_gradually(self, call: Invocation) -> None:
+        """Freeze what is trainable besides the head, until its turn comes."""
+        frozen = self.frozen | self.by_adapters
+        stages = trainable_stages(self.layers, frozen)
+        after = call[call.card.facts["after"]]
+        match call.card.facts["unfreezes"]:
+            case "stages":
+                waiting = [(_times(after, count), stage) for count, stage in enumerate(reversed(stages)) if count]
+            case _:
+                waiting = [(after, frozenset().union(*stages[:-1]))]
+        self.later += [Unfreezing(stage, at, call.origin) for at, stage in waiting if stage and not _is_zero(at)]
+
+    def result(self) -> Freezing:
+        later = tuple(one for one in self.later if one.parameters)
+        waiting = frozenset().union(*(one.parameters for one in later))
+        return Freezing(
+            frozen=(self.frozen | self.by_adapters) - waiting,
+            later=later,
+            norms=self.norms,
+            dropout_on=self.by_adapters - self.frozen - waiting,
+            causes=tuple(self.causes),
+            origins=tuple(self.origins),
+            without_effect=tuple(self.without_effect),
+        )
+
+
+def _frozen_by_words(call: Invocation, layers: Layers) -> frozenset[str]:
+    """What a technique freezes that trains only some kinds of layers: everything else."""
+    selector: Selector = Word("all")
+    for word in trained_words(Technique(call)):
+        selector = Without(selector, Word(word))
+    return matching(selector, layers)
+
+
+def trainable_stages(layers: Layers, frozen: frozenset[str]) -> list[frozenset[str]]:
+    """The trainable parameters from the stem to the head; what belongs to no stage goes with the one before it."""
+    roots = (layers.stem, *layers.stages, layers.head)
+    found: list[set[str]] = [set() for _ in roots]
+    at = 0
+    for parameter in layers.parameters:
+        at = next((number for number, paths in enumerate(roots) if is_under(parameter.name, paths)), at)
+        if parameter.name not in frozen:
+            found[at].add(parameter.name)
+    return [frozenset(names) for names in found if names]
+
+
+def _times(setting: Setting, count: int) -> Setting:
+    """A number of epochs, several times over."""
+    value = setting.value
+    if count == 1:
+        return setting
+    match value:
+        case Quantity(amount, unit):
+            value = Quantity(amount * count, unit)
+        case Pending(name):
+            value = Pending(f"{name} * {count}")
+    if setting.syntax is None:
+        return replace(setting, value=value)
+    span = setting.syntax.span
+    times = syntax.Binary("*", setting.syntax, syntax.Number(count, None, span), span)
+    return replace(setting, value=value, syntax=times)
+
+
+def _is_zero(at: Setting) -> bool:
+    return at.syntax is None and at.value == Quantity(0, "epochs")
