@@ -34,6 +34,8 @@ LIBRARIES = [
     "sklearn.datasets",
     "tensorboard",
     "torch.utils.flop_counter",
+    "peft",
+    "torch_pruning",
 ]
 LEAVEN = ["leaven.runtime", "leaven.bundle", "leaven.tasks.classification"]
 GOOD_END = "it ended well\n"

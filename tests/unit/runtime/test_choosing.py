@@ -1,21 +1,15 @@
 """Which epoch is kept, when a phase ends, and what one phase leaves to the next."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
 from tests import at_work
+from tests.pages import carry_out
 
 NET = "model conv(8) -> conv(16, stride=2) -> global_pool() -> linear(classes)\n"
 DIGITS = "data digits() { split train=80 items, val=40 items, test=40 items }\n"
 PHASES = 'phase "first", epochs=1 { optimizer sgd(lr=0.1) }\nphase "second", epochs=1 {}\ntrain batch=8\n'
-
-
-def leaven(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "leaven", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def rows(folder: Path, phase: str = "train") -> list[dict[str, float]]:
@@ -74,26 +68,26 @@ def test_an_optimizer_goes_on_where_it_was_if_asked(tmp_path: Path) -> None:
 
 def test_a_later_phase_begins_with_what_the_one_before_left(tmp_path: Path) -> None:
     (tmp_path / "r.leaven").write_text(NET + DIGITS + PHASES)
-    first = leaven("run", "r.leaven", cwd=tmp_path)
-    assert first.returncode == 0, first.stderr
-    again = leaven("run", "r.leaven", "--from", "second", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
+    code, said = carry_out("leaven run r.leaven", tmp_path)
+    assert code == 0, said
+    code, said = carry_out("leaven run r.leaven --from second", tmp_path)
+    assert code == 0, said
     old, new = sorted((tmp_path / "runs" / "r").iterdir())
     left, right = (torch.load(run / "last.ckpt", weights_only=True)["parts"]["module"] for run in (old, new))
     assert all(torch.equal(left[name], right[name]) for name in left)
-    assert "first" not in again.stdout.replace("r.leaven", "")
+    assert "first" not in said
 
 
 def test_a_later_phase_is_refused_where_those_before_it_have_changed(tmp_path: Path) -> None:
     (tmp_path / "r.leaven").write_text(NET + DIGITS + PHASES)
-    assert leaven("run", "r.leaven", "--quick", cwd=tmp_path).returncode == 0
+    assert carry_out("leaven run r.leaven --quick", tmp_path)[0] == 0
     (tmp_path / "r.leaven").write_text(
         NET + DIGITS + PHASES.replace('phase "second"', 'phase "new", epochs=1 {}\nphase "second"')
     )
-    done = leaven("run", "r.leaven", "--from", "second", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "has done the phases before" in done.stderr
+    code, said = carry_out("leaven run r.leaven --from second", tmp_path)
+    assert code == 2
+    assert "has done the phases before" in said
     (tmp_path / "r.leaven").write_text(NET + DIGITS + PHASES.replace("lr=0.1", "lr=0.2"))
-    done = leaven("run", "r.leaven", "--from", "second", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "phase `first` is not what it was" in done.stderr
+    code, said = carry_out("leaven run r.leaven --from second", tmp_path)
+    assert code == 2
+    assert "phase `first` is not what it was" in said

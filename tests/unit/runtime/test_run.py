@@ -95,9 +95,9 @@ def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(tmp_path: Path)
 
 def test_too_little_memory_says_which_batch_would_fit(tmp_path: Path) -> None:
     net = "model conv(64) -> conv(64) -> conv(64) -> global_pool() -> linear(classes)\n"
-    file = at_work.program(tmp_path, net + "data digits() { eval resize(128) }\ntrain epochs=1, batch=512\n")
-    in_use = _address_space()
-    said = failure(file, "--quick", limits={resource.RLIMIT_AS: in_use + 3 * 2**30})
+    file = at_work.program(tmp_path, net + "data digits() { eval resize(64) }\ntrain epochs=1, batch=512\n")
+    in_use = _address_space(tmp_path)
+    said = failure(file, "--quick", limits={resource.RLIMIT_AS: in_use + 2**30})
     assert "error: a batch of 512 does not fit into memory" in said
     assert "--> recipe.leaven:3" in said
     fits = int(said.partition("a batch of ")[2].partition("a batch of ")[2].split()[0])
@@ -105,15 +105,11 @@ def test_too_little_memory_says_which_batch_would_fit(tmp_path: Path) -> None:
     assert f"`train batch={fits}, accumulate={512 // fits}`" in said
 
 
-def _address_space() -> int:
+def _address_space(folder: Path) -> int:
     """What a process with the libraries loaded takes at least, in bytes."""
-    import subprocess
-    import sys
-
-    loads = "import torch, torchvision, timm, lightning.fabric, torchmetrics, sklearn.datasets"
-    code = f"{loads}\nprint(open('/proc/self/statm').read().split()[0])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return int(done.stdout) * os.sysconf("SC_PAGE_SIZE")
+    file = folder / "idle.py"
+    file.write_text("print(open('/proc/self/statm').read().split()[0])\n")
+    return int(at_work.run(file).said) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
