@@ -1,7 +1,7 @@
-"""Drafts: the statements of a recipe before it is known which lines they take.
+"""Statements as documents, before it is known which lines they take.
 
-Decides which comment and which blank line belongs where, and notes what the author padded. Made in one walk in the
-order of the text. The lines are left to `formatter.py`.
+Decides where each comment and blank line goes, and records how the author padded. The tree is walked once, in source
+order. The lines are made in `formatter.py`.
 """
 
 import re
@@ -10,227 +10,229 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from leaven.language import syntax
-from leaven.language.alignment import Row, plain
-from leaven.language.format_values import ValueWriter, blanks_before, has_line_end, next_token, pop_trailing
-from leaven.language.pretty_printer import WIDTH, Doc, Remark, flat
+from leaven.language.alignment import Row, join
+from leaven.language.format_values import ValueFormatter, has_line_end, next_token, pop_trailing, spaces_before
+from leaven.language.pretty_printer import WIDTH, Comment, Doc, flat
 from leaven.language.source import Source
 
 _BLANK_LINE = re.compile(r"(?>\r\n|\n|\r)[ \t\f]*[\r\n]")
 
 
 @dataclass(slots=True)
-class Item:
-    """One argument, the comments on the lines before it, and the one behind it."""
+class ArgumentDoc:
+    """An argument, the comments on the lines before it, and the one after it."""
 
     doc: Doc
     is_pipeline: bool
-    before: list[Remark] = field(default_factory=list)
-    behind: Remark | None = None
+    before: list[Comment] = field(default_factory=list)
+    trailing: Comment | None = None
 
 
 @dataclass(slots=True)
-class Draft:
-    """A statement: its first word, what may be broken over lines, and what the columns of a table would hold."""
+class StatementDoc:
+    """A statement: its name, its arguments, and the cells that are aligned with those of its neighbours."""
 
-    word: str
-    items: list[Item]
+    name: str
+    arguments: list[ArgumentDoc]
     cells: list[Doc | None]
-    blanks: dict[int, int]  # that its author put before each cell; the block counts as the last one
-    block: "Block | None" = None
-    remark: Remark | None = None
+    spaces: dict[int, int]  # that the author put before each cell; the block counts as the last one
+    block: "BlockDoc | None" = None
+    comment: Comment | None = None
 
     def row(self, width: int = 0) -> Row | None:
-        """The cells on one line, the first with the name, `width` wide; None for a statement that needs several."""
+        """The cells on one line, the first after the name in `width` columns; None if the statement needs several."""
         cells = [None if cell is None else flat(cell) for cell in self.cells]
         if any(cell is not None and text is None for cell, text in zip(self.cells, cells, strict=True)):
             return None
-        if any(item.before or item.behind for item in self.items) or (self.block and not self.block.short):
+        if any(argument.before or argument.trailing for argument in self.arguments):
             return None
-        start = [f"{self.word:{width}} {cells[0]}", *cells[1:]] if cells else [self.word]
+        if self.block and not self.block.short:
+            return None
+        start = [f"{self.name:{width}} {cells[0]}", *cells[1:]] if cells else [self.name]
         return [*start, self.block.short if self.block else None]
 
 
 @dataclass(slots=True)
-class Block:
-    """What stands in braces."""
+class BlockDoc:
+    """The content of braces."""
 
     entries: "list[Entry]"
-    remark: Remark | None  # behind the opening brace
-    short: str | None  # on one line, if its author wrote it so or there is nothing in it
+    comment: Comment | None  # after the opening brace
+    short: str | None  # on one line, if its author wrote it so or it is empty
 
     @property
     def is_empty(self) -> bool:
-        return not self.entries and not self.remark
+        return not self.entries and not self.comment
 
 
 @dataclass(slots=True)
 class Entry:
-    """A statement, or a comment on a line of its own; `is_apart` tells that a blank line precedes it."""
+    """A statement, or a comment on its own line."""
 
-    content: Draft | Remark
-    is_apart: bool
+    content: StatementDoc | Comment
+    is_after_blank_line: bool
 
 
-def draft_recipe(tree: syntax.Tree) -> list[Entry]:
-    """The drafts of all statements, with the comments between them."""
-    drafter = _Drafter(tree)
+def recipe_entries(tree: syntax.Tree) -> list[Entry]:
+    """All statements, with the comments between them."""
+    formatter = _StatementFormatter(tree)
     end = len(tree.source.text)
     first = tree.statements[0].span.start if tree.statements else end
-    return drafter.body(tree.statements, drafter.comments.take(first), 0, end)
+    return formatter.body(tree.statements, formatter.comments.take(first), 0, end)
 
 
 class _Entries:
-    """Grows a list of entries, looking for blank lines in the text between them."""
+    """A growing list of entries; finds the blank lines between them."""
 
     def __init__(self, source: Source, start: int) -> None:
         self.text = source.text
         self.done = start
         self.list: list[Entry] = []
 
-    def add(self, content: Draft | Remark, start: int, end: int) -> None:
-        is_apart = bool(self.list) and _BLANK_LINE.search(self.text, self.done, start) is not None
-        self.list.append(Entry(content, is_apart))
+    def add(self, content: StatementDoc | Comment, start: int, end: int) -> None:
+        has_blank_line = bool(self.list) and _BLANK_LINE.search(self.text, self.done, start) is not None
+        self.list.append(Entry(content, has_blank_line))
         self.skip(end)
 
     def skip(self, end: int) -> None:
         self.done = max(self.done, end)
 
 
-class _Drafter:
-    """Walks the tree once, in the order of the text."""
+class _StatementFormatter:
+    """Walks the tree once, in source order."""
 
     def __init__(self, tree: syntax.Tree) -> None:
         self.source = tree.source
-        self.values = ValueWriter(tree)
+        self.values = ValueFormatter(tree)
         self.comments = self.values.comments
 
     def body(
-        self, statements: Sequence[syntax.AnyStatement], remarks: Sequence[Remark], start: int, end: int
+        self, statements: Sequence[syntax.AnyStatement], comments: Sequence[Comment], start: int, end: int
     ) -> list[Entry]:
-        """The entries between two offsets; `remarks` come before the first statement."""
+        """The entries between two offsets; `comments` come before the first statement."""
         entries = _Entries(self.source, start)
-        for remark in remarks:
-            entries.add(remark, remark.span.start, remark.span.end)
+        for comment in comments:
+            entries.add(comment, comment.span.start, comment.span.end)
         starts = [*(statement.span.start for statement in statements), end]
         for statement, following in zip(statements, starts[1:], strict=True):
-            for remark in self._homeless(statement):
-                entries.add(remark, statement.span.start, remark.span.end)
-            draft = self.draft(statement)
-            entries.add(draft, statement.span.start, statement.span.end)
-            behind = self.comments.take(following)
-            draft.remark = pop_trailing(behind)
-            if draft.remark:
-                entries.skip(draft.remark.span.end)
-            for remark in behind:
-                entries.add(remark, remark.span.start, remark.span.end)
+            for comment in self._unplaced(statement):
+                entries.add(comment, statement.span.start, comment.span.end)
+            doc = self._statement(statement)
+            entries.add(doc, statement.span.start, statement.span.end)
+            after = self.comments.take(following)
+            doc.comment = pop_trailing(after)
+            if doc.comment:
+                entries.skip(doc.comment.span.end)
+            for comment in after:
+                entries.add(comment, comment.span.start, comment.span.end)
         return entries.list
 
-    def _homeless(self, statement: syntax.AnyStatement) -> list[Remark]:
-        """The comments in a statement's first value that can't stay in it: they go before the statement."""
+    def _unplaced(self, statement: syntax.AnyStatement) -> list[Comment]:
+        """The comments in a statement's first value that have no place there: they go before the statement."""
         match statement:
             case syntax.Statement(arguments=(first, *_)):
-                return self.comments.take_homeless(first.span.end, first)
+                return self.comments.take_unplaced(first.span.end, first)
             case syntax.Let(value=value):
-                return self.comments.take_homeless(value.span.end, value)
+                return self.comments.take_unplaced(value.span.end, value)
             case syntax.Arg(choices=choices, default=default, span=span):
-                return self.comments.take_homeless(span.end, *(part for part in (choices, default) if part))
+                return self.comments.take_unplaced(span.end, *(part for part in (choices, default) if part))
             case _:
                 return []
 
-    def draft(self, statement: syntax.AnyStatement) -> Draft:
+    def _statement(self, statement: syntax.AnyStatement) -> StatementDoc:
         match statement:
             case syntax.Statement():
-                return self._statement(statement)
+                return self._plain_statement(statement)
             case syntax.Arg():
                 return self._arg(statement)
             case syntax.Let(name=name, value=value):
-                blanks = {0: 1, 1: self._blanks(self._find("=", name.span.end))}
-                return _draft("let", [name.path, ("= ", self.values.write(value))], blanks)
+                spaces = {0: 1, 1: self._spaces(self._find("=", name.span.end))}
+                return _keyword_statement("let", [name.path, ("= ", self.values.format(value))], spaces)
             case syntax.Extends(target=target):
-                return _draft("extends", [target.span.text], {0: self._blanks(target.span.start)})
+                return _keyword_statement("extends", [target.span.text], {0: self._spaces(target.span.start)})
             case syntax.Import(target=target, alias=alias):
                 doc = f"{target.span.text} as {alias.path}" if alias else target.span.text
-                return _draft("import", [doc], {0: self._blanks(target.span.start)})
+                return _keyword_statement("import", [doc], {0: self._spaces(target.span.start)})
             case syntax.Broken():
-                raise ValueError("a recipe with mistakes in its syntax can't be formatted")
+                raise ValueError("a recipe with syntax errors can't be formatted")
             case _:
                 assert_never(statement)
 
-    def _arg(self, node: syntax.Arg) -> Draft:
-        blanks = {0: 1, 1: self._blanks(node.type.span.start)}
+    def _arg(self, node: syntax.Arg) -> StatementDoc:
+        spaces = {0: 1, 1: self._spaces(node.type.span.start)}
         cells: list[Doc | None] = [f"{node.name.path}:", node.type.path, None, None]
         if node.choices:
-            cells[1] = (node.type.path, self.values.write(node.choices))
+            cells[1] = (node.type.path, self.values.format(node.choices))
         if node.default:
-            blanks[2] = self._blanks(self._find("=", (node.choices or node.type).span.end))
-            cells[2] = ("= ", self.values.write(node.default))
+            spaces[2] = self._spaces(self._find("=", (node.choices or node.type).span.end))
+            cells[2] = ("= ", self.values.format(node.default))
         if node.help:
-            blanks[3] = self._blanks(node.help.span.start)
+            spaces[3] = self._spaces(node.help.span.start)
             cells[3] = node.help.span.text
-        return _draft("arg", cells, blanks)
+        return _keyword_statement("arg", cells, spaces)
 
-    def _statement(self, node: syntax.Statement) -> Draft:
-        items: list[Item] = []
-        blanks = {0: self._blanks(next_token(self.source, node.name.span.end))}
+    def _plain_statement(self, node: syntax.Statement) -> StatementDoc:
+        arguments: list[ArgumentDoc] = []
+        spaces = {0: self._spaces(next_token(self.source, node.name.span.end))}
         for index, argument in enumerate(node.arguments):
-            remarks = self.comments.take(argument.span.start)
-            if items:
-                items[-1].behind = pop_trailing(remarks)
-                blanks[index] = self._blanks_after_comma(node.arguments[index - 1].span.end, argument.span.start)
-            remarks += self.comments.take_homeless(argument.span.end, argument) if items else []
+            comments = self.comments.take(argument.span.start)
+            if arguments:
+                arguments[-1].trailing = pop_trailing(comments)
+                spaces[index] = self._spaces_after_comma(node.arguments[index - 1].span.end, argument.span.start)
+                comments += self.comments.take_unplaced(argument.span.end, argument)
             is_pipeline = isinstance(argument.value, syntax.Pipeline)
-            items.append(Item(self.values.write(argument), is_pipeline, remarks))
-        cells: list[Doc | None] = [(item.doc, ",") for item in items[:-1]]
-        cells += [item.doc for item in items[-1:]]
+            arguments.append(ArgumentDoc(self.values.format(argument), is_pipeline, comments))
+        cells: list[Doc | None] = [(argument.doc, ",") for argument in arguments[:-1]]
+        cells += [argument.doc for argument in arguments[-1:]]
         block = None
         if node.block:
-            blanks[len(cells)] = self._blanks(node.block.span.start)
+            spaces[len(cells)] = self._spaces(node.block.span.start)
             block = self._block(node.block)
-        return Draft(node.name.path, items, cells, blanks, block)
+        return StatementDoc(node.name.path, arguments, cells, spaces, block)
 
-    def _block(self, node: syntax.Block) -> Block:
+    def _block(self, node: syntax.Block) -> BlockDoc:
         span = node.span
-        remarks = self.comments.take(node.statements[0].span.start if node.statements else span.end)
-        behind = pop_trailing(remarks)
-        entries = self.body(node.statements, remarks, span.start, span.end)
-        has_remarks = behind is not None or bool(remarks)
+        comments = self.comments.take(node.statements[0].span.start if node.statements else span.end)
+        trailing = pop_trailing(comments)
+        entries = self.body(node.statements, comments, span.start, span.end)
+        has_comments = trailing is not None or bool(comments)
         is_on_one_line = not has_line_end(self.source, span.start, span.end)
-        may_be_short = not has_remarks and (is_on_one_line or not entries)
-        return Block(entries, behind, _short(entries) if may_be_short else None)
+        may_be_short = not has_comments and (is_on_one_line or not entries)
+        return BlockDoc(entries, trailing, _short(entries) if may_be_short else None)
 
-    # -- what the author padded
+    # -- how the author padded
 
-    def _blanks(self, offset: int) -> int:
-        return blanks_before(self.source, offset) or 0
+    def _spaces(self, offset: int) -> int:
+        return spaces_before(self.source, offset) or 0
 
-    def _blanks_after_comma(self, start: int, end: int) -> int:
-        """The blanks behind the comma between two arguments, if they are on one line."""
+    def _spaces_after_comma(self, start: int, end: int) -> int:
+        """The spaces after the comma between two arguments, if they are on one line."""
         if has_line_end(self.source, start, end):
             return 0
-        return self._blanks(next_token(self.source, self._find(",", start) + 1))
+        return self._spaces(next_token(self.source, self._find(",", start) + 1))
 
     def _find(self, character: str, start: int) -> int:
         return self.source.text.index(character, start)
 
 
 def _short(entries: Sequence[Entry]) -> str | None:
-    """The statements of a block on one line, unless there is a comment among them or they can't possibly fit."""
+    """The statements of a block on one line, unless there is a comment among them or they are too long."""
     if not entries:
         return "{}"
     texts: list[str] = []
     for entry in entries:
-        row = entry.content.row() if isinstance(entry.content, Draft) else None
+        row = entry.content.row() if isinstance(entry.content, StatementDoc) else None
         if row is None or len(texts) > WIDTH:
             return None
-        texts.append(plain(row))
+        texts.append(join(row))
     text = f"{{ {'; '.join(texts)} }}"
     return text if len(text) <= WIDTH else None
 
 
-def _draft(word: str, cells: list[Doc | None], blanks: dict[int, int]) -> Draft:
-    """A statement that has no arguments to break between: its cells are one item."""
+def _keyword_statement(name: str, cells: list[Doc | None], spaces: dict[int, int]) -> StatementDoc:
+    """A statement that is not broken between its cells: they are one argument."""
     parts: list[Doc] = []
     for cell in cells:
         if cell is not None:
             parts += [" ", cell] if parts else [cell]
-    return Draft(word, [Item(tuple(parts), is_pipeline=False)], cells, blanks)
+    return StatementDoc(name, [ArgumentDoc(tuple(parts), is_pipeline=False)], cells, spaces)

@@ -1,8 +1,8 @@
-"""Values as documents: where a value may be broken over lines, which brackets it needs, and where its comments go.
+"""Values as documents: where a value may break, which parentheses it needs, and where its comments go.
 
-A comment has its place after an opening bracket, around an item of a call or list, or around a stage of a pipeline.
-One that stands elsewhere (within a sum, say) moves in front of the item it is in or, where that would change the
-order of the comments, behind it. Statements and blocks are left to `formatter.py`.
+A comment has a place after an opening bracket, around an item of a call or list, and around a stage of a pipeline. A
+comment elsewhere (within a sum, say) moves before the item it is in or, if that would change the order of the comments,
+after it. Statements and blocks are left to `format_statements.py`.
 """
 
 import re
@@ -11,57 +11,57 @@ from itertools import pairwise
 from typing import assert_never
 
 from leaven.language import syntax
-from leaven.language.pretty_printer import Break, Doc, Group, Nest, OnlyBroken, Remark
+from leaven.language.pretty_printer import Break, Comment, Doc, Group, IfBroken, Indent
 from leaven.language.source import Source
 
-_TAB = 4  # a tab counts as padding, whatever its width in the author's editor
-_LOOSEST, _SUM, _PRODUCT, _UNARY = range(4)
-_STRENGTHS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
-_BLANKS = re.compile(r"[ \t\f]*")
-_SILENCE = re.compile(r"(?:\s|#[^\n]*)*")
+_TAB = 4  # spaces that a tab counts for, whatever its width in the author's editor
+_LOWEST, _SUM, _PRODUCT, _UNARY = range(4)
+_PRECEDENCE = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
+_SPACES_AND_COMMENTS = re.compile(r"(?:\s|#[^\n]*)*")
+_REST_OF_LINE_IS_EMPTY = re.compile(r"[ \t\f]*[\r\n]")
 _LINE_END = re.compile(r"[\r\n]")
 
 
-class Comments:
-    """The comments of a recipe, handed out once each and in their order: none is lost, none overtakes another."""
+class CommentQueue:
+    """The comments of a recipe, each taken once and in order, so that none is lost and none changes places."""
 
     def __init__(self, tree: syntax.Tree) -> None:
         self.source = tree.source
         self.spans = tree.comments
         self.taken = 0
 
-    def take(self, until: int) -> list[Remark]:
-        """The next comments, as far as they begin before an offset."""
-        remarks = []
+    def take(self, until: int) -> list[Comment]:
+        """The next comments that start before an offset."""
+        comments = []
         while self.taken < len(self.spans) and self.spans[self.taken].start < until:
-            remarks.append(self._next())
-        return remarks
+            comments.append(self._next())
+        return comments
 
-    def take_homeless(self, until: int, *parts: syntax.Value | syntax.Argument) -> list[Remark]:
-        """The next comments before an offset, up to the first that has a place within one of the parts."""
-        remarks = []
+    def take_unplaced(self, until: int, *parts: syntax.Value | syntax.Argument) -> list[Comment]:
+        """The next comments before an offset, up to the first that has a place in one of the parts."""
+        comments = []
         while self.taken < len(self.spans) and (start := self.spans[self.taken].start) < until:
             if any(_has_place(part, start) for part in parts):
                 break
-            remarks.append(self._next())
-        return remarks
+            comments.append(self._next())
+        return comments
 
-    def _next(self) -> Remark:
+    def _next(self) -> Comment:
         span = self.spans[self.taken]
         self.taken += 1
         text = span.text.rstrip()
         if len(text) > 1 and not text[1].isspace() and text[1] not in "!#":
             text = f"# {text[1:]}"
-        return Remark(text, span, blanks_before(self.source, span.start))
+        return Comment(text, span, spaces_before(self.source, span.start))
 
 
-def pop_trailing(remarks: list[Remark]) -> Remark | None:
-    """Take the first remark off the list if it may stand behind what is on its line."""
-    return remarks.pop(0) if remarks and remarks[0].is_trailing else None
+def pop_trailing(comments: list[Comment]) -> Comment | None:
+    """Remove and return the first comment if it follows something on its line."""
+    return comments.pop(0) if comments and comments[0].spaces is not None else None
 
 
-def blanks_before(source: Source, offset: int) -> int | None:
-    """How wide the blanks before an offset are, or None if the line begins with them."""
+def spaces_before(source: Source, offset: int) -> int | None:
+    """How many spaces are before an offset, or None if the line starts with them."""
     at = offset
     width = 0
     while at > 0 and source.text[at - 1] in " \t\f":
@@ -71,8 +71,8 @@ def blanks_before(source: Source, offset: int) -> int | None:
 
 
 def next_token(source: Source, offset: int) -> int:
-    """Where the next token after an offset begins."""
-    found = _SILENCE.match(source.text, offset)
+    """Where the next token after an offset starts."""
+    found = _SPACES_AND_COMMENTS.match(source.text, offset)
     assert found is not None
     return found.end()
 
@@ -81,18 +81,18 @@ def has_line_end(source: Source, start: int, end: int) -> bool:
     return _LINE_END.search(source.text, start, end) is not None
 
 
-class ValueWriter:
-    """Makes documents of values. Called for one value after another, in the order of the text."""
+class ValueFormatter:
+    """Makes documents of values. Must be called in source order, as it takes the comments from a queue."""
 
     def __init__(self, tree: syntax.Tree) -> None:
         self.source = tree.source
-        self.comments = Comments(tree)
+        self.comments = CommentQueue(tree)
 
-    def write(self, node: syntax.Value | syntax.Argument, at_least: int = _LOOSEST) -> Doc:
-        """The document of a value, in brackets if it binds looser than it must."""
+    def format(self, node: syntax.Value | syntax.Argument, precedence: int = _LOWEST) -> Doc:
+        """The document of a value, in parentheses if its own precedence is lower."""
         match node:
             case syntax.Argument(keyword=keyword, value=value):
-                return (keyword.path, "=", self.write(value)) if keyword else self.write(value)
+                return (keyword.path, "=", self.format(value)) if keyword else self.format(value)
             case syntax.Number():
                 return _number(node)
             case syntax.String() | syntax.Literal():
@@ -101,85 +101,80 @@ class ValueWriter:
                 return node.path
             case syntax.Call():
                 opening = next_token(self.source, node.name.span.end)
-                return (node.name.path, self.bracketed("()", node.arguments, opening, node.span.end))
+                return (node.name.path, self._bracketed("()", node.arguments, opening, node.span.end))
             case syntax.List():
-                return self.bracketed("[]", node.items, node.span.start, node.span.end)
+                return self._bracketed("[]", node.items, node.span.start, node.span.end)
             case syntax.Pipeline():
-                return self._pipeline(node, in_brackets=at_least > _LOOSEST)
+                return self._pipeline(node, in_parentheses=precedence > _LOWEST)
             case syntax.Binary():
                 doc = self._binary(node)
-                return doc if _STRENGTHS[node.operator] >= at_least else ("(", doc, ")")
+                return doc if _PRECEDENCE[node.operator] >= precedence else ("(", doc, ")")
             case syntax.Negative():
                 return self._negative(node)
             case _:
                 assert_never(node)
 
-    def bracketed(self, brackets: str, items: Sequence[syntax.Value | syntax.Argument], start: int, end: int) -> Doc:
-        """The items between two brackets; `start` and `end` are where the brackets stand in the text."""
+    def _bracketed(self, brackets: str, items: Sequence[syntax.Value | syntax.Argument], start: int, end: int) -> Doc:
+        """The items between two brackets, which are at the offsets `start` and `end`."""
         starts = [*(item.span.start for item in items), end]
-        remarks = self.comments.take(starts[0])
-        has_remarks = bool(remarks)
-        opening: list[Doc] = [brackets[0], pop_trailing(remarks) or ""]
+        comments = self.comments.take(starts[0])
+        has_comments = bool(comments)
+        opening: list[Doc] = [brackets[0], pop_trailing(comments) or ""]
         inner: list[Doc] = []
         for index, item in enumerate(items):
-            remarks += self.comments.take_homeless(item.span.end, item)
-            inner += _on_own_lines(remarks)
-            inner += [Break(" " if index else ""), self.write(item)]
-            inner.append("," if index + 1 < len(items) else OnlyBroken(","))
+            comments += self.comments.take_unplaced(item.span.end, item)
+            inner += _on_own_lines(comments)
+            inner += [Break(" " if index else ""), self.format(item)]
+            inner.append("," if index + 1 < len(items) else IfBroken(","))
             following = self.comments.take(starts[index + 1])
-            has_remarks = has_remarks or bool(remarks or following)
+            has_comments = has_comments or bool(comments or following)
             inner.append(pop_trailing(following) or "")
-            remarks = following
-        inner += _on_own_lines(remarks)
-        if not items and not has_remarks:
+            comments = following
+        inner += _on_own_lines(comments)
+        if not items and not has_comments:
             return brackets
-        is_broken = has_remarks or bool(items and self._ends_line(start + 1))
-        return Group((*opening, Nest(tuple(inner)), Break(), brackets[1]), is_broken)
+        is_broken = has_comments or bool(items and _REST_OF_LINE_IS_EMPTY.match(self.source.text, start + 1))
+        return Group((*opening, Indent(tuple(inner)), Break(), brackets[1]), is_broken)
 
-    def _ends_line(self, offset: int) -> bool:
-        blanks = _BLANKS.match(self.source.text, offset)
-        assert blanks is not None
-        return has_line_end(self.source, blanks.end(), blanks.end() + 1)
-
-    def _pipeline(self, node: syntax.Pipeline, in_brackets: bool) -> Doc:
-        parts: list[Doc] = [self.write(node.stages[0], _SUM)]
+    def _pipeline(self, node: syntax.Pipeline, in_parentheses: bool) -> Doc:
+        parts: list[Doc] = [self.format(node.stages[0], _SUM)]
         is_broken = False
         for before, stage in pairwise(node.stages):
-            remarks = self.comments.take(stage.span.start)
-            is_broken = is_broken or bool(remarks) or has_line_end(self.source, before.span.end, stage.span.start)
-            parts.append(pop_trailing(remarks) or "")
-            remarks += self.comments.take_homeless(stage.span.end, stage)
-            is_broken = is_broken or bool(remarks)
-            parts += [*_on_own_lines(remarks), Break(" "), "-> ", self.write(stage, _SUM)]
-        if in_brackets:
-            return Group(("(", Nest((Break(), *parts)), Break(), ")"), is_broken)
-        return Group(Nest(tuple(parts)), is_broken)
+            comments = self.comments.take(stage.span.start)
+            is_broken = is_broken or bool(comments) or has_line_end(self.source, before.span.end, stage.span.start)
+            parts.append(pop_trailing(comments) or "")
+            comments += self.comments.take_unplaced(stage.span.end, stage)
+            is_broken = is_broken or bool(comments)
+            parts += [*_on_own_lines(comments), Break(" "), "-> ", self.format(stage, _SUM)]
+        if in_parentheses:
+            return Group(("(", Indent((Break(), *parts)), Break(), ")"), is_broken)
+        return Group(Indent(tuple(parts)), is_broken)
 
     def _binary(self, node: syntax.Binary) -> Doc:
-        """A chain such as `a * b - c`, read from its far left without descending into it."""
+        """A chain such as `a * b - c`, from left to right and without recursion."""
         chain = [node]
         while isinstance(left := chain[-1].left, syntax.Binary):
-            if _STRENGTHS[left.operator] < _STRENGTHS[chain[-1].operator]:
+            if _PRECEDENCE[left.operator] < _PRECEDENCE[chain[-1].operator]:
                 break
             chain.append(left)
-        parts = [self.write(chain[-1].left, _STRENGTHS[chain[-1].operator])]
+        parts = [self.format(chain[-1].left, _PRECEDENCE[chain[-1].operator])]
         for link in reversed(chain):
-            parts += [f" {link.operator} ", self.write(link.right, _STRENGTHS[link.operator] + 1)]
+            parts += [f" {link.operator} ", self.format(link.right, _PRECEDENCE[link.operator] + 1)]
         return tuple(parts)
 
     def _negative(self, node: syntax.Negative) -> Doc:
         signs, value = "-", node.value
         while isinstance(value, syntax.Negative):
             signs, value = signs + "-", value.value
-        return (signs, self.write(value, _UNARY))
+        return (signs, self.format(value, _UNARY))
 
 
-def _on_own_lines(remarks: list[Remark]) -> list[Doc]:
-    return [part for remark in remarks for part in (Break(), remark.text)]
+def _on_own_lines(comments: list[Comment]) -> list[Doc]:
+    return [part for comment in comments for part in (Break(), comment.text)]
 
 
 def _number(node: syntax.Number) -> str:
-    """The digits as the author wrote them; capital units and `%` stick to them, words stand apart."""
+    """The digits as the author wrote them; no space before `%` and units in capitals, one before other units."""
     if node.unit is None:
         return node.span.text
     digits = re.match(r"[^\s#]+", node.span.text[: -len(node.unit)])

@@ -9,37 +9,37 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from leaven.language import syntax
-from leaven.language.alignment import plain, tabulate, write_lines
-from leaven.language.format_statements import Draft, Entry, Item, draft_recipe
-from leaven.language.pretty_printer import INDENT, WIDTH, Line, Remark, flat, lay_out
+from leaven.language.alignment import align, join, to_text
+from leaven.language.format_statements import ArgumentDoc, Entry, StatementDoc, recipe_entries
+from leaven.language.pretty_printer import INDENT, WIDTH, Comment, Line, flat, lay_out
 
-_PADDING = 2  # from this many blanks on, something was lined up on purpose
-_LONGEST_NAME = 40  # a longer one does not push the values of its neighbours to the right
+_PADDING = 2  # with at least this many spaces, something was aligned on purpose
+_LONGEST_NAME = 40  # a longer one does not move the values of its neighbours to the right
 _HELP_GAPS = range(2, 9)
 
 
-def format_tree(parsed_tree: syntax.Tree) -> str:
-    """The text of a recipe that was read without mistakes, written the one way; parsing it gives an equal tree."""
-    return write_lines(_lay_body(draft_recipe(parsed_tree), 0))
+def format_tree(tree: syntax.Tree) -> str:
+    """The formatted text of a recipe without syntax errors; parsing it gives an equal tree."""
+    return to_text(_body_lines(recipe_entries(tree), 0))
 
 
-def _lay_body(entries: Sequence[Entry], indent: int) -> list[Line]:
+def _body_lines(entries: Sequence[Entry], indent: int) -> list[Line]:
     lines: list[Line] = []
     for run in _runs(entries):
-        if run[0].is_apart:
+        if run[0].is_after_blank_line:
             lines.append(Line(0, ""))
-        if isinstance(run[0].content, Remark):
+        if isinstance(run[0].content, Comment):
             lines.append(Line(indent, run[0].content.text))
         else:
-            lines += _lay_run([entry.content for entry in run if isinstance(entry.content, Draft)], indent)
+            lines += _run_lines([entry.content for entry in run if isinstance(entry.content, StatementDoc)], indent)
     return lines
 
 
 def _runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Statements of one form on adjacent lines, together; comments alone."""
+    """Adjacent statements of one kind together, each comment alone."""
     run: list[Entry] = []
     for entry in entries:
-        if run and (entry.is_apart or _family(entry) is None or _family(entry) != _family(run[-1])):
+        if run and (entry.is_after_blank_line or _kind(entry) is None or _kind(entry) != _kind(run[-1])):
             yield run
             run = []
         run.append(entry)
@@ -47,65 +47,65 @@ def _runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
         yield run
 
 
-def _family(entry: Entry) -> str | None:
+def _kind(entry: Entry) -> str | None:
     match entry.content:
-        case Remark():
+        case Comment():
             return None
-        case Draft(word="arg" | "let" as word):
-            return word
+        case StatementDoc(name="arg" | "let" as name):
+            return name
         case _:
             return "statement"
 
 
-def _lay_run(drafts: Sequence[Draft], indent: int) -> list[Line]:
-    """The lines of a run: first each statement's own, then those that form a table lined up."""
-    width = _name_width(drafts)
-    laid = [(draft, _lay_draft(draft, indent, width)) for draft in drafts]
+def _run_lines(statements: Sequence[StatementDoc], indent: int) -> list[Line]:
+    """The lines of a run: first those of each statement, then neighbours of the same form aligned."""
+    width = _name_width(statements)
+    written = [(statement, _statement_lines(statement, indent, width)) for statement in statements]
     lines: list[Line] = []
-    for key, group in groupby(laid, key=lambda pair: _table_key(*pair)):
+    for key, group in groupby(written, key=lambda pair: _table_key(*pair)):
         members = list(group)
         if key:
-            _line_up([draft for draft, _ in members], [own[0] for _, own in members], width)
+            _align([statement for statement, _ in members], [own[0] for _, own in members], width)
         for _, own in members:
             lines += own
     return lines
 
 
-def _name_width(drafts: Sequence[Draft]) -> int:
-    """How wide all names of a run are to be written, or 0 for each in its own width."""
-    valued = [draft for draft in drafts if draft.items and len(draft.word) <= _LONGEST_NAME]
-    if any(draft.blanks[0] >= _PADDING for draft in valued):
-        return max(len(draft.word) for draft in valued)
+def _name_width(statements: Sequence[StatementDoc]) -> int:
+    """How wide all names of a run are written, or 0 for each in its own width."""
+    candidates = [each for each in statements if each.arguments and len(each.name) <= _LONGEST_NAME]
+    if any(each.spaces[0] >= _PADDING for each in candidates):
+        return max(len(each.name) for each in candidates)
     return 0
 
 
 # -- tables
 
 
-def _table_key(draft: Draft, lines: Sequence[Line]) -> tuple[str, int] | None:
-    """What statements of one table have in common; None for one that takes several lines."""
-    return (draft.word, len(draft.items)) if len(lines) == 1 else None
+def _table_key(statement: StatementDoc, lines: Sequence[Line]) -> tuple[str, int] | None:
+    """What the statements of one table have in common; None for a statement that takes several lines."""
+    return (statement.name, len(statement.arguments)) if len(lines) == 1 else None
 
 
-def _line_up(drafts: Sequence[Draft], lines: Sequence[Line], width: int) -> None:
-    """Line up the cells of statements that take one line each, as far as their author did."""
-    gaps = _gaps(drafts)
-    rows = [row for draft in drafts if gaps and (row := draft.row(width))]
+def _align(statements: Sequence[StatementDoc], lines: Sequence[Line], width: int) -> None:
+    """Align the cells of statements that take one line each, as far as their author did."""
+    gaps = _gaps(statements)
+    rows = [row for statement in statements if gaps and (row := statement.row(width))]
     if not rows:
         return
-    texts = tabulate(rows, gaps, lines[0].indent, may_overflow=drafts[0].word == "arg")
+    texts = align(rows, gaps, lines[0].indent, may_overflow=statements[0].name == "arg")
     for line, text in zip(lines, texts, strict=True):
         line.text = text
 
 
-def _gaps(drafts: Sequence[Draft]) -> dict[int, int]:
-    """Which columns are to be lined up, and the blanks before each."""
-    padded = {column for draft in drafts for column, blanks in draft.blanks.items() if blanks >= _PADDING} - {0}
-    if drafts[0].word != "arg":
-        return dict.fromkeys(range(1, len(drafts[0].cells) + 1), 1) if padded else {}
+def _gaps(statements: Sequence[StatementDoc]) -> dict[int, int]:
+    """Which columns to align, and the spaces before each."""
+    padded = {column for each in statements for column, spaces in each.spaces.items() if spaces >= _PADDING} - {0}
+    if statements[0].name != "arg":
+        return dict.fromkeys(range(1, len(statements[0].cells) + 1), 1) if padded else {}
     gaps = {1: 1, 2: 1} if padded & {1, 2} else {}
     if 3 in padded:
-        smallest = min(draft.blanks[3] for draft in drafts if 3 in draft.blanks)
+        smallest = min(each.spaces[3] for each in statements if 3 in each.spaces)
         gaps[3] = min(max(smallest, _HELP_GAPS[0]), _HELP_GAPS[-1])
     return gaps
 
@@ -113,54 +113,54 @@ def _gaps(drafts: Sequence[Draft]) -> dict[int, int]:
 # -- single statements
 
 
-def _lay_draft(draft: Draft, indent: int, width: int) -> list[Line]:
+def _statement_lines(statement: StatementDoc, indent: int, width: int) -> list[Line]:
     """The lines of a statement whose name is written `width` wide."""
-    block = draft.block
+    block = statement.block
     if block and block.entries and block.short:
-        row = draft.row(width)
-        if row and indent + len(plain(row)) <= WIDTH:
-            return [Line(indent, plain(row), draft.remark)]
+        row = statement.row(width)
+        if row and indent + len(join(row)) <= WIDTH:
+            return [Line(indent, join(row), statement.comment)]
     is_open = block is not None and not block.is_empty
     tail = " {" if is_open else " {}" if block else ""
-    lines = _lay_items(draft, indent, width, len(tail))
+    lines = _argument_lines(statement, indent, width, len(tail))
     lines[-1].text += tail
     if block and is_open:
-        lines[-1].remark = block.remark
-        lines += _lay_body(block.entries, indent + INDENT)
+        lines[-1].comment = block.comment
+        lines += _body_lines(block.entries, indent + INDENT)
         lines.append(Line(indent, "}"))
-    lines[-1].remark = draft.remark
+    lines[-1].comment = statement.comment
     return lines
 
 
-def _lay_items(draft: Draft, indent: int, width: int, reserve: int) -> list[Line]:
-    """Name and arguments, broken behind commas where they must be; the last line leaves room for `reserve`."""
-    lines = [Line(indent, f"{draft.word:{width}}" if draft.items else draft.word)]
+def _argument_lines(statement: StatementDoc, indent: int, width: int, reserve: int) -> list[Line]:
+    """Name and arguments, broken after commas where necessary; the last line leaves room for `reserve` characters."""
+    lines = [Line(indent, f"{statement.name:{width}}" if statement.arguments else statement.name)]
     needs_line = False
-    for index, item in enumerate(draft.items):
-        is_last = index + 1 == len(draft.items)
+    for index, argument in enumerate(statement.arguments):
+        is_last = index + 1 == len(statement.arguments)
         room = reserve if is_last else len(",")
-        lines += [Line(indent + INDENT, remark.text) for remark in item.before]
-        if index and (needs_line or item.before or _begins_line(item, lines[-1], indent + INDENT, room)):
+        lines += [Line(indent + INDENT, comment.text) for comment in argument.before]
+        if index and (needs_line or argument.before or _starts_line(argument, lines[-1], indent + INDENT, room)):
             lines.append(Line(indent + INDENT, ""))
         else:
             lines[-1].text += " "
-        own = lay_out(item.doc, lines[-1].width, lines[-1].indent, room)
+        own = lay_out(argument.doc, lines[-1].width, lines[-1].indent, room)
         lines[-1].text += own[0].text
-        lines[-1].remark = own[0].remark
+        lines[-1].comment = own[0].comment
         lines += own[1:]
         if not is_last:
             lines[-1].text += ","
-            lines[-1].remark = item.behind
-        needs_line = item.behind is not None or (item.is_pipeline and len(own) > 1)
+            lines[-1].comment = argument.trailing
+        needs_line = argument.trailing is not None or (argument.is_pipeline and len(own) > 1)
     return lines
 
 
-def _begins_line(item: Item, line: Line, indent: int, room: int) -> bool:
-    """Whether an argument is better off on a new line than behind the line so far."""
+def _starts_line(argument: ArgumentDoc, line: Line, indent: int, room: int) -> bool:
+    """Whether an argument fits better on a new line than after the current one."""
     column = line.width + 1
-    text = flat(item.doc)
+    text = flat(argument.doc)
     if text is not None and column + len(text) + room <= WIDTH:
         return False
-    if item.is_pipeline or (text is not None and indent + len(text) + room <= WIDTH):
+    if argument.is_pipeline or (text is not None and indent + len(text) + room <= WIDTH):
         return True
-    return column + len(lay_out(item.doc, column, line.indent, room)[0].text) > WIDTH
+    return lay_out(argument.doc, column, line.indent, room)[0].width > WIDTH

@@ -1,8 +1,8 @@
-"""Documents: what is to be written, with the places where a line may end, and how they become lines.
+"""A pretty printer: documents with places where a line may end, and how they become lines.
 
-A group is written on one line if it fits and nothing in it asks for lines of its own; otherwise each of its own
-places becomes a line end, and the groups inside decide for themselves. Which places a recipe has is decided in
-`format_values.py` and `formatter.py`. Nothing here recurses: a document may be nested as deep as a recipe.
+A group is written on one line if it fits and nothing in it needs a line of its own; otherwise every break of the group
+ends a line, and the groups inside it decide for themselves. Which breaks a recipe has is decided in `format_values.py`
+and `formatter.py`. Nothing here recurses: a document may be nested as deep as a recipe.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,12 @@ INDENT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class Comment:
     """A comment, and where its author put it."""
 
     text: str
     span: Span
-    blanks: int | None  # before it on its line; None where it has the line to itself
-
-    @property
-    def is_trailing(self) -> bool:
-        return self.blanks is not None
+    spaces: int | None  # before it, if it follows something on its line
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,37 +32,37 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
-    """Lines that begin in here are indented one step more."""
+class Indent:
+    """Lines that start in here are indented one level more."""
 
     doc: "Doc"
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyBroken:
-    """Written only where the group around it is on several lines: the comma after the last item."""
+class IfBroken:
+    """Written only if its group takes several lines: the comma after the last item."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All on one line, or broken at each of its places. A remark inside must come with `is_broken`."""
+    """All on one line, or broken at every break. One with a comment in it must be broken."""
 
     doc: "Doc"
     is_broken: bool = False
 
 
-Doc = str | Remark | Break | Nest | OnlyBroken | Group | tuple["Doc", ...]
+Doc = str | Comment | Break | Indent | IfBroken | Group | tuple["Doc", ...]
 
 
 @dataclass(slots=True)
 class Line:
-    """A line of the result; the remark, if any, is the comment behind its text."""
+    """A line of the result, and the comment after its text."""
 
     indent: int
     text: str
-    remark: Remark | None = None
+    comment: Comment | None = None
 
     @property
     def width(self) -> int:
@@ -82,62 +78,43 @@ class _Task(NamedTuple):
 
 
 def flat(doc: Doc) -> str | None:
-    """The document on one line, or None if a part of it asks for lines of its own."""
+    """The document on one line, or None if a part of it needs a line of its own."""
     written: list[str] = []
-    todo: list[Doc] = [doc]
+    todo = [_Task(doc, 0, is_flat=True)]
     while todo:
-        match todo.pop():
-            case str() as text:
-                written.append(text)
-            case Break(flat=text):
-                written.append(text)
-            case Nest(doc=inner):
-                todo.append(inner)
-            case Group(doc=inner, is_broken=is_broken):
-                if is_broken:
-                    return None
-                todo.append(inner)
-            case tuple() as parts:
-                todo.extend(reversed(parts))
-            case Remark():
+        task = todo.pop()
+        match task.doc:
+            case Comment() | Group(is_broken=True):
                 return None
-            case OnlyBroken():
-                pass
+            case str() | Break() | IfBroken():
+                written.append(_text(task))
+            case _:
+                todo.extend(reversed([*_parts(task)]))
     return "".join(written)
 
 
 def lay_out(doc: Doc, column: int, indent: int, reserve: int = 0) -> list[Line]:
-    """The document's lines, the first of which starts at `column`; the last leaves room for `reserve` characters."""
-    text_on_one_line = flat(doc)
-    if text_on_one_line is not None and column + len(text_on_one_line) + reserve <= WIDTH:
-        return [Line(indent, text_on_one_line)]
-    lines = [Line(indent, "")]
-    column_at = column
+    """The document's lines. The first starts at `column`, the last leaves room for `reserve` characters."""
+    one_line = flat(doc)
+    if one_line is not None and column + len(one_line) + reserve <= WIDTH:
+        return [Line(column, one_line)]
+    lines = [Line(column, "")]
     todo = [_Task(doc, indent, is_flat=False)]
     while todo:
         task = todo.pop()
         match task.doc:
-            case str() as text:
-                lines[-1].text += text
-                column_at += len(text)
-            case Break(flat=text) if task.is_flat:
-                lines[-1].text += text
-                column_at += len(text)
-            case Break():
+            case Break() if not task.is_flat:
                 lines.append(Line(task.indent, ""))
-                column_at = task.indent
+            case str() | Break() | IfBroken():
+                lines[-1].text += _text(task)
+            case Comment() as comment:
+                lines[-1].comment = comment
             case Group(doc=inner, is_broken=is_broken):
-                room = WIDTH - column_at
+                room = WIDTH - lines[-1].width
                 is_flat = task.is_flat or (not is_broken and _fits(inner, todo, room, reserve))
                 todo.append(_Task(inner, task.indent, is_flat))
-            case Remark() as remark:
-                lines[-1].remark = remark
-            case OnlyBroken(text=text):
-                if not task.is_flat:
-                    lines[-1].text += text
-                    column_at += len(text)
             case _:
-                todo.extend(reversed([*_opened(task)]))
+                todo.extend(reversed([*_parts(task)]))
     return lines
 
 
@@ -152,27 +129,36 @@ def _fits(doc: Doc, rest: list[_Task], room: int, reserve: int) -> bool:
                 return room >= reserve
             continue
         match task.doc:
-            case str() as text:
-                room -= len(text)
-            case Break(flat=text):
-                if not task.is_flat:
-                    return True
-                room -= len(text)
+            case Break() if not task.is_flat:
+                return True
             case Group(is_broken=True) if task.is_flat:
                 return False
-            case Remark():
+            case Comment():
                 pass
-            case OnlyBroken(text=text):
-                room -= 0 if task.is_flat else len(text)
+            case str() | Break() | IfBroken():
+                room -= len(_text(task))
             case _:
-                todo.append(_opened(task))
+                todo.append(_parts(task))
     return False
 
 
-def _opened(task: _Task) -> Iterator[_Task]:
-    """What a nest, a group or a sequence consists of, one after another, so that a long list is read only as needed."""
+def _text(task: _Task) -> str:
+    """The text of a document that has no parts."""
     match task.doc:
-        case Nest(doc=inner):
+        case str() as text:
+            return text
+        case Break(flat=text):
+            return text
+        case IfBroken(text=text) if not task.is_flat:
+            return text
+        case _:
+            return ""
+
+
+def _parts(task: _Task) -> Iterator[_Task]:
+    """The parts of an indent, a group or a sequence, one by one, so that a long list is read only as far as needed."""
+    match task.doc:
+        case Indent(doc=inner):
             yield _Task(inner, task.indent + INDENT, task.is_flat)
         case Group(doc=inner):
             yield _Task(inner, task.indent, task.is_flat)

@@ -99,7 +99,7 @@ def test_a_very_long_line_does_not_push_the_comments_of_its_neighbours() -> None
 
 
 def test_a_recipe_with_mistakes_is_refused() -> None:
-    with pytest.raises(ValueError, match="mistakes"):
+    with pytest.raises(ValueError, match="syntax errors"):
         format_tree(parse(Source("recipe.leaven", "model = a")).tree)
 
 
