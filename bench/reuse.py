@@ -85,7 +85,7 @@ class Bench:
         return place if (place / "train").is_dir() else next(place.glob("*/train")).parent
 
     def _run(self, recipe: str, seed: int, **given: Path) -> Path:
-        """The folder of a run; one that is there already is not run again."""
+        """The folder of a run; one that already exists is not run again."""
         output = self.runs / recipe / str(seed)
         finished = sorted(output.glob("*/model.bundle"))
         if not finished:

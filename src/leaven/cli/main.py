@@ -1,4 +1,4 @@
-"""The door: `leaven` and its commands. Each command reads its words, calls one function, prints what it returns."""
+"""The command `leaven`. Each subcommand reads its arguments and calls one function."""
 
 import io
 import os
@@ -11,15 +11,15 @@ import click
 
 from leaven import __version__
 from leaven.catalog.card import KINDS
-from leaven.cli import completing, predicting
-from leaven.cli.recipes import MISTAKE_IN_COMMAND, RecipeCommand, report_and_exit
+from leaven.cli import completion, predicting
+from leaven.cli.recipe_command import USAGE_ERROR, RecipeCommand, report_and_exit
 
-INTERRUPTED = 130  # what a shell gives a program that Ctrl-C ended
-CANT_WRITE = 74  # what the system's own programs answer
-OUR_BUG = 70
+INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
+CANT_WRITE = 74  # EX_IOERR of sysexits.h
+OUR_BUG = 70  # EX_SOFTWARE
 
-# What other tools call their commands, where spelling does not tell.
-_HABITS = {
+# Names that other tools have for these commands, where the spelling does not suggest ours.
+_OTHER_NAMES = {
     "train": "run",
     "lint": "check",
     "validate": "check",
@@ -30,15 +30,15 @@ _HABITS = {
     "list": "catalog search",
     "help": "--help",
 }
-_CATALOG_HABITS = {"list": "search", "ls": "search", "find": "search", "info": "show", "help": "--help"}
+_OTHER_CATALOG_NAMES = {"list": "search", "ls": "search", "find": "search", "info": "show", "help": "--help"}
 
 
 class _Commands(click.Group):
-    """Lists commands in the order in which a newcomer meets them, and suggests the nearest for a misspelt one."""
+    """Lists commands in the order in which a newcomer needs them, and suggests the nearest for a misspelt one."""
 
-    def __init__(self, *args: Any, habits: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, other_names: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.habits = habits
+        self.other_names = other_names
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -51,35 +51,35 @@ class _Commands(click.Group):
 
             word = args[0] if args else ""
             if word.endswith(".leaven"):
-                raise click.UsageError(f"what is to be done with {word}? For example: leaven check {word}") from problem
-            near = [self.habits[word]] if word in self.habits else nearest(word, self.commands, limit=1)
+                raise click.UsageError(f"no command given for {word}. For example: leaven check {word}") from problem
+            near = [self.other_names[word]] if word in self.other_names else nearest(word, self.commands, limit=1)
             hint = (
                 f"Did you mean `{ctx.command_path} {near[0]}`?" if near else f"`{ctx.command_path} --help` lists them."
             )
-            raise click.UsageError(f"there is no command `{word}`. {hint}") from problem
+            raise click.UsageError(f"unknown command `{word}`. {hint}") from problem
 
 
 @click.group(
     cls=_Commands,
-    habits=_HABITS,
+    other_names=_OTHER_NAMES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="leaven")
 def leaven() -> None:
-    """Leaven raises new models out of trained ones.
+    """Leaven fine-tunes trained models from short recipes.
 
     \b
-    A recipe says what: model, data, what to keep still, how long.
+    A recipe says what: model, data, what to freeze, how long.
         model resnet18(pretrained=true)
         data  folder("photos")
         train epochs=10
 
     \b
-    A first time through:
+    First steps:
         leaven new photos          write a recipe for a folder of images
-        leaven check photos.leaven find every mistake before anything starts
-        leaven show photos.leaven  see it with every default filled in
-        leaven run photos.leaven   train it
+        leaven check photos.leaven find every error before anything starts
+        leaven show photos.leaven  print it with every default filled in
+        leaven run photos.leaven   train
         leaven predict runs/photos photo.jpg
     """
 
@@ -87,16 +87,16 @@ def leaven() -> None:
 @leaven.command(cls=RecipeCommand, takes_several=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 @click.option("--concise", is_flag=True, help="Print one line per report.")
-@click.option("--run-code", is_flag=True, help="Also run your own Python files, to check what only running can tell.")
+@click.option("--run-code", is_flag=True, help="Also run your own Python files, for what only running them can tell.")
 def check(recipes: list[Any], options: Any, as_json: bool, concise: bool, run_code: bool) -> None:
-    """Find every mistake in a recipe, before anything starts.
+    """Find every error in a recipe, before anything starts.
 
-    Options of the recipe itself (each `arg` is one: --lr 1e-4) are checked like the file. Exit code 1 says that the
-    recipe has mistakes, 2 that the command line has.
+    Options of the recipe itself (each `arg` is one: --lr 1e-4) are checked like the file. Exit code 1 means
+    that the recipe has errors, 2 that the command line has.
     """
-    from leaven.cli import checking
+    from leaven.cli.check import check_recipes
 
-    sys.exit(checking.run(recipes, options, as_json=as_json, concise=concise, run_code=run_code))
+    sys.exit(check_recipes(recipes, options, as_json=as_json, concise=concise, run_code=run_code))
 
 
 @leaven.command(cls=RecipeCommand)
@@ -117,26 +117,26 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 
 
 @leaven.command(cls=RecipeCommand)
-@click.option("--run-code", is_flag=True, help="Run your own Python files, to list the layers of a model of your own.")
+@click.option("--run-code", is_flag=True, help="Run your own Python files, to list the layers of your own model.")
 def inspect(recipes: list[Any], options: Any, run_code: bool) -> None:
-    """List the model's layers, by the names that selectors use."""
-    from leaven.cli import inspecting
+    """List the model's layers, by the names that selectors use, and what each phase does to them."""
+    from leaven.cli.inspect import print_layers
 
-    inspecting.run(recipes[0], options, run_code=run_code)
+    print_layers(recipes[0], options, run_code=run_code)
 
 
 @leaven.command("format")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RECIPE...")
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if a file would change.")
-@click.option("--diff", is_flag=True, help="Print what would change, and change nothing.")
-def format_files(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
-    """Write recipes the way Leaven writes them. Comments stay; the meaning stays.
+@click.option("--diff", is_flag=True, help="Print the changes as a diff, and change nothing.")
+def format_command(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
+    """Format recipes. Comments and meaning are kept.
 
     `-` reads the recipe from standard input and prints it.
     """
-    from leaven.cli import formatting
+    from leaven.cli.format import format_files
 
-    sys.exit(formatting.run(files, only_check=only_check, diff=diff))
+    sys.exit(format_files(files, only_check=only_check, diff=diff))
 
 
 @leaven.command()
@@ -145,102 +145,102 @@ def format_files(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
 @click.option("--epochs", type=click.IntRange(min=1), help="How many epochs to train.")
 @click.option("-o", "--output", type=click.Path(), help="Where to write the recipe; - prints it.")
 @click.option("--scratch", is_flag=True, help="Train from scratch instead of starting from trained weights.")
-@click.option("--force", is_flag=True, help="Overwrite a recipe that is there already.")
+@click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
 def new(
     folder: str | None, model: str | None, epochs: int | None, output: str | None, scratch: bool, force: bool
 ) -> None:
     """Write a first recipe for a folder of images.
 
-    The folder holds one sub-folder per class, or train/ and val/ with those inside. Asks what it was not told, unless
-    there is nobody to ask.
+    The folder holds one sub-folder per class, or train/ and val/ with those inside. In a terminal it
+    asks for what was not given.
     """
-    from leaven.cli import starting
+    from leaven.cli.new import write_first_recipe
 
-    starting.run(folder, model=model, epochs=epochs, output=output, scratch=scratch, force=force)
+    write_first_recipe(folder, model=model, epochs=epochs, output=output, scratch=scratch, force=force)
 
 
 @leaven.command()
-@click.argument("id", required=False, shell_complete=completing.reports_and_cards)
+@click.argument("id", required=False, shell_complete=completion.reports_and_cards)
 def explain(id: str | None) -> None:
     """Explain a report by its id (unknown-layer), or anything in the catalog by its name (mixup)."""
-    from leaven.cli import explaining
+    from leaven.cli.explain import print_explanation
 
-    sys.exit(explaining.run(id))
+    sys.exit(print_explanation(id))
 
 
-@leaven.group(cls=_Commands, habits=_CATALOG_HABITS)
+@leaven.group(cls=_Commands, other_names=_OTHER_CATALOG_NAMES)
 def catalog() -> None:
-    """Look up models, data sets, transforms, optimizers, techniques, …"""
+    """Look up models, datasets, transforms, optimizers, techniques, …"""
 
 
 _kind = click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind: model, optimizer, …")
 
 
 @catalog.command()
-@click.argument("words", nargs=-1, shell_complete=completing.cards)
+@click.argument("words", nargs=-1, shell_complete=completion.cards)
 @_kind
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1), help="How many to print at most.")
 def search(words: tuple[str, ...], kind: str | None, limit: int) -> None:
-    """Find entries of the catalog.
+    """Search the catalog.
 
-    All the words must be in an entry's name, its description, its arguments or its article; those that have them in
-    their names come first, then those that have them in their descriptions. Without words, all entries are listed.
+    An entry must contain all the words, in its name, summary, arguments or article; matches in the name come first,
+    then those in the summary. Without words, all entries are listed.
     """
-    from leaven.cli import browsing
+    from leaven.cli.catalog import print_matches
 
-    sys.exit(browsing.search(words, kind, limit))
+    sys.exit(print_matches(words, kind, limit))
 
 
 @catalog.command("show")
-@click.argument("name", shell_complete=completing.cards)
+@click.argument("name", shell_complete=completion.cards)
 @_kind
 def show_card(name: str, kind: str | None) -> None:
-    """Print what is known about a name: arguments, defaults, facts and article."""
-    from leaven.cli import browsing
+    """Print the card of a name: arguments, defaults and article."""
+    from leaven.cli.catalog import print_card
 
-    sys.exit(browsing.show(name, kind))
+    sys.exit(print_card(name, kind))
 
 
 @leaven.command(cls=RecipeCommand)
 def plan(recipes: list[Any], options: Any) -> None:
     """Print what a recipe does, step by step, and why."""
-    from leaven.cli import running
+    from leaven.cli.run import print_plan
 
-    running.print_plan(recipes[0], options)
+    print_plan(recipes[0], options)
 
 
 @leaven.command(cls=RecipeCommand)
 @click.option("-o", "--program", type=click.Path(path_type=Path), help="Write it to a file, such as train.py.")
-@click.option("--standalone", is_flag=True, help="A program that does not need Leaven.")
+@click.option("--standalone", is_flag=True, help="Write a program that runs without Leaven.")
 def generate(recipes: list[Any], options: Any, program: Path | None, standalone: bool) -> None:
     """Print the PyTorch program that a recipe compiles to: the one that `run` runs."""
-    from leaven.cli import running
+    from leaven.cli.run import write_program
 
-    running.generate(recipes[0], options, program, is_standalone=standalone)
+    write_program(recipes[0], options, program, is_standalone=standalone)
 
 
 @leaven.command(cls=RecipeCommand)
-@click.option("--quick", is_flag=True, help="Two batches through everything, to find mistakes in seconds.")
-@click.option("--from", "from_phase", metavar="PHASE", help="Begin with this phase, from what the one before it left.")
-@click.option("--of", metavar="RUN", help="With --from: the run that did the phases before (default: the newest).")
+@click.option("--quick", is_flag=True, help="Smoke test: two batches through every phase, in seconds.")
+@click.option("--from", "from_phase", metavar="PHASE", help="Begin with this phase, from the weights before it.")
+@click.option("--of", metavar="RUN", help="With --from: the run that has the phases before it (default: the newest).")
 def run(recipes: list[Any], options: Any, quick: bool, from_phase: str | None, of: str | None) -> None:
     """Check a recipe, compile it, and train."""
-    from leaven.cli import running
+    from leaven.cli.run import start_run
 
-    running.run(recipes[0], options, is_quick=quick, from_phase=from_phase, of=of)
+    start_run(recipes[0], options, is_quick=quick, from_phase=from_phase, of=of)
 
 
 @leaven.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--epochs", metavar="+N", help="Train a finished run so many epochs further.")
+@click.option("--epochs", metavar="+N", help="Train a finished run for N more epochs.")
 def resume(folder: Path, epochs: str | None) -> None:
-    """Go on with a run that was interrupted, or train a finished one further.
+    """Resume an interrupted run, or train a finished one further.
 
-    RUN is the folder of a run, or that of several runs, of which the newest is meant.
+    RUN is the folder of a run, or a folder of runs, of which the newest is used.
     """
-    from leaven.cli import running
+    from leaven.cli.run import resume_run
 
-    running.resume(folder, epochs)
+    resume_run(folder, epochs)
 
 
 leaven.add_command(predicting.predict)
@@ -248,10 +248,10 @@ leaven.add_command(predicting.evaluate)
 leaven.add_command(predicting.export)
 
 
-@leaven.command()
+@leaven.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script of a shell.
+def completion_script(shell: str) -> None:
+    """Print the completion script for a shell.
 
     \b
     For example, in ~/.bashrc:
@@ -265,13 +265,13 @@ def completion(shell: str) -> None:
 
 
 def main() -> None:
-    """The command `leaven`. Whatever ends it is said in a line; LEAVEN_DEBUG=1 shows where Leaven itself failed."""
-    _settle_output()
+    """The command `leaven`. Any failure is one line; LEAVEN_DEBUG=1 shows the traceback."""
+    _accept_any_output()
     try:
         sys.exit(leaven.main(prog_name="leaven", standalone_mode=False))
-    except click.ClickException as mistake:
-        mistake.show()
-        sys.exit(mistake.exit_code)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(problem.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
@@ -279,8 +279,8 @@ def main() -> None:
         sys.exit(_failed(failure))
 
 
-def _settle_output() -> None:
-    """Let anything be printed: what an encoding does not have is escaped, what was closed swallows it."""
+def _accept_any_output() -> None:
+    """Let anything be printed: characters that the encoding lacks are escaped, a closed stream discards."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -290,17 +290,19 @@ def _settle_output() -> None:
 
 
 def _failed(failure: Exception) -> int:
-    """Say what went wrong; the answer is the exit code."""
-    if isinstance(failure, FileNotFoundError) and failure.filename is None:  # only asking where we are names no file
-        click.echo("the folder where you stand is gone; go to another one", err=True)
-        return MISTAKE_IN_COMMAND
-    if isinstance(failure, OSError) and failure.filename is None:  # no file that was to be opened, so the output
+    """Print what went wrong; returns the exit code."""
+    if (
+        isinstance(failure, FileNotFoundError) and failure.filename is None
+    ):  # only asking for the current directory names no file
+        click.echo("the current directory no longer exists", err=True)
+        return USAGE_ERROR
+    if isinstance(failure, OSError) and failure.filename is None:  # not a file that was to be opened, so the output
         click.echo(f"could not write the output: {failure.strerror}", err=True)
         return CANT_WRITE
     if os.environ.get("LEAVEN_DEBUG"):
         raise failure
     what = f"{type(failure).__name__}: {failure}"
-    click.echo(f"Leaven itself failed ({what}). That is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
+    click.echo(f"Leaven itself failed ({what}). This is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
     return OUR_BUG
 
 

@@ -251,9 +251,9 @@ class _Checker:
         if isinstance(path, FilePath) and os.path.isfile(path.place):
             self.scope.report(
                 "wrong-value",
-                f"the output `{path.text}` is a file that is there already",
-                *([Spot(path.span, "a run is written to a folder")] if path.span else []),
-                fix="name a folder; it is made if it is not there",
+                f"the output `{path.text}` is a file that already exists",
+                *([Spot(path.span, "runs are written to a folder")] if path.span else []),
+                fix="name a folder; it is created if it does not exist",
             )
         return output
 

@@ -57,7 +57,7 @@ class TestCheck:
     def test_an_option_that_is_like_none_is_a_mistake_of_the_command_line(self, folder: Path) -> None:
         result = run("check", "first.leaven", "-x")
         assert result.exit_code == 2
-        assert "there is no option `-x`" in result.output
+        assert "unknown option `-x`" in result.output
 
     @pytest.mark.parametrize(
         ("misspelt", "meant"), [("--jsn", "--json"), ("-json", "--json"), ("--run_cod", "--run-code")]
@@ -169,7 +169,7 @@ class TestFormat:
         file.write_text("model resnet18(\n")
         result = run("format", "first.leaven")
         assert result.exit_code == 1
-        assert "left as it is" in result.output
+        assert "not changed" in result.output
         assert file.read_text() == "model resnet18(\n"
 
     def test_what_cant_be_written_is_told_and_the_others_are_formatted(self, folder: Path) -> None:
@@ -220,9 +220,9 @@ class TestNew:
         (folder / "photos" / "__MACOSX").mkdir()
         result = run("new", "photos", "--model", "resnet18")
         assert result.exit_code == 0, result.output
-        assert "2 classes, 40 training images, already divided into train, val" in result.output
+        assert "2 classes, 40 training images, already split into train, val" in result.output
         assert "`photos/train/wasps` holds no images, and is left out" in result.output
-        assert "left out, as they are no images that can be read: 1 .heic and 1 .txt files" in result.output
+        assert "ignored, because they are not readable images: 1 .heic and 1 .txt files" in result.output
         assert "mogrify -format jpg photos/train/ants/*.HEIC" in result.output
         assert "(2 classes)" in run("check", "photos.leaven").output
 
@@ -245,13 +245,13 @@ class TestNew:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (["new", ""], "the folder's name is empty"),
+            (["new", ""], "the folder name is empty"),
             (["new", "nowhere"], "nowhere does not exist"),
             (["new", "first.leaven"], "first.leaven is a file, not a folder of images"),
-            (["new", "photos", "-o", ""], "the file's name is empty"),
-            (["new", "photos", "-o", "photos"], "photos is a folder; name a file"),
-            (["new", "photos", "-o", "nowhere/a.leaven"], "there is no folder nowhere"),
-            (["new", "nowhere", "-o", "first.leaven"], "first.leaven is there already"),
+            (["new", "photos", "-o", ""], "the file name is empty"),
+            (["new", "photos", "-o", "photos"], "photos is a folder; give a file name"),
+            (["new", "photos", "-o", "nowhere/a.leaven"], "the folder nowhere does not exist"),
+            (["new", "nowhere", "-o", "first.leaven"], "first.leaven already exists"),
         ],
     )
     def test_what_can_not_be_meant_is_said(self, folder: Path, words: list[str], said: str) -> None:
@@ -346,7 +346,7 @@ class TestLookingUp:
     def test_what_is_in_no_card_is_told(self) -> None:
         result = run("catalog", "search", "convnext_tinny")
         assert result.exit_code == 1
-        assert "in its name or description. Did you mean `convnext_tiny`?" in result.output
+        assert "Did you mean `convnext_tiny`?" in result.output
 
     def test_a_name_of_another_kind_is_told_by_its_kind(self) -> None:
         result = run("catalog", "show", "adamw", "--kind", "model")
@@ -357,11 +357,11 @@ class TestLookingUp:
 
     def test_inspect_shows_the_head_as_it_will_be(self, folder: Path) -> None:
         fitted = run("inspect", "first.leaven").output
-        assert re.search(r"^fc +Linear +10 +5,130 +1.02 M +moves$", fitted, re.MULTILINE)
+        assert re.search(r"^fc +Linear +10 +5,130 +1.02 M +trainable$", fitted, re.MULTILINE)
         assert "resnet18: 11,181,642 parameters" in fitted
         assert "the head is fitted to the data's 10 classes" in fitted
         kept = run("inspect", "first.leaven", "--model", "resnet18(head=keep)").output
-        assert re.search(r"^fc +Linear +1000 +513,000 +1.02 M +moves$", kept, re.MULTILINE)
+        assert re.search(r"^fc +Linear +1000 +513,000 +1.02 M +trainable$", kept, re.MULTILINE)
         assert "fitted" not in kept
 
     def test_inspect_lists_layers_by_their_selector_names(self, folder: Path) -> None:
@@ -374,8 +374,8 @@ class TestLookingUp:
         (folder / "phases.leaven").write_text(f"model resnet18(pretrained=true)\ndata digits()\n{phases}\n")
         listed = run("inspect", "phases.leaven").output
         assert 'in "a"' in listed.splitlines()[0]
-        assert re.search(r"^layer4 .* still +moves, anew$", listed, re.MULTILINE)
-        assert re.search(r"^conv1 .* still +still$", listed, re.MULTILINE)
+        assert re.search(r"^layer4 .* frozen +trainable, re-initialised$", listed, re.MULTILINE)
+        assert re.search(r"^conv1 .* frozen +frozen$", listed, re.MULTILINE)
 
 
 def test_every_command_has_help() -> None:

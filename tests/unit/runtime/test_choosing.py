@@ -86,8 +86,8 @@ def test_a_later_phase_is_refused_where_those_before_it_have_changed(tmp_path: P
     )
     code, said = carry_out("leaven run r.leaven --from second", tmp_path)
     assert code == 2
-    assert "has done the phases before" in said
+    assert "has finished the phases before" in said
     (tmp_path / "r.leaven").write_text(NET + DIGITS + PHASES.replace("lr=0.1", "lr=0.2"))
     code, said = carry_out("leaven run r.leaven --from second", tmp_path)
     assert code == 2
-    assert "phase `first` is not what it was" in said
+    assert "phase `first` has changed since" in said

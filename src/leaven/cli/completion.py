@@ -1,7 +1,7 @@
-"""What the shell offers at <TAB>: names of the catalog, options of a recipe, files.
+"""Shell completion: names of the catalog, options of a recipe, files.
 
-Decides what is offered where; how a shell asks and is answered is click's business. Somebody waits for every answer,
-so nothing is ever made for one: names of libraries are offered only where their index is there already.
+Decides what is offered where; the protocol with the shell is click's. Completion must be instant, so names of libraries
+are offered only where their index exists already.
 """
 
 from collections.abc import Iterable
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from leaven.language import syntax
 
-_MOST = 200  # offers; nobody reads more
+_MOST = 200  # completions
 
 
 def reports_and_cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """What `leaven explain` can explain: reports first, then everything in the catalog."""
+    """Report ids first, then everything in the catalog."""
     from leaven.catalog.card import KINDS
-    from leaven.cli import explaining
+    from leaven.cli import explain
 
-    return _starting([*explaining.names(), *_names(*KINDS)], incomplete)
+    return _starting([*explain.names(), *_names(*KINDS)], incomplete)
 
 
 def cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The names of cards: of one kind, where `--kind` was said before."""
+    """The names of cards: of one kind, where `--kind` was given before."""
     from leaven.catalog.card import KINDS
 
     kind = ctx.params.get("kind")
@@ -39,24 +39,24 @@ def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """Whatever files there are; the shell finds them."""
+    """Any file; the shell lists them."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """Whatever folders there are; the shell finds them."""
+    """Any folder; the shell lists them."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="dir")]
 
 
 def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """A recipe or other file; behind an option of the recipe that lists its values, those."""
+    """A recipe or other file; after an option of the recipe that has choices, those."""
     from click.shell_completion import CompletionItem
 
-    from leaven.cli.recipes import declared, is_recipe
+    from leaven.cli.recipe_command import declared, is_recipe
 
     said = ctx.params.get("words") or ()
     before = said[-1] if said else ""
@@ -77,7 +77,7 @@ def recipe_options(ctx: click.Context, incomplete: str) -> "list[CompletionItem]
     """The options that the recipes named so far have by their `arg`s."""
     from click.shell_completion import CompletionItem
 
-    from leaven.cli.recipes import declared, flag, is_recipe
+    from leaven.cli.recipe_command import declared, flag, is_recipe
 
     args = declared(filter(is_recipe, ctx.params.get("words") or ()))
     found = [CompletionItem(flag(name), help=arg.help.value if arg.help else None) for name, arg in args.items()]

@@ -7,10 +7,10 @@ import click
 import leaven
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS
-from leaven.cli import browsing
+from leaven.cli.catalog import print_card
 
 _PACKAGE = Path(leaven.__file__).parent
-# A wheel carries the pages beside the package; a checkout has them in docs/.
+# A wheel has the pages inside the package; a checkout has them in docs/.
 _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent.parent / "docs" / "errors")
 
 
@@ -28,10 +28,10 @@ def page(id: str) -> str | None:
     return None
 
 
-def run(id: str | None) -> int:
-    """Print what is asked for; the answer is the exit code."""
+def print_explanation(id: str | None) -> int:
+    """Print the page or article; returns the exit code."""
     if id is None:
-        click.echo("Reports that can be explained:\n")
+        click.echo("Report ids:\n")
         for name in names():
             click.echo(f"  {name}")
         click.echo("\nFor example: leaven explain unknown-layer")
@@ -47,8 +47,8 @@ def run(id: str | None) -> int:
             click.echo(card.article, nl=False)
             return 0
     if any(lookup.find(kind, wanted) for kind in KINDS):
-        return browsing.show(wanted, None)
+        return print_card(wanted, None)
     near = lookup.nearest(wanted, [*names(), *own.names("technique"), *own.names("statement")])
     hint = " or ".join(f"`{name}`" for name in near)
-    click.echo(f"nothing is known as `{id}`." + (f" Did you mean {hint}?" if near else ""), err=True)
+    click.echo(f"there is no report or catalog entry `{id}`." + (f" Did you mean {hint}?" if near else ""), err=True)
     return 2

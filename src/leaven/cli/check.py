@@ -1,4 +1,4 @@
-"""`leaven check`: every recipe's reports, and one line that sums up."""
+"""`leaven check`: the reports on each recipe, and a summary line."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from leaven.catalog.values import Invocation, Quantity
-from leaven.cli.recipes import MISTAKE_IN_RECIPE, exit_code, open_source, print_reports
+from leaven.cli.recipe_command import RECIPE_ERROR, exit_code, open_source, print_reports
 from leaven.language import report
 from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.recipe.checker import Checked, check
@@ -14,13 +14,13 @@ from leaven.recipe.recipe import Recipe
 from leaven.statements.options import Options
 
 
-def run(recipes: Sequence[str], options: Options, *, as_json: bool, concise: bool, run_code: bool) -> int:
-    """Check each recipe and print what there is to say; the answer is the exit code."""
+def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, concise: bool, run_code: bool) -> int:
+    """Check each recipe and print the reports; returns the exit code."""
     worst = 0
     answers = []
     for word in recipes:
         checked = _check(word, options, run_code)
-        worst = max(worst, exit_code(checked.diagnostics) if worst != MISTAKE_IN_RECIPE else worst)
+        worst = max(worst, exit_code(checked.diagnostics) if worst != RECIPE_ERROR else worst)
         if as_json:
             reports = [report.to_json(diagnostic) for diagnostic in checked.diagnostics]
             answers.append({"recipe": word, "ok": checked.recipe is not None, "diagnostics": reports})
@@ -57,5 +57,5 @@ def _in_a_line(recipe: Recipe) -> str:
     known = [quantity.amount for quantity in epochs if isinstance(quantity, Quantity)]
     phases = f"{len(recipe.phases)} phases, " if len(recipe.phases) > 1 else ""
     count = f"{sum(known)} epoch{'s' * (sum(known) != 1)}"
-    length = f"{phases}{count}" if len(known) == len(epochs) else f"{phases}as many epochs as you say"
+    length = f"{phases}{count}" if len(known) == len(epochs) else f"{phases}epochs as given"
     return f"{model} on {recipe.data.source.card.bare_name}{classes}, {length}"

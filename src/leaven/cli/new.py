@@ -1,4 +1,4 @@
-"""`leaven new`: look at a folder of images and write a first recipe for it."""
+"""`leaven new`: a first recipe for a folder of images."""
 
 import os
 import sys
@@ -18,23 +18,23 @@ from leaven.formats.image_folder import (
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {
-    "efficientnet_lite0": "small and quick; its weights are installed, nothing is downloaded",
-    "resnet18": "the usual first choice; weights from the hub",
+    "efficientnet_lite0": "small and fast; its weights are installed, nothing is downloaded",
+    "resnet18": "the usual first choice; weights are downloaded",
     "resnet50": "larger, slower, often better",
     "convnext_tiny": "modern, strong on photographs",
 }
 STANDARD_OUTPUT = "-"
-FEW_IMAGES = 20  # too few for a phase of its own for the head
+FEW_IMAGES = 20  # too few for a separate phase for the head
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a folder of images holds."""
+    """What a folder of images contains."""
 
     folder: Path
-    images: dict[str, int]  # of each class, to train on
+    images: dict[str, int]  # per class, for training
     splits: tuple[str, ...]
-    others: tuple[str, ...]  # files in the classes that are no images
+    others: tuple[str, ...]  # files in the class folders that are not images
     findings: tuple[Finding, ...]
 
     @property
@@ -42,7 +42,7 @@ class Look:
         return sum(self.images.values())
 
 
-def run(
+def write_first_recipe(
     folder: str | None,
     *,
     model: str | None,
@@ -51,16 +51,16 @@ def run(
     scratch: bool,
     force: bool,
 ) -> None:
-    """Write the recipe, asking for what was not said where somebody is there to ask."""
+    """Write the recipe; ask for what was not given, if there is a terminal to ask in."""
     is_printed = output == STANDARD_OUTPUT
-    target = None if output is None else _target(output, force)  # refused before anything is asked
+    target = None if output is None else _target(output, force)  # refused before any question
     can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     if folder is not None:
         look = look_at(folder)
     elif can_ask:
         look = click.prompt("Which folder holds the images?", value_proc=look_at, err=is_printed)
     else:
-        raise click.UsageError("which folder of images? For example: leaven new photos")
+        raise click.UsageError("no folder given. For example: leaven new photos")
     target = target or _target(f"{_recipe_name(look.folder)}.leaven", force)
     click.echo(_seen(look), err=is_printed)
     if model is None:
@@ -74,26 +74,26 @@ def run(
         click.echo(text, nl=False)
         return
     _write(target, text)
-    click.echo(f"\n{text}\nwritten to {target}. Next: leaven check {target}")
+    click.echo(f"\n{text}\nwritten to {target}; next: leaven check {target}")
 
 
 def _target(output: str, force: bool) -> Path:
-    """Where the recipe goes; a place where it can't go is a wrong command line."""
+    """Where the recipe is written; a path where it can't be is a usage error."""
     if output == STANDARD_OUTPUT:
         return Path("recipe.leaven")
     target = Path(os.path.expanduser(output))
     if not output or target.is_dir():
-        fault = f"{target} is a folder" if output else "the file's name is empty"
-        raise click.UsageError(f"{fault}; name a file to write the recipe into: -o dogs.leaven")
+        fault = f"{target} is a folder" if output else "the file name is empty"
+        raise click.UsageError(f"{fault}; give a file name: -o dogs.leaven")
     if target.exists() and not force:
-        raise click.UsageError(f"{target} is there already; --force overwrites it, -o writes elsewhere")
+        raise click.UsageError(f"{target} already exists; --force overwrites it, -o writes elsewhere")
     if not target.parent.is_dir():
-        raise click.UsageError(f"there is no folder {target.parent} to write the recipe into")
+        raise click.UsageError(f"the folder {target.parent} does not exist")
     return target
 
 
 def _write(target: Path, text: str) -> None:
-    from leaven.cli.formatting import write_whole
+    from leaven.cli.format import write_whole
 
     try:
         write_whole(target, text)
@@ -102,8 +102,8 @@ def _write(target: Path, text: str) -> None:
 
 
 def _is_right(text: str, target: Path) -> bool:
-    """Whether the recipe checks; a model that does not exist is reported before anything is written."""
-    from leaven.cli.recipes import print_reports
+    """Whether the recipe has no errors; an unknown model is reported before anything is written."""
+    from leaven.cli.recipe_command import print_reports
     from leaven.language.source import Source
     from leaven.recipe.checker import check
 
@@ -118,15 +118,15 @@ def _is_right(text: str, target: Path) -> bool:
 
 
 def look_at(word: str) -> Look:
-    """The classes, splits and images of a folder; one that can't be trained on is a wrong command line."""
+    """The classes, splits and images of a folder; one that can't be trained on is a usage error."""
     if not word.strip():
-        raise click.UsageError("the folder's name is empty. For example: leaven new photos")
+        raise click.UsageError("the folder name is empty. For example: leaven new photos")
     folder = Path(os.path.expanduser(word))
     if not folder.is_dir():
         fault = "is a file, not a folder of images" if folder.exists() else "does not exist"
         raise click.UsageError(f"{folder} {fault}")
     if not _can_be_written(folder):
-        raise click.UsageError(f"a recipe is UTF-8, which the name of {folder} is not; rename the folder")
+        raise click.UsageError(f"recipes are UTF-8, and the name of {folder} is not; rename the folder")
     read = read_image_folder(folder, folder.as_posix())
     wrong = next((finding for finding in read.findings if finding.is_error), None)
     if wrong is not None:
@@ -151,15 +151,15 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def _seen(look: Look) -> str:
-    splits = f", already divided into {', '.join(look.splits)}" if look.splits else ""
+    splits = f", already split into {', '.join(look.splits)}" if look.splits else ""
     lines = [f"{look.folder}: {len(look.images)} classes, {look.total:,} training images{splits}"]
     name, count = min(look.images.items(), key=lambda item: item[1])
     if count < 5:
-        lines.append(f"{name} has only {count} image{'s' * (count > 1)}: that is very little to learn from")
+        lines.append(f"{name} has only {count} image{'s' * (count > 1)}: very few to learn from")
     for finding in look.findings:
         lines += [finding.fact, *(f"  {note}" for note in finding.notes), f"  {finding.help}"]
     if look.others:
-        lines.append(f"left out, as they are no images that can be read: {counted(look.others)}")
+        lines.append(f"ignored, because they are not readable images: {counted(look.others)}")
         convert = how_to_convert(look.others)
         lines += [f"  {convert}"] if convert else []
     return "\n".join(lines)
@@ -169,7 +169,7 @@ def _seen(look: Look) -> str:
 
 
 def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: bool) -> str:
-    """The text of a first recipe, with the words a newcomer changes first."""
+    """The text of a first recipe, with what a newcomer changes first."""
     from leaven.catalog.value_text import quoted
 
     call = model if "(" in model else f"{model}()" if scratch else f"{model}(pretrained=true)"
@@ -178,7 +178,7 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: boo
     else:
         head = max(1, epochs // 5)
         body = (
-            f"# First only the new head, then everything with a gentle learning rate.\n"
+            f"# First only the new head, then everything with a small learning rate.\n"
             f'phase "head", epochs={head} {{ freeze all - head }}\n'
             f'phase "all",  epochs={epochs - head} {{ optimizer adamw(lr=1e-4) }}\n'
         )
@@ -196,7 +196,7 @@ def _named(classes: list[str]) -> str:
 
 
 def _relative(folder: Path, start: Path) -> str:
-    """The folder as the recipe must write it: relative to the recipe where it can be, with forward slashes."""
+    """The folder as the recipe writes it: relative to the recipe where it can be, with forward slashes."""
     try:
         return Path(os.path.relpath(folder.resolve(), start.resolve())).as_posix()
     except ValueError:  # on another drive
@@ -212,7 +212,7 @@ def _recipe_name(folder: Path) -> str:
 
 
 def _suggested(scratch: bool) -> list[str]:
-    """The models that can be started from here and now."""
+    """The models whose weights can be had on this machine."""
     from leaven.catalog import lookup
     from leaven.recipe.models import are_weights_installed
 

@@ -1,4 +1,4 @@
-"""`leaven format`: files rewritten in place, whole or not at all."""
+"""`leaven format`: files rewritten in place, atomically."""
 
 import errno
 import os
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from leaven.cli.recipes import open_source, print_reports
+from leaven.cli.recipe_command import open_source, print_reports
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.formatter import format_tree
 from leaven.language.parser import parse
 from leaven.language.report import visible
 
 
-def run(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
+def format_files(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
     """Format each file; the answer is the exit code."""
     code = 0
     for file in files:
@@ -33,14 +33,14 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
     parsed = parse(source)
     if parsed.diagnostics:
         print_reports(parsed.diagnostics, err=True)
-        click.echo(f"{name}: left as it is", err=True)
+        click.echo(f"{name}: not changed", err=True)
         return 1
     formatted = format_tree(parsed.tree)
     is_input = str(file) == "-" or not file.is_file()
     if is_input and not (only_check or diff):
         click.echo(formatted, nl=False)
         return 0
-    before = source.text if is_input else file.read_bytes().decode()  # with a mark of byte order, which goes too
+    before = source.text if is_input else file.read_bytes().decode()  # with a byte order mark, which is removed too
     if before == formatted:
         return 0
     if diff:
@@ -58,7 +58,7 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
 
 
 def _difference(before: str, after: str, name: str) -> str:
-    """What `patch` makes the one text into the other with."""
+    """A unified diff."""
     from difflib import unified_diff
 
     lines = unified_diff(_lines(before), _lines(after), name, name, tofiledate="formatted")

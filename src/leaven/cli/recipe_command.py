@@ -1,4 +1,4 @@
-"""Commands that take a recipe: its own `arg`s become options, besides those that every recipe has."""
+"""Commands that take a recipe: its `arg`s become options, besides those that every recipe has."""
 
 import os.path
 import sys
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cli import completing
+from leaven.cli import completion
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -19,29 +19,34 @@ if TYPE_CHECKING:
     from leaven.recipe.recipe import Recipe
     from leaven.statements.options import Options
 
-MISTAKE_IN_RECIPE = 1
-MISTAKE_IN_COMMAND = 2
+RECIPE_ERROR = 1
+USAGE_ERROR = 2
 
 _COMMON = (
-    click.Option(["--set", "settings"], multiple=True, metavar="STATEMENT.ARGUMENT=VALUE", help="Change any argument."),
-    click.Option(["--with", "additions"], multiple=True, metavar="STATEMENT", help="Add a statement."),
-    click.Option(["--model"], metavar="VALUE", help="Another model.", shell_complete=completing.models),
     click.Option(
-        ["--data"], metavar="VALUE|PATH", help="Other data; the transforms stay.", shell_complete=completing.files
+        ["--set", "settings"],
+        multiple=True,
+        metavar="STATEMENT.ARGUMENT=VALUE",
+        help="Change any argument.",
     ),
-    click.Option(["--checkpoint"], metavar="FILE", help="The weights to start from.", shell_complete=completing.files),
-    click.Option(["--output"], metavar="FOLDER", help="Where results go.", shell_complete=completing.folders),
+    click.Option(["--with", "additions"], multiple=True, metavar="STATEMENT", help="Add a statement."),
+    click.Option(["--model"], metavar="VALUE", help="Use another model.", shell_complete=completion.models),
+    click.Option(
+        ["--data"], metavar="VALUE|PATH", help="Use other data; the transforms stay.", shell_complete=completion.files
+    ),
+    click.Option(["--checkpoint"], metavar="FILE", help="Start from these weights.", shell_complete=completion.files),
+    click.Option(["--output"], metavar="FOLDER", help="Write runs here.", shell_complete=completion.folders),
 )
 _RAW_WORDS = "leaven.words"
 
 
 class RecipeCommand(click.Command):
-    """A command on a recipe. Words it does not know are options of the recipe: `--lr 1e-4`."""
+    """A command on a recipe. Options that it does not know are options of the recipe: `--lr 1e-4`."""
 
     def __init__(self, name: str | None, *, takes_several: bool = False, **kwargs: Any) -> None:
         metavar = f"{'RECIPE...' if takes_several else 'RECIPE'} [--ARG VALUE]..."
         words = click.Argument(
-            ["words"], nargs=-1, type=click.UNPROCESSED, metavar=metavar, shell_complete=completing.words
+            ["words"], nargs=-1, type=click.UNPROCESSED, metavar=metavar, shell_complete=completion.words
         )
         params = [words, *(kwargs.pop("params", None) or []), *_COMMON]
         settings = {"ignore_unknown_options": True, **kwargs.pop("context_settings", {})}
@@ -60,10 +65,10 @@ class RecipeCommand(click.Command):
         self._refuse_misspelt(ctx, recipes, args)
         if not recipes:
             raise click.UsageError(
-                "which recipe? For example: leaven " + (ctx.info_name or "check") + " dogs.leaven", ctx
+                "no recipe given. For example: leaven " + (ctx.info_name or "check") + " dogs.leaven", ctx
             )
         if len(recipes) > 1 and not self.takes_several:
-            raise click.UsageError(f"one recipe at a time, not {len(recipes)}: {', '.join(recipes)}", ctx)
+            raise click.UsageError(f"takes one recipe, got {len(recipes)}: {', '.join(recipes)}", ctx)
         given["options"] = Options(
             args=args,
             settings=given.pop("settings"),
@@ -74,9 +79,9 @@ class RecipeCommand(click.Command):
         return super().invoke(ctx)
 
     def _refuse_misspelt(self, ctx: click.Context, recipes: Sequence[str], args: Iterable[str]) -> None:
-        """A word that is nearer to an option of the command than to an `arg` of the recipe was meant to be that one."""
+        """Report an option that is nearer to one of the command than to an `arg` of the recipe."""
         dashed = [word for word in recipes if word.startswith("-") and word != "-" and not Path(word).exists()]
-        if not dashed and (not args or not all(map(_can_be_read_again, recipes))):  # the checker tells too
+        if not dashed and (not args or not all(map(_can_be_read_again, recipes))):  # the checker reports these too
             return
         known = [flag(name) for name in declared(recipes)]
         options = [name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")]
@@ -84,10 +89,10 @@ class RecipeCommand(click.Command):
             near = _nearest_flag(word, (*known, *options))
             if word in dashed or near in options:
                 hint = f"Did you mean `{near}`?" if near else f"`leaven {ctx.info_name} --help` lists them."
-                raise click.UsageError(f"there is no option `{word}`. {hint}", ctx)
+                raise click.UsageError(f"unknown option `{word}`. {hint}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        return [*completing.recipe_options(ctx, incomplete), *super().shell_complete(ctx, incomplete)]
+        return [*completion.recipe_options(ctx, incomplete), *super().shell_complete(ctx, incomplete)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
@@ -97,7 +102,7 @@ class RecipeCommand(click.Command):
             if args:
                 formatter.write_dl([_help_row(name, arg) for name, arg in args.items()])
             elif recipes:
-                formatter.write_text("It has no `arg`.")
+                formatter.write_text("This recipe has no `arg`.")
             else:
                 formatter.write_text(
                     "Every `arg` of the recipe is an option: `arg lr: float = 3e-4` makes --lr. "
@@ -113,7 +118,7 @@ def _nearest_flag(word: str, flags: Iterable[str]) -> str | None:
 
 
 def _help_row(name: str, arg: "syntax.Arg") -> tuple[str, str]:
-    """`--lr FLOAT` and what is said about it."""
+    """`--lr FLOAT` and its help."""
     choices = [item.span.text.strip('"') for item in arg.choices.items] if arg.choices else []
     takes = f"[{'|'.join(choices)}]" if choices else arg.type.path.upper()
     default = f"[default: {arg.default.span.text}]" if arg.default else "[required]"
@@ -139,7 +144,7 @@ def declared(recipes: Iterable[str]) -> "dict[str, syntax.Arg]":
 
 
 def _sort_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The recipes, and the values given for their `arg`s. A flag without a value says `true`."""
+    """The recipes, and the values given for their `arg`s. A flag without a value means `true`."""
     recipes: list[str] = []
     args: dict[str, str] = {}
     rest = list(words)
@@ -156,17 +161,17 @@ def _sort_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def is_recipe(word: str) -> bool:
-    """Whether a word that may be anything is the name of a recipe."""
+    """Whether an argument is the name of a recipe."""
     return word.endswith(".leaven")
 
 
 def _can_be_read_again(word: str) -> bool:
-    """Whether looking into a recipe leaves it to be checked, as nothing does that comes through a pipe."""
+    """Whether a recipe can be read twice; a pipe can't."""
     return word != "-" and os.path.isfile(word)
 
 
 def open_source(word: str) -> "Source | Diagnostic":
-    """The recipe that a word of the command line names; `-` is standard input."""
+    """The recipe that an argument names; `-` is standard input."""
     from leaven.language.diagnostics import error
     from leaven.language.source import SourceKind
     from leaven.language.source_files import decode, read_source
@@ -174,7 +179,7 @@ def open_source(word: str) -> "Source | Diagnostic":
     if word != "-":
         return read_source(Path(word), word)
     if sys.stdin is None or sys.stdin.closed:
-        return error("missing-file", "there is no standard input to read a recipe from")
+        return error("missing-file", "standard input is closed, so no recipe can be read from it")
     try:
         content = sys.stdin.buffer.read()
     except OSError as problem:
@@ -183,29 +188,29 @@ def open_source(word: str) -> "Source | Diagnostic":
 
 
 def source_or_exit(word: str) -> "Source":
-    """The recipe that a word names; where it can't be read that is printed and the command ends."""
+    """The recipe that an argument names; where it can't be read, prints the report and exits."""
     from leaven.language.source import Source
 
     source = open_source(word)
     if isinstance(source, Source):
         return source
     print_reports([source], err=True)
-    sys.exit(MISTAKE_IN_RECIPE)
+    sys.exit(RECIPE_ERROR)
 
 
 def exit_code(diagnostics: Sequence["Diagnostic"]) -> int:
-    """0 without errors; 2 where every error lies in the command line; else 1."""
+    """0 without errors; 2 where every error is in the command line; else 1."""
     from leaven.language.source import SourceKind
 
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.is_error]
     if not errors:
         return 0
     in_options = [bool(d.spots) and d.spots[0].span.source.kind is SourceKind.OPTION for d in errors]
-    return MISTAKE_IN_COMMAND if all(in_options) else MISTAKE_IN_RECIPE
+    return USAGE_ERROR if all(in_options) else RECIPE_ERROR
 
 
 def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, concise: bool = False) -> None:
-    """Each report in full, notes in one line behind them."""
+    """Each report in full, notes on one line."""
     from leaven.language.diagnostics import Severity
     from leaven.language.report import render_concise, render_full, wants_color
 
@@ -218,7 +223,7 @@ def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, con
 
 
 def report_and_exit(word: str, options: "Options", *, requires_args: bool = False) -> "Recipe":
-    """The checked recipe; where there are mistakes they are printed and the command ends."""
+    """The checked recipe; where there are errors, prints them and exits."""
     from leaven.language.diagnostics import Severity
     from leaven.recipe.checker import check
 

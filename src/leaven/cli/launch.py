@@ -1,6 +1,6 @@
-"""Runs a program as `python program.py` would. Until the program minds Ctrl-C itself, that ends it without a word.
+"""Runs a program as `python program.py` would. Ctrl-C before the program handles it ends the process silently.
 
-A file to be run, not imported: it knows nothing of Leaven, so that the program's own imports come first.
+This file is run, not imported. It does not import Leaven, so that the program's own imports come first.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`leaven inspect`: the model's layers, as selectors name them, and what becomes of each in every phase."""
+"""`leaven inspect`: the model's layers, as selectors name them, and what each phase does to them."""
 
 import sys
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from leaven.catalog.layers import Layers
-from leaven.cli.recipes import exit_code, print_reports, source_or_exit
+from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.plan.effects import effects, summarised
@@ -15,8 +15,8 @@ from leaven.recipe.checker import model_layers
 from leaven.statements.options import Options
 
 
-def run(word: str, options: Options, *, run_code: bool) -> None:
-    """Print the layers of a recipe's model; mistakes elsewhere in the recipe do not matter."""
+def print_layers(word: str, options: Options, *, run_code: bool) -> None:
+    """Print the layers of a recipe's model; errors elsewhere in the recipe do not matter."""
     source = source_or_exit(word)
     name, layers, classes, diagnostics = model_layers(source, options, run_code=run_code)
     if layers is None:
@@ -28,7 +28,7 @@ def run(word: str, options: Options, *, run_code: bool) -> None:
         click.echo(line)
     total = sum(parameter.count for parameter in layers.parameters)
     flops = sum(count for path, count in layers.flops.items() if "." not in path)
-    cost = f", {_large(flops)}FLOPs for a picture of {_size(layers.trial_size)}" if flops and layers.trial_size else ""
+    cost = f", {_large(flops)}FLOPs for an image of {_size(layers.trial_size)}" if flops and layers.trial_size else ""
     click.echo(f"\n{name}: {total:,} parameters{cost}")
     click.echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
     if classes is not None and layers.head:
@@ -36,11 +36,11 @@ def run(word: str, options: Options, *, run_code: bool) -> None:
     if layers.stages:
         click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
     if plan is None:
-        click.echo(f"what becomes of them is not known: `leaven check {word}` says why", err=True)
+        click.echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
 
 
 def _plan(source: Source, options: Options) -> Plan | None:
-    """What is done to the layers; unknown where the recipe has mistakes."""
+    """What is done to the layers; None where the recipe has errors."""
     return compile_source(source, options).plan
 
 
@@ -48,7 +48,7 @@ def _table(layers: Layers, plan: Plan | None) -> list[str]:
     counts = _counts(layers)
     done = effects(plan, layers) if plan is not None else {}
     titles = [f'in "{phase.name}"' for phase in plan.phases] if plan is not None and len(plan.phases) > 1 else [""]
-    rows = [["layer", "type", "gives", "parameters", "FLOPs", *(titles if plan is not None else [])]]
+    rows = [["layer", "type", "output", "parameters", "FLOPs", *(titles if plan is not None else [])]]
     for module in layers.modules:
         if module.path and counts.get(module.path):
             rows.append(
@@ -75,7 +75,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _counts(layers: Layers) -> dict[str, int]:
-    """How many parameters lie in each module, at whatever depth."""
+    """How many parameters each module has, at whatever depth."""
     counts: dict[str, int] = {}
     for parameter in layers.parameters:
         path = parameter.module_path

@@ -1,4 +1,4 @@
-"""`leaven plan`, `generate`, `run` and `resume`: from a recipe to a program, and the program to work."""
+"""`leaven plan`, `generate`, `run` and `resume`: from a recipe to a program, and running it."""
 
 import ast
 import os
@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from leaven.catalog import lookup
-from leaven.cli.recipes import MISTAKE_IN_COMMAND, exit_code, print_reports, source_or_exit
+from leaven.cli.recipe_command import USAGE_ERROR, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
@@ -23,14 +23,14 @@ from leaven.recipe import show
 from leaven.statements.options import Options
 
 CANNOT_WRITE = 74
-_START = Path(__file__).with_name("start.py")
+_LAUNCH = Path(__file__).with_name("launch.py")
 
 
 def print_plan(word: str, options: Options) -> None:
     click.echo(explain(_compiled(word, options)[1]), nl=False)
 
 
-def generate(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
+def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
     """Print the program, or write it to a file."""
     is_printed = output is None or str(output) == "-"
     text = emit(_compiled(word, options)[1], "program.py" if output is None or is_printed else output.name)
@@ -39,9 +39,9 @@ def generate(word: str, options: Options, output: Path | None, *, is_standalone:
 
         if READS_BUNDLE in text:
             _fail(
-                "a program without Leaven can't build the model in a bundle; "
-                'name it, and take the weights: `resnet18(weights="teacher.bundle")`',
-                MISTAKE_IN_COMMAND,
+                "a standalone program can't build the model in a bundle; "
+                'name the model and load its weights: `resnet18(weights="teacher.bundle")`',
+                USAGE_ERROR,
             )
         text = standalone(text)
     if output is None or is_printed:
@@ -54,8 +54,8 @@ def generate(word: str, options: Options, output: Path | None, *, is_standalone:
     click.echo(f"{output}: `python {output}` trains", err=True)
 
 
-def run(word: str, options: Options, *, is_quick: bool, from_phase: str | None, of: str | None) -> NoReturn:
-    """Write the program into a new run folder, and become it."""
+def start_run(word: str, options: Options, *, is_quick: bool, from_phase: str | None, of: str | None) -> NoReturn:
+    """Write the program into a new run folder, and replace this process with it."""
     source, plan = _compiled(word, options, requires_args=True)
     begin = _beginning(plan, from_phase, of)
     try:
@@ -69,7 +69,7 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
     """The flags by which a program begins with a later phase."""
     if phase is None:
         if of is not None:
-            raise click.UsageError("`--of` says whose phases to take, and `--from` which to begin with")
+            raise click.UsageError("`--of` needs `--from`, which names the phase to begin with")
         return []
     names = [each.name for each in plan.phases]
     if phase not in names:
@@ -82,10 +82,10 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
     place = Path(of) if of is not None else Path(os.path.relpath(plan.recipe.output.place))
     left = run_folder.newest(place, needed)
     if left is None:
-        _fail(f"no run in {place} has done the phases before `{phase}`", MISTAKE_IN_COMMAND)
+        _fail(f"no run in {place} has finished the phases before `{phase}`", USAGE_ERROR)
     changed = _changed_since(left.parent, plan, names.index(phase))
     if changed is not None:
-        _fail(f"{changed} is not what it was in {left.parent}; run the recipe from its beginning", MISTAKE_IN_COMMAND)
+        _fail(f"{changed} has changed since {left.parent}; run the recipe from the beginning", USAGE_ERROR)
     return ["--from", phase, "--of", str(left.parent)]
 
 
@@ -117,7 +117,7 @@ def _functions(program: str) -> dict[str, str]:
 
 
 def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Plan]:
-    """A recipe and its plan; where there are mistakes they are printed and the command ends."""
+    """A recipe and its plan; where there are errors they are printed and the command ends."""
     source = source_or_exit(word)
     compiled = compile_source(source, options, requires_args=requires_args)
     print_reports([d for d in compiled.diagnostics if d.severity is not Severity.NOTE], err=True)
@@ -138,12 +138,12 @@ def _new_run(source: Source, plan: Plan, is_quick: bool) -> Path:
     return folder
 
 
-def resume(folder: Path, epochs: str | None) -> NoReturn:
-    """Go on with a run: from its last checkpoint, or for some epochs more."""
+def resume_run(folder: Path, epochs: str | None) -> NoReturn:
+    """Continue a run from its last checkpoint, or for some further epochs."""
     program = run_folder.newest(folder, run_folder.PROGRAM)
     if program is None:
-        what = "there is no such folder" if not folder.exists() else "there is no program.py in it"
-        _fail(f"{folder} is no run: {what}", MISTAKE_IN_COMMAND)
+        what = "the folder does not exist" if not folder.exists() else "it has no program.py"
+        _fail(f"{folder} is not a run: {what}", USAGE_ERROR)
     folder = program.parent
     more = _more_epochs(epochs)
     lock = run_folder.read_json(folder / run_folder.LOCK)
@@ -162,13 +162,13 @@ def _more_epochs(epochs: str | None) -> int:
     if epochs is None:
         return 0
     if not epochs.startswith("+") or not epochs[1:].isdecimal() or int(epochs[1:]) < 1:
-        raise click.UsageError(f"`--epochs {epochs}` must say how many more: `--epochs +10`")
+        raise click.UsageError(f"`--epochs {epochs}` must be a number of further epochs: `--epochs +10`")
     return int(epochs[1:])
 
 
 def _become(folder: Path, flags: list[str]) -> NoReturn:
     """Run a folder's program in place of this process, so that Ctrl-C and exit codes are its own."""
-    command = [sys.executable, str(_START), str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]
+    command = [sys.executable, str(_LAUNCH), str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(sys.executable, command)

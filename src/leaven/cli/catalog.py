@@ -1,4 +1,4 @@
-"""`leaven catalog`: find names, and print what is known about one."""
+"""`leaven catalog`: search for names, and print the card of one."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from leaven.catalog.value_text import value_text
 from leaven.messages import describe
 
 
-def search(words: Sequence[str], kind: str | None, limit: int) -> int:
-    """Print the cards that have all the words, best first."""
+def print_matches(words: Sequence[str], kind: str | None, limit: int) -> int:
+    """Print the cards that contain all the words, best match first."""
     wanted = " ".join(words).lower().split()
     found = sorted(_ranked(wanted, [kind] if kind else KINDS), key=lambda match: match[0])
     for _, name, card in found[:limit]:
@@ -22,7 +22,7 @@ def search(words: Sequence[str], kind: str | None, limit: int) -> int:
         click.echo(f"… and {len(found) - limit:,} more; --limit or --kind shows others")
     if not found:
         hint = _hint(" ".join(wanted), [kind] if kind else KINDS)
-        click.echo(f"nothing in the catalog has {' '.join(words)!r} in its name or description.{hint}", err=True)
+        click.echo(f"no catalog entry matches {' '.join(words)!r}.{hint}", err=True)
     return 0 if found else 1
 
 
@@ -37,7 +37,7 @@ def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple
 
 
 def _rank(wanted: Sequence[str], name: str, card: Card) -> int | None:
-    """How well a card answers to the words, 0 the best; None where it does not."""
+    """How well a card matches the words, 0 the best; None where it does not."""
     if all(word in name for word in wanted):
         return 0 if [name] == wanted else 1 if name.startswith(tuple(wanted[:1])) else 2
     described = f"{name} {card.name} {card.summary}"
@@ -49,7 +49,7 @@ def _rank(wanted: Sequence[str], name: str, card: Card) -> int | None:
 
 
 def _is_in(word: str, text: str) -> bool:
-    """Whether a word, or one that begins with it, is in a text; short ones begin too many others."""
+    """Whether a text has a word, or one that begins with it; short ones must match whole."""
     end = r"\b" if len(word) < 4 else ""
     return re.search(rf"\b{re.escape(_spaced(word))}{end}", _spaced(text.lower())) is not None
 
@@ -58,7 +58,7 @@ def _spaced(text: str) -> str:
     return text.replace("_", " ")
 
 
-def show(name: str, kind: str | None) -> int:
+def print_card(name: str, kind: str | None) -> int:
     """Print the cards of a name."""
     cards = _cards(name, [kind] if kind else KINDS)
     for at, card in enumerate(cards):
@@ -73,7 +73,7 @@ def show(name: str, kind: str | None) -> int:
         click.echo(f"`{name}` is {' and '.join(elsewhere)}, not {describe.KIND_NOUNS[kind]}.", err=True)
     else:
         hint = _hint(name, [kind] if kind else KINDS)
-        click.echo(f"nothing in the catalog is called `{name}`.{hint}", err=True)
+        click.echo(f"the catalog has no entry `{name}`.{hint}", err=True)
     return 1
 
 
@@ -101,7 +101,7 @@ def _card_lines(card: Card) -> Iterator[str]:
         for parameter in card.parameters:
             yield f"  {parameter.name:<{width}}  {_parameter(parameter)}"
     if card.open_ended:
-        yield "  … and others that are passed on as they are"
+        yield "  … and further keyword arguments, passed on as given"
     facts = {key: fact for key, fact in card.facts.items() if _worth_showing(key, fact)}
     if facts:
         yield "\nfacts:"
