@@ -1,7 +1,7 @@
-"""What Leaven says about a recipe, as a value.
+"""Diagnostics: what Leaven reports about a recipe, as values.
 
-A `Diagnostic` is built where a mistake is found, travels as part of a phase's result, and is turned into text
-only in `report.py`. It never knows whether a terminal, an editor or a web page will show it.
+A `Diagnostic` is made where an error is found and returned with the result; only `report.py` turns it into text. It
+does not know whether a terminal, an editor or a web page shows it.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from leaven.language.source import Span
 
 
 class Severity(Enum):
-    """An error stops the recipe; a warning is likely a mistake; a note tells what is worth knowing."""
+    """A recipe with an error does not run; a warning is a likely mistake; a note is information."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -21,7 +21,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place in the text, with a few words about it."""
+    """A place in the source, with a short label."""
 
     span: Span
     label: str = ""
@@ -29,7 +29,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Put `text` in the place of `span`."""
+    """Replace `span` with `text`."""
 
     span: Span
     text: str
@@ -37,7 +37,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """How to fix it: one sentence that holds the edit, and the edit itself where a program could apply it."""
+    """How to fix it: a sentence with the edit, and the edit itself if an editor could apply it."""
 
     message: str
     edit: Edit | None = None
@@ -45,7 +45,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One fact about a recipe. The first spot is the place; the others are what it disagrees with."""
+    """One report about a recipe. The first spot is where; the others are what it conflicts with."""
 
     id: str
     severity: Severity
@@ -67,7 +67,7 @@ def error(
     fix: Fix | str | None = None,
     severity: Severity = Severity.ERROR,
 ) -> Diagnostic:
-    """A diagnostic, with plain spans taken as spots without a label and a plain text as a fix without an edit."""
+    """A diagnostic; a plain span is a spot without a label, a plain string a fix without an edit."""
     return Diagnostic(
         id=id,
         severity=severity,
@@ -83,7 +83,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Sorted by place, each said once."""
+    """Sorted by position, without duplicates."""
     unique = dict.fromkeys(diagnostics)
 
     def place(diagnostic: Diagnostic) -> tuple[str, int]:

@@ -102,7 +102,7 @@ class LalrParser:
         return {type for type in self._table[self._states[-1]] if type.isupper() and self._is_accepted(type)}
 
     def unwind(self, nonterminal: str) -> None:
-        """Pop the stack, back to where that nonterminal may begin."""
+        """Pop the stack, back to where that nonterminal may start."""
         while self._values and nonterminal not in self._table[self._states[-1]]:
             self._states.pop()
             self._values.pop()

@@ -275,7 +275,7 @@ class _LayoutPass:
                 self._emit(token)
 
     def _number_in_other_base(self, token: Token) -> Token | None:
-        """The number that `0` and a name form, as in `0x10`: it is reported, and stands for its decimal value."""
+        """The number that `0` and a name form, as in `0x10`: it is reported, and replaced by its decimal value."""
         zero = self.result.tokens[-1]
         if zero.type != "NUMBER" or zero.value != "0" or zero.span.end != token.span.start:
             return None

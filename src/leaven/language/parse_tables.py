@@ -103,7 +103,7 @@ def _numbered(table: Any) -> dict[int, int]:
 
 
 def _rule(rule: Any) -> list[Any]:
-    """The fields of a `Rule`. Nonterminals that Lark makes for repetitions begin with `_` and are lists."""
+    """The fields of a `Rule`. Nonterminals that Lark makes for repetitions start with `_` and are lists."""
     name, size = str(rule.origin.name), len(rule.expansion)
     is_list = name.startswith("_")
     method = None if is_list or (rule.options.expand1 and not rule.alias and size == 1) else rule.alias or name

@@ -35,7 +35,7 @@ def parse(source: Source) -> Parsed:
     """The tree of a recipe."""
     statements, comments, diagnostics = _parse(source, "start")
     if statements is None:
-        # Beyond a limit: one statement stands for everything that was not parsed, so that none is reported as missing.
+        # Beyond a limit: one broken statement for all that was not parsed, so that nothing is reported as missing.
         statements = [syntax.Broken(None, None, source.span(0, 0))]
     return Parsed(syntax.Tree(tuple(statements), source, tuple(comments)), diagnostics)
 

@@ -1,8 +1,7 @@
-"""How a diagnostic is shown: in full, on one line, or as JSON.
+"""Renders diagnostics: in full, on one line, or as JSON.
 
-Decides the look alone. What is said was decided where the diagnostic was built; where the text goes, and whether an
-editor rather than a person reads it, is left to the caller. Text of a recipe is never passed on raw: whatever a
-terminal could take for a command is shown as a visible sign.
+Decides only the appearance: the words come with the diagnostic, and the caller decides where the output goes. Text of a
+recipe is never printed raw: control characters are shown as visible symbols.
 """
 
 import os
@@ -15,8 +14,8 @@ from typing import Any, TextIO
 from leaven.language.diagnostics import Diagnostic, Edit, Severity, Spot
 from leaven.language.source import Source, Span
 
-LINE_WIDTH = 160  # columns of a recipe's line that are shown; a longer line is cut around what is marked
-MESSAGE_WIDTH = 500  # characters of one line of a message; a message may quote a name as long as the file
+LINE_WIDTH = 160  # columns of a source line that are shown; a longer line is cut around its marks
+MESSAGE_WIDTH = 500  # characters of one line of a message, which may quote a name as long as the file
 TAB = "    "
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -34,7 +33,7 @@ Paint = Callable[[str, str], str]
 
 
 def render_full(diagnostic: Diagnostic, color: bool = False) -> str:
-    """The report for a person: headline, the lines it is about, notes and help. No newline at its end."""
+    """The report for a terminal: headline, marked source lines, notes and help; no newline at the end."""
     paint = _paint_ansi if color else _paint_nothing
     severity = diagnostic.severity.value
     lines = [
@@ -49,12 +48,12 @@ def render_full(diagnostic: Diagnostic, color: bool = False) -> str:
 
 def render_concise(diagnostic: Diagnostic) -> str:
     """The report on one line: `file:line:col: error[id]: headline`."""
-    said = f"{diagnostic.severity.value}[{diagnostic.id}]: {_message(diagnostic.headline)}"
-    return f"{_place(diagnostic.spots[0].span)}: {said}" if diagnostic.spots else said
+    message = f"{diagnostic.severity.value}[{diagnostic.id}]: {_message(diagnostic.headline)}"
+    return f"{_place(diagnostic.spots[0].span)}: {message}" if diagnostic.spots else message
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    """The report as plain data. Lines and columns count from 1, offsets from 0, all in characters."""
+    """The report as JSON data. Lines and columns count from 1, offsets from 0, all in characters."""
     fix = diagnostic.fix
     return {
         "id": diagnostic.id,
@@ -69,14 +68,14 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def summary(diagnostics: Iterable[Diagnostic]) -> str:
-    """How many of each: `2 errors, 1 warning`."""
+    """The number of diagnostics by severity: `2 errors, 1 warning`."""
     counts = Counter(diagnostic.severity for diagnostic in diagnostics)
     parts = (f"{counts[kind]} {kind.value}{'s' * (counts[kind] > 1)}" for kind in Severity if counts[kind])
     return ", ".join(parts) or "no errors"
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Whether to colour what goes to a stream: NO_COLOR forbids it, FORCE_COLOR asks for it, else a terminal has it."""
+    """Whether output to a stream is coloured: no if NO_COLOR is set, yes if FORCE_COLOR is, otherwise on a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
@@ -89,7 +88,7 @@ def wants_color(stream: TextIO) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What a spot marks on the line where it begins, in characters of that line."""
+    """The part of its first line that a spot marks, in characters of that line."""
 
     line: int
     start: int
@@ -104,7 +103,7 @@ def _snippets(diagnostic: Diagnostic, paint: Paint) -> Iterator[str]:
     for spot in diagnostic.spots:
         spots.setdefault(spot.span.source, []).append(spot)
     primary = diagnostic.spots[0] if diagnostic.spots else None
-    sections = {source: [_mark(spot, spot is primary) for spot in its] for source, its in spots.items()}
+    sections = {source: [_mark(spot, spot is primary) for spot in own] for source, own in spots.items()}
     width = max((len(str(mark.line)) for marks in sections.values() for mark in marks), default=0)
     arrow = "-->"
     for source, marks in sections.items():
@@ -115,7 +114,7 @@ def _snippets(diagnostic: Diagnostic, paint: Paint) -> Iterator[str]:
 
 
 def _section(source: Source, marks: list[_Mark], width: int, severity: str, paint: Paint) -> Iterator[str]:
-    """The marked lines of one file in their order, each with its marks below it."""
+    """The marked lines of one file in order, each with its marks below it."""
     by_line: dict[int, list[_Mark]] = {}
     for mark in marks:
         by_line.setdefault(mark.line, []).append(mark)
@@ -126,7 +125,7 @@ def _section(source: Source, marks: list[_Mark], width: int, severity: str, pain
         elif previous is not None and number > previous + 2:
             yield paint("gutter", "...")
         line = source.line(number)
-        for together in _that_fit(line, by_line[number]):
+        for together in _grouped(line, by_line[number]):
             shown, first, last = _cut(line, min(m.start for m in together), max(m.end for m in together))
             yield _row(width, str(number), shown, paint)
             for mark in together:
@@ -139,18 +138,18 @@ def _row(width: int, number: str, content: str, paint: Paint) -> str:
 
 
 def _underline(line: str, mark: _Mark, first: int, last: int, severity: str, paint: Paint) -> str:
-    """The carets under a mark, and its label, for a line of which the characters `first` to `last` are shown."""
+    """The carets and the label of a mark, below the characters `first` to `last` of a line."""
     indent = _columns(line[first : mark.start]) + (first > 0)
     under = line[mark.start : min(mark.end, last)]
     columns = _columns(under)
     if under and not columns and indent:
-        indent -= 1  # an accent is drawn on the character before it
-    sign, role = ("^", severity) if mark.is_primary else ("-", "aside")
-    return " " * indent + paint(role, f"{sign * max(columns, 1)} {_message(mark.label)}".rstrip())
+        indent -= 1  # a combining accent is drawn on the character before it
+    caret, role = ("^", severity) if mark.is_primary else ("-", "aside")
+    return " " * indent + paint(role, f"{caret * max(columns, 1)} {_message(mark.label)}".rstrip())
 
 
 def _mark(spot: Spot, is_primary: bool) -> _Mark:
-    """The mark of a spot. A spot over several lines marks the first one to its end."""
+    """The mark of a spot. A spot over several lines marks the first one up to its end."""
     start, end = _bounds(spot.span)
     number, column = spot.span.source.position(start)
     length = len(spot.span.source.line(number))
@@ -158,8 +157,8 @@ def _mark(spot: Spot, is_primary: bool) -> _Mark:
     return _Mark(number, first, min(first + end - start, length), spot.label, is_primary)
 
 
-def _that_fit(line: str, marks: list[_Mark]) -> list[list[_Mark]]:
-    """The marks by how often their line is shown: once, unless it is cut and they are too far apart."""
+def _grouped(line: str, marks: list[_Mark]) -> list[list[_Mark]]:
+    """The marks in groups that are shown together: all, unless the line is cut and they are too far apart."""
     first, last = min(mark.start for mark in marks), max(mark.end for mark in marks)
     if _fits(line) or _fits(line[first : min(last, first + LINE_WIDTH + 1)], LINE_WIDTH - 2):
         return [marks]
@@ -170,27 +169,27 @@ def _that_fit(line: str, marks: list[_Mark]) -> list[list[_Mark]]:
 
 
 def _cut(line: str, start: int, end: int) -> tuple[str, int, int]:
-    """A line as it is shown, and which of its characters that are: all, or those around `start` to `end`."""
+    """A line as it is shown, and the range of its characters: all, or those around `start` to `end`."""
     first, last = (0, len(line)) if _fits(line) else _window(line, start, end)
     before, after = "…" * (first > 0), "…" * (last < len(line))
     return before + visible(line[first:last]) + after, first, last
 
 
 def _window(line: str, start: int, end: int) -> tuple[int, int]:
-    """As much of the marked part as fits, with what stands around it."""
-    room = LINE_WIDTH - 2  # an ellipsis at either end
-    first, last = start, start + _reach(line[start : min(end, start + room)], room * 3 // 4)
+    """The range of as much of the marked part as fits, with the text around it."""
+    room = LINE_WIDTH - 2  # an ellipsis at each end
+    first, last = start, start + _fitting(line[start : min(end, start + room)], room * 3 // 4)
     room -= _cost(line[first:last])
-    before = _reach(line[max(0, first - room) : first][::-1], room // 2)
+    before = _fitting(line[max(0, first - room) : first][::-1], room // 2)
     room -= _cost(line[first - before : first])
-    after = _reach(line[last : last + room], room)
+    after = _fitting(line[last : last + room], room)
     room -= _cost(line[last : last + after])
     first, last = first - before, last + after
-    return first - _reach(line[max(0, first - room) : first][::-1], room), last
+    return first - _fitting(line[max(0, first - room) : first][::-1], room), last
 
 
-def _reach(text: str, room: int) -> int:
-    """How many of the characters find room."""
+def _fitting(text: str, room: int) -> int:
+    """How many characters fit."""
     for count, character in enumerate(text):
         room -= _cost(character)
         if room < 0:
@@ -203,31 +202,31 @@ def _fits(text: str, room: int = LINE_WIDTH) -> bool:
 
 
 def _cost(text: str) -> int:
-    """The columns of a text, where a character costs at least one, so that no line is endless."""
+    """The columns of a text, where each character counts as at least one, so that no line is endless."""
     return sum(max(1, _columns(character)) for character in text)
 
 
 def _columns(text: str) -> int:
-    """How wide a terminal draws a text."""
+    """The width of a text in a terminal."""
     shown = visible(text)
     return len(shown) if shown.isascii() else sum(_width(character) for character in shown)
 
 
 def _width(character: str) -> int:
-    is_vowel_of_syllable = "\u1160" <= character <= "\u11ff"  # drawn into the Hangul syllable that it ends
-    if unicodedata.category(character) in ("Mn", "Me") or is_vowel_of_syllable:
+    is_hangul_ending = "\u1160" <= character <= "\u11ff"  # drawn into the syllable before it
+    if unicodedata.category(character) in ("Mn", "Me") or is_hangul_ending:
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def visible(text: str) -> str:
-    """A text in which every character can be seen and none commands a terminal."""
+    """A text with every control character replaced by a visible symbol."""
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else _sign(character) for character in text)
+    return "".join(character if character.isprintable() else _symbol(character) for character in text)
 
 
-def _sign(character: str) -> str:
+def _symbol(character: str) -> str:
     if character == "\t":
         return TAB
     if character < " ":
@@ -238,14 +237,14 @@ def _sign(character: str) -> str:
 
 
 def _message(text: str) -> str:
-    """One line of a message, shortened in its middle where it quotes something endless."""
+    """One line of a message, shortened in the middle if it is too long."""
     if len(text) > MESSAGE_WIDTH:
         text = f"{text[: MESSAGE_WIDTH // 2]}…{text[-MESSAGE_WIDTH // 2 :]}"
     return visible(text)
 
 
 def _paragraph(text: str) -> str:
-    """A note or help, whose further lines stand below its first."""
+    """A note or help; further lines are aligned below the first."""
     return "\n      ".join(_message(line) for line in text.split("\n"))
 
 
@@ -253,7 +252,7 @@ def _paragraph(text: str) -> str:
 
 
 def _bounds(span: Span) -> tuple[int, int]:
-    """Where a span starts and ends within its text."""
+    """The start and end of a span, within the text."""
     start = min(max(span.start, 0), len(span.source.text))
     return start, min(max(span.end, start), len(span.source.text))
 

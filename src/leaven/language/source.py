@@ -1,7 +1,7 @@
-"""Where text comes from, and which piece of it is meant.
+"""Sources and spans: a text with its name, and a part of it.
 
-A `Source` is a recipe file or an option on the command line; a `Span` is a stretch of one. Offsets count
-characters; lines and columns are worked out only when a person is to read them.
+A `Source` is a recipe file or an option on the command line; a `Span` is a range of its characters. Lines and columns
+are computed only for people to read.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class SourceKind(Enum):
-    """Who wrote a text: the recipe, one that it extends, standard input, an option, or nobody (a card's default)."""
+    """Where a text comes from: the recipe, one that it extends, standard input, an option, or a card's default."""
 
     RECIPE = "recipe"
     BASE = "base"
@@ -22,7 +22,7 @@ class SourceKind(Enum):
 
 
 class Source:
-    """A named text; paths in it are relative to `folder`. Two sources are the same only if they are the same object."""
+    """A text with a name; paths in it are relative to `folder`. Sources are compared by identity."""
 
     def __init__(self, name: str, text: str, folder: Path | None = None, kind: SourceKind = SourceKind.RECIPE) -> None:
         self.name = name
@@ -38,12 +38,12 @@ class Source:
         return self._line_starts
 
     def position(self, offset: int) -> tuple[int, int]:
-        """The line and column of an offset, both from 1."""
+        """The line and column of an offset, counted from 1."""
         line = bisect_right(self.line_starts, offset)
         return line, offset - self.line_starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """The text of a line (from 1), without its end."""
+        """The text of a line (counted from 1), without its line end."""
         start = self.line_starts[number - 1]
         end = self.line_starts[number] if number < len(self.line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
@@ -56,7 +56,7 @@ class Source:
 
 
 class Span(NamedTuple):
-    """The characters from `start` up to, not including, `end` of a source."""
+    """The characters `start` to `end` of a source, without the one at `end`."""
 
     source: Source
     start: int
