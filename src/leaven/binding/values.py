@@ -166,10 +166,11 @@ class Binder:
         number = calculate(value, self.scope)
         if number is None:
             return self._not_a_number(value, parameter)
-        if isinstance(number, FromData | Pending) and types & {"int", "float", "quantity", "any"}:
-            return number
-        if isinstance(number, Unknown | FromData | Pending):
+        if isinstance(number, Unknown):
             return UNKNOWN
+        if isinstance(number, FromData | Pending):
+            takes_number = types & {"int", "float", "quantity", "any"}
+            return number if takes_number else self.scope.add(messages.wrong_type(value, parameter))
         if isinstance(number, Quantity):
             return in_units(self.scope, value, number, parameter)
         if "quantity" in types:

@@ -13,11 +13,13 @@ def changed_statement(
 ) -> syntax.Statement:
     """A statement with the arguments of its `change`s: its own, or else those of its call."""
     parameters = card.parameters if card else ()
-    changes = [argument for edit in edits for argument in edit.arguments if argument.keyword is not None]
     call_at, kind = _first_call(statement.arguments, parameters)
     own = {parameter.name for parameter in parameters}
-    inner = [c for c in changes if call_at is not None and c.keyword is not None and c.keyword.path not in own]
-    outer = [c for c in changes if not any(c is one for one in inner)]
+    inner: list[syntax.Argument] = []
+    outer: list[syntax.Argument] = []
+    for change in (argument for edit in edits for argument in edit.arguments if argument.keyword is not None):
+        is_own = call_at is None or (change.keyword is not None and change.keyword.path in own)
+        (outer if is_own else inner).append(change)
     arguments = list(statement.arguments)
     if call_at is not None and inner:
         changed = with_changes(arguments[call_at].value, inner, kind)
