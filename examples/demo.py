@@ -64,11 +64,11 @@ def draw_unseen(file: Path) -> str:
     """Write the first digit of the test part to a file; which one it is."""
     from leaven import runtime  # loads torch, whose memory the training above needs
 
-    items = runtime.digits()
-    place = int(runtime.split(items, train=80, val=10, test=10, seed=0).test[0])
+    dataset = runtime.digits()
+    place = int(runtime.split(dataset, train=80, val=10, test=10, seed=0).test[0])
     file.parent.mkdir(parents=True, exist_ok=True)
-    items.load(place).save(file)
-    return items.classes[items.labels[place]] if items.labels is not None else "?"
+    dataset.load(place).save(file)
+    return dataset.classes[dataset.labels[place]] if dataset.labels is not None else "?"
 
 
 def tell_where(run: Path) -> None:

@@ -114,7 +114,7 @@ def is_choice(node: ast.AST) -> bool:
         case ast.Return(value=ast.Call() | ast.Dict()):
             return True
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="runtime"), attr=word))):
-            return word not in ("guard", "lift")
+            return word not in ("guard", "unfreeze")
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="parser")))):
             return True
     return False

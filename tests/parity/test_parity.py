@@ -1,7 +1,7 @@
 """A generated program and a hand-written PyTorch loop end with the same weights, byte for byte.
 
 The loops are plain PyTorch. They only take their batches from Leaven, so that both see the same items in the same
-order, and sow chance as the programs do, so that both drop the same units.
+order, and seed_all chance as the programs do, so that both drop the same units.
 """
 
 import math
@@ -25,7 +25,7 @@ from torchvision.transforms import v2 as T
 import leaven
 from leaven import runtime
 from leaven.language.source import Source
-from leaven.runtime.chance import sow
+from leaven.runtime.seeding import seed_all
 
 FILE = Path(__file__).with_name("nets.py")
 MODEL = "model conv(6) -> dropout(0.2) -> conv(8, stride=2) -> global_pool() -> linear(classes)\n"
@@ -69,16 +69,16 @@ def assert_same(module: nn.Module, weights: Weights) -> None:
 
 def digits(batch: int = 32) -> runtime.Data:
     """The data of all these recipes, and the seed from which their models are drawn."""
-    sow(0, everywhere=True)
-    prepare = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
-    items = runtime.digits()
-    parts = runtime.split(items, train=runtime.Count(200), val=runtime.Count(60), seed=0, redivide=True)
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=batch, seed=0, random=False)
+    seed_all(0)
+    transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
+    dataset = runtime.digits()
+    split = runtime.split(dataset, train=runtime.Count(200), val=runtime.Count(60), seed=0, resplit=True)
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=batch, seed=0)
 
 
 def batches(data: runtime.Data, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
     for number, batch in enumerate(data.train.batches(epoch)):
-        sow(0, epoch, number, 0)
+        seed_all(0, epoch, number, 0)
         yield batch
 
 

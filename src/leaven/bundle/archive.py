@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leaven.runtime.failures import Failure
-from leaven.runtime.folder import write_whole
-from leaven.runtime.weights import BUNDLED_MANIFEST, BUNDLED_WEIGHTS
+from leaven.runtime.model.weights import BUNDLED_MANIFEST, BUNDLED_WEIGHTS
+from leaven.runtime.run.folder import write_whole
 
 MANIFEST = BUNDLED_MANIFEST
 CARD = "README.md"

@@ -15,7 +15,7 @@ from torch import nn
 
 from leaven.bundle.source_code import Code, Sources
 from leaven.runtime.failures import Failure
-from leaven.runtime.heads import fit_head
+from leaven.runtime.model.heads import replace_head
 
 # What would read files or the network.
 _FETCHING = {
@@ -127,7 +127,7 @@ class Own:
         make = code.find({"module" if self.is_installed else "file": self.place, "name": self.name})
         model = _module(_built(self.name, make, **self.arguments), self.name)
         if self.head is not None:
-            fit_head(model, *self.head)
+            replace_head(model, *self.head)
         return model
 
 

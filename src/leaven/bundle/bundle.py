@@ -20,8 +20,8 @@ from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import as_taken, name_of
 from leaven.bundle.manifest import Manifest
 from leaven.bundle.prediction import Prediction
+from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure
-from leaven.runtime.items import Items
 
 BATCH = 32
 
@@ -132,7 +132,7 @@ class Bundle:
 
     def evaluate(
         self,
-        data: str | os.PathLike[str] | Items | Sequence[tuple[Any, str]],
+        data: str | os.PathLike[str] | Dataset | Sequence[tuple[Any, str]],
         *,
         part: PartName | None = None,
         image: str = "image",

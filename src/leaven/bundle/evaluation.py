@@ -21,10 +21,10 @@ from leaven.bundle.manifest import Manifest
 from leaven.bundle.prediction import percent
 from leaven.formats.image_folder import PART_NAMES, pictures, sub_folders
 from leaven.formats.tables import TABLE_ENDINGS
-from leaven.runtime.batches import Data
+from leaven.runtime.data.batches import Data
+from leaven.runtime.data.datasets import Dataset, ImageFiles, table
+from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
-from leaven.runtime.items import Items, PictureFiles, table
-from leaven.runtime.parts import NOTHING, Parts
 
 PartName = Literal["train", "val", "test", "all"]
 FEW_CLASSES = 12  # up to so many, a whole confusion table is readable
@@ -105,13 +105,13 @@ def evaluate(
     items, places = _chosen(data, manifest, part, columns, root)
     gathered = Data(
         replace(items, load=_Taken(items.load, manifest.takes, items.labels is None)),
-        Parts(NOTHING, NOTHING, places),
-        train=None,
-        eval=_Prepare(steps),
-        batch=batch,
+        SplitIndices(EMPTY, EMPTY, places),
+        train_transform=None,
+        eval_transform=_Prepare(steps),
+        batch_size=batch,
         workers=workers,
         on_bad_file=on_bad_file,
-        random=False,
+        seed=None,
     )
     batches: Iterable[tuple[Tensor, Tensor]] = gathered.test.batches(0)
     if shows_progress:
@@ -197,10 +197,10 @@ def _chosen(
     part: PartName | None,
     columns: tuple[str, str],
     root: str | os.PathLike[str] | None,
-) -> tuple[Items, np.ndarray]:
+) -> tuple[Dataset, np.ndarray]:
     """The items to measure, labelled by the model's classes, and the places of the chosen part."""
     match data:
-        case Items():
+        case Dataset():
             items, name = data, "the data"
         case str() | os.PathLike():
             items, name = _from_path(Path(os.fspath(data)), manifest.classes, columns, root), os.fspath(data)
@@ -219,24 +219,24 @@ def _chosen(
     return replace(items, classes=manifest.classes, labels=labels), places
 
 
-def _places(items: Items, part: PartName | None, name: str) -> np.ndarray:
+def _places(items: Dataset, part: PartName | None, name: str) -> np.ndarray:
     """The places of the asked part; test where nobody asks, else val, else everything."""
-    if part == "all" or (part is None and not items.given):
+    if part == "all" or (part is None and not items.predefined):
         return np.arange(len(items))
-    wanted: str = part or next((known for known in ("test", "val") if known in items.given), "train")
-    if wanted not in items.given:
-        there = f"it has {', '.join(items.given)}" if items.given else "it is not divided into parts"
+    wanted: str = part or next((known for known in ("test", "val") if known in items.predefined), "train")
+    if wanted not in items.predefined:
+        there = f"it has {', '.join(items.predefined)}" if items.predefined else "it is not divided into parts"
         raise Failure(f"{name} has no part {wanted}", there)
-    return np.asarray(items.given[wanted], dtype=np.int64)
+    return np.asarray(items.predefined[wanted], dtype=np.int64)
 
 
-def _from_pairs(data: Any) -> Items:
+def _from_pairs(data: Any) -> Dataset:
     pairs = list(data)
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise Failure("there is nothing to measure", "give a folder, a csv file, or pairs of a picture and its class")
     classes = tuple(sorted({str(label) for _, label in pairs}))
     labels = [classes.index(str(label)) for _, label in pairs]
-    return Items(classes, labels, len(pairs), _Listed([given for given, _ in pairs]), _numbered, in_memory=True)
+    return Dataset(classes, labels, len(pairs), _Listed([given for given, _ in pairs]), _numbered, in_memory=True)
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _from_path(
     classes: tuple[str, ...],
     columns: tuple[str, str],
     root: str | os.PathLike[str] | None,
-) -> Items:
+) -> Dataset:
     if path.is_file() and path.suffix.lower() in TABLE_ENDINGS:
         return table(path, image=columns[0], label=columns[1], root=root)
     if not path.is_dir():
@@ -273,9 +273,9 @@ def _from_path(
     if not files:
         raise Failure(f"{path} has no class folders with pictures in them", _known(classes))
     there = tuple(sorted(set(names)))
-    opener = PictureFiles(files)
+    opener = ImageFiles(files)
     labels = [there.index(name) for name in names]
-    return Items(there, labels, len(files), opener, opener.name, {name: at for name, at in given.items() if name})
+    return Dataset(there, labels, len(files), opener, opener.name, {name: at for name, at in given.items() if name})
 
 
 def _part_folders(path: Path) -> dict[str, Path]:

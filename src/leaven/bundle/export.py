@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leaven.bundle import golden
 from leaven.bundle.manifest import Manifest
 from leaven.runtime.failures import Failure
-from leaven.runtime.folder import write_whole
+from leaven.runtime.run.folder import write_whole
 
 Format = Literal["onnx", "torch_export"]
 ENDINGS: dict[Format, str] = {"onnx": ".onnx", "torch_export": ".pt2"}

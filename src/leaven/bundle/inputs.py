@@ -16,8 +16,8 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from leaven.runtime.data.images import convert_image, open_image
 from leaven.runtime.failures import BadFile, Failure
-from leaven.runtime.pictures import open_picture, picture_as
 
 HEIC_ENDINGS = (".heic", ".heif")
 _HEIC_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftypmif1", b"ftypmsf1")
@@ -101,11 +101,11 @@ def as_picture(given: Any, mode: str) -> Image.Image:
         case bytes() | bytearray() | memoryview():
             return _opened(io.BytesIO(bytes(given)), mode, "the picture")
         case Image.Image():
-            return picture_as(ImageOps.exif_transpose(given), mode)
+            return convert_image(ImageOps.exif_transpose(given), mode)
         case np.ndarray():
-            return picture_as(_from_array(given), mode)
+            return convert_image(_from_array(given), mode)
         case Tensor():
-            return picture_as(_from_tensor(given), mode)
+            return convert_image(_from_tensor(given), mode)
         case _ if hasattr(given, "read"):
             return _opened(io.BytesIO(given.read()), mode, str(getattr(given, "name", "the picture")))
     raise Failure(
@@ -124,7 +124,7 @@ def _opened(source: str | io.BytesIO, mode: str, name: str) -> Image.Image:
     if is_heic:
         _learn_heic()
     try:
-        return open_picture(source, mode, name)
+        return open_image(source, mode, name)
     except BadFile as failure:
         if is_heic:
             raise _bad(name, "it is a HEIC picture", "pip install pillow-heif, or convert it to JPEG") from None

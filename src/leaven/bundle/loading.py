@@ -20,8 +20,8 @@ from leaven.bundle.source_code import Code
 from leaven.bundle.steps import rebuild
 from leaven.formats.run_folder import BUNDLE, newest
 from leaven.runtime.failures import Failure
-from leaven.runtime.weights import BUNDLED_WEIGHTS
-from leaven.techniques.adapting import merge
+from leaven.runtime.model.weights import BUNDLED_WEIGHTS
+from leaven.techniques.adapters.adapter import merge_adapters
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError, SafetensorError)
 
@@ -51,7 +51,7 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
         if manifest.over is not None:
             weights = _put_together(path, manifest, model, weights, builder, code)
         fill(model, weights, manifest.sizes)
-        merge(model)
+        merge_adapters(model)
         model.eval().requires_grad_(False)
         prepared = _check_answers(path, manifest, model, steps, inputs, outputs)
     return Bundle(path, manifest, model, steps, card, prepared).to(device)

@@ -10,7 +10,7 @@ from typing import Any
 
 from leaven.bundle.inputs import Takes
 from leaven.runtime.failures import Failure
-from leaven.runtime.sizes import Sizes
+from leaven.runtime.model.pruned_shapes import PrunedShapes
 
 FORMAT = 2  # the first with weights that lie elsewhere; bundles that hold all of theirs are of format 1
 TASK = "image-classification"
@@ -32,7 +32,7 @@ class Manifest:
     classes: tuple[str, ...]
     scores: Mapping[str, float]
     versions: Mapping[str, str]
-    sizes: Sizes = field(default_factory=dict)
+    sizes: PrunedShapes = field(default_factory=dict)
     over: Mapping[str, Any] | None = None
 
     def to_bytes(self) -> bytes:

@@ -8,7 +8,7 @@ publishes them, or from a file, and nothing else is ever fetched.
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,8 @@ from torch import Tensor, nn
 from leaven.bundle.building import BuiltBy, Timm, Torchvision
 from leaven.bundle.source_code import Code
 from leaven.runtime.failures import Failure
-from leaven.runtime.weights import from_hub, load_weights, starter
-from leaven.techniques.adapting import Adapter, adapt, adapters_of
-
-LARGEST_RANK = 2**14
+from leaven.runtime.model.weights import from_hub, load_weights, starter
+from leaven.techniques.adapters.adapter import Added, adapters_of, describe, read_adapter
 
 
 @dataclass(frozen=True)
@@ -53,19 +51,18 @@ def left_out(
         name: value for name, value in weights.items() if not _is_same(below.get(_plain_name(name, adapters)), value)
     }
     out = {_plain_name(name, adapters): value for name, value in weights.items() if name not in kept}
-    described = [{**asdict(adapter), "layers": list(adapter.layers)} for adapter in adapters]
-    return {**data, "sha256": _digest(out), "adapters": described}, kept
+    return {**data, "sha256": _digest(out), "adapters": [describe(each) for each in adapters]}, kept
 
 
 def put_together(
     model: nn.Module, data: Mapping[str, Any], weights: Mapping[str, Tensor], builder: BuiltBy, code: Code, file: Path
 ) -> dict[str, Tensor]:
     """Put the adapters on a model, and give all its weights: those of the bundle, and those that it stands on."""
-    adapters = [_read_adapter(each) for each in data["adapters"]]
-    if adapters and find_spec("peft") is None:
+    if data["adapters"] and find_spec("peft") is None:
         raise Failure(f"{file.name} holds adapters, and PEFT, which puts them on, is not installed", "pip install peft")
-    for adapter in adapters:
-        adapt(model, adapter)  # to be merged once the weights are in
+    for each in data["adapters"]:
+        read_adapter(each).on_model(model)  # merged once the weights are in
+    adapters = adapters_of(model)
     lacking = {name: _plain_name(name, adapters) for name in model.state_dict() if name not in weights}
     below = _published(data, builder, code, file)
     out = {plain: below[plain] for plain in lacking.values() if plain in below}
@@ -152,7 +149,7 @@ def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:
 # -- small things
 
 
-def _plain_name(name: str, adapters: Sequence[Adapter]) -> str:
+def _plain_name(name: str, adapters: Sequence[Added]) -> str:
     """What a weight is called without the adapter around its layer."""
     layer, is_inside, rest = name.rpartition(".base_layer.")
     return f"{layer}.{rest}" if is_inside and any(layer in adapter.layers for adapter in adapters) else name
@@ -170,16 +167,3 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
         seen.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         seen.update(value.flatten().view(torch.uint8).numpy().tobytes())
     return seen.hexdigest()
-
-
-def _read_adapter(data: Any) -> Adapter:
-    match data:
-        case {
-            "kind": "lora" | "dora" | "ia3" as kind,
-            "layers": [*layers],
-            "rank": int(rank),
-            "alpha": None | float() | int() as alpha,
-            "dropout": float() | int() as dropout,
-        } if 0 <= rank <= LARGEST_RANK:
-            return Adapter(kind, tuple(map(str, layers)), rank, alpha, dropout)
-    raise ValueError("an adapter can't be read")

@@ -27,9 +27,9 @@ from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.failures import Failure
-from leaven.runtime.sizes import Sizes, make_small, sizes_of
-from leaven.runtime.weights import BUNDLED_WEIGHTS
-from leaven.techniques.adapting import merge
+from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
+from leaven.runtime.model.weights import BUNDLED_WEIGHTS
+from leaven.techniques.adapters.adapter import merge_adapters
 
 _PROBES = ((200, 240), (260, 230))  # sizes by which to see whether the steps end with one size
 _USUAL = (224, 224)
@@ -148,23 +148,23 @@ def _rebuilt(
     module: nn.Module,
     weights: Mapping[str, Tensor],
     file: Path,
-) -> tuple[nn.Module, Sizes]:
+) -> tuple[nn.Module, PrunedShapes]:
     """The model as whoever loads it gets it, and the sizes in which it is smaller than its description says."""
     builder = read_builder(built_data)
     model = builder.build(code)
     if stands_on is not None:
         weights = put_together(model, stands_on, weights, builder, code, file)
-    sizes = sizes_of(module, model)
+    sizes = pruned_shapes(module, model)
     fill(model, weights, sizes)
-    merge(model)
+    merge_adapters(model)
     return model.eval(), sizes
 
 
-def fill(model: nn.Module, weights: Mapping[str, Tensor], sizes: Sizes) -> None:
+def fill(model: nn.Module, weights: Mapping[str, Tensor], sizes: PrunedShapes) -> None:
     """Put the weights into a model that must want exactly these; a failure that lists what does not fit."""
     if sizes:
         try:
-            make_small(model, sizes, weights)
+            shrink(model, sizes, weights)
         except ValueError as problem:
             raise Failure(f"the model is not what its description builds: {problem}") from None
     wanted = model.state_dict()

@@ -8,23 +8,23 @@ from collections.abc import Iterable
 
 HOOKS = {  # in the order in which a program comes to them, with what each is given
     "on_data": ("data",),  # gives other data
-    "on_model": ("module",),  # changes the model before the phase
+    "on_model": ("model",),  # changes the model before the phase
     "on_optimizer": ("optimizer",),  # changes the optimizer before the phase
     "before_epoch": ("phase",),
     "on_batch": ("images", "labels"),  # gives others
-    "around_step": ("module",),  # yields as often as the gradient is to be computed
+    "around_step": ("model",),  # yields as often as the gradient is to be computed
     "on_loss": ("loss", "images", "outputs", "labels"),  # gives another
-    "on_gradients": ("module",),
-    "after_step": ("module",),
-    "model_for_eval": ("module",),  # gives the model that is measured and kept
-    "after_epoch": ("phase", "module", "scores"),
-    "at_end": ("module",),  # leaves in the model what goes on
+    "on_gradients": ("model",),
+    "after_step": ("model",),
+    "model_for_eval": ("model",),  # gives the model that is measured and kept
+    "after_epoch": ("phase", "model", "scores"),
+    "at_end": ("model",),  # leaves in the model what goes on
 }
 HAS_STATE = "state_dict"  # the method by which a technique says that a checkpoint must hold something of it
 LEARNS = "parameters"  # the method by which it gives the optimizer weights of its own
 HAD = {  # the names by which a constructor asks for what the program has
     "run": "run",
-    "module": "module",
+    "model": "module",
     "classes": "len(data.classes)",
     "data": "data",
     "fabric": "fabric",

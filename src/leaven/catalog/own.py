@@ -33,8 +33,13 @@ FOLDERS: dict[str, Path] = {
 @cache
 def names(kind: str) -> tuple[str, ...]:
     """The names of Leaven's own cards of a kind."""
-    folder = FOLDERS[kind]
-    return tuple(sorted(file.stem for file in folder.glob("*.md"))) if folder.is_dir() else ()
+    return tuple(sorted(_files(kind)))
+
+
+@cache
+def _files(kind: str) -> dict[str, Path]:
+    """The cards' files by name; some techniques are packages."""
+    return {file.stem: file for pattern in ("*.md", "*/*.md") for file in FOLDERS[kind].glob(pattern)}
 
 
 @cache
@@ -42,7 +47,7 @@ def read(kind: str, name: str) -> Card | None:
     """Leaven's own card of that kind and name."""
     if name not in names(kind):
         return None
-    return read_card((FOLDERS[kind] / f"{name}.md").read_text(encoding="utf-8"), kind, name)
+    return read_card(_files(kind)[name].read_text(encoding="utf-8"), kind, name)
 
 
 def read_card(text: str, kind: str, name: str) -> Card:

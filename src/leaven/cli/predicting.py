@@ -297,7 +297,7 @@ def _table(said: "Sequence[tuple[str, Prediction]]", count: int) -> str:
 
 def _write_csv(file: Path, said: "Sequence[tuple[str, Prediction]]", count: int) -> None:
     """file, label, confidence; with `--top`, also label_2, confidence_2 and so on."""
-    from leaven.runtime.folder import write_text
+    from leaven.runtime.run.folder import write_text
 
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")

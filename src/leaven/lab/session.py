@@ -21,10 +21,10 @@ from leaven.formats.run_folder import PROGRAM, write_text
 from leaven.plan.plan import Plan
 from leaven.program.emit import emit
 from leaven.program.phases import function_name
-from leaven.runtime.batches import Data
+from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
-from leaven.runtime.phase import Phase
-from leaven.runtime.run import Run
+from leaven.runtime.run.phase import Phase
+from leaven.runtime.run.run import Run
 from leaven.tasks import classification
 
 SHOWN = 60  # layers, in a summary
@@ -44,7 +44,7 @@ class Session:
         self.metrics: classification.Metrics = self._program.build_metrics(len(self.data.classes))
         self._phases = [getattr(self._program, function_name(phase, plan)) for phase in plan.phases]
         self._turn = _Turn()
-        self.run.pace = self._turn.wait
+        self.run.before_batch = self._turn.wait
         self._thread = threading.Thread(target=self._train, daemon=True, name="leaven session")
 
     # -- looking

@@ -19,18 +19,18 @@ def _body(plan: Plan, values: Values) -> list[str]:
     data, recipe = plan.data, plan.recipe
     lines: list[str] = []
     if data.is_same:
-        lines += steps_statement("prepare", data.eval, data.because_eval, values)
+        lines += steps_statement("transform", data.eval, data.because_eval, values)
     else:
-        lines += steps_statement("augment", data.train, data.because_train, values)
-        lines += steps_statement("prepare", data.eval, data.because_eval, values)
-    lines += statement("items = ", _items(data.source, values), cite_call(data.source))
-    lines += statement("parts = ", _split(data, values), cite_call(data.split))
+        lines += steps_statement("train_transform", data.train, data.because_train, values)
+        lines += steps_statement("eval_transform", data.eval, data.because_eval, values)
+    lines += statement("dataset = ", _items(data.source, values), cite_call(data.source))
+    lines += statement("split = ", _split(data, values), cite_call(data.split))
     train = recipe.train
     seed, batch = train["seed"], train["batch"]
-    items: list[Code | Item] = ["items", "parts"]
-    items.append(Item("prepare" if data.is_same else "augment", "train="))
-    items.append(Item("prepare", "eval="))
-    items.append(Item(values.setting(batch), "batch="))
+    items: list[Code | Item] = ["dataset", "split"]
+    names = ("transform", "transform") if data.is_same else ("train_transform", "eval_transform")
+    items += [Item(names[0], "train_transform="), Item(names[1], "eval_transform=")]
+    items.append(Item(values.setting(batch), "batch_size="))
     items.append(Item(values.setting(seed), "seed="))
     origins: list[Origin] = [batch.origin, seed.origin]
     for name, invocation in (("workers", recipe.data.workers), ("on_bad_file", recipe.data.on_bad_file)):
@@ -41,8 +41,6 @@ def _body(plan: Plan, values: Values) -> list[str]:
     if recipe.data.sampler.card.name != "shuffled":
         items.append(Item(values.value(recipe.data.sampler.card.name), "sampler="))
         origins.append(recipe.data.sampler.origin)
-    if not data.is_random:
-        items.append(Item("False", "random="))
     return [*lines, *statement("return ", call("runtime.Data", *items), cite(*origins))]
 
 
@@ -78,16 +76,16 @@ def _step(step: Invocation, values: Values) -> list[Item]:
 def _items(source: Invocation, values: Values) -> Code:
     card = source.card
     if card.kind == "user":
-        return call("runtime.own_set", values.call(source))
+        return call("runtime.user_dataset", values.call(source))
     if card.name in _MAKERS:
         return values.call(source, function=_MAKERS[card.name])
     items = [Item(values.setting(s), f"{s.name}=") for s in source.settings if _is_needed(s, source)]
     parts = card.facts.get("split_arguments")
     if parts:
-        items.append(Item(repr(parts).replace("'", '"'), "parts="))
+        items.append(Item(repr(parts).replace("'", '"'), "splits="))
     if card.facts.get("classes"):
         items.append(Item(repr(card.facts["classes"]), "classes="))
-    return call("runtime.torchvision_set", values.imports.use(card.target), *items)
+    return call("runtime.torchvision_dataset", values.imports.use(card.target), *items)
 
 
 def _is_needed(setting: Setting, source: Invocation) -> bool:
@@ -105,5 +103,5 @@ def _split(data: ReadData, values: Values) -> Code:
             code = call("runtime.Count", code)
         items.append(Item(code, f"{setting.name}="))
     if data.redivide:
-        items.append(Item("True", "redivide="))
-    return call("runtime.split", "items", *items)
+        items.append(Item("True", "resplit="))
+    return call("runtime.split", "dataset", *items)

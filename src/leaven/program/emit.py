@@ -168,7 +168,7 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
     for phase in plan.phases:
         lines.append(f"    {called(function_name(phase, plan), 'run', 'module', 'data', 'metrics')}")
     lines += ["", "    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))"]
-    lines += _settled(plan, values)
+    lines += _merged(plan, values)
     over = stands_on(plan, values)
     more: dict[str, Code] = {"over": over} if over is not None else {}
     saved = call(
@@ -176,7 +176,7 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
         'run.folder / "model.bundle"',
         "module",
         built_by=built_by(plan, values),
-        preprocess="data.prepare",
+        preprocess="data.eval_transform",
         example="data.example",
         classes="data.classes",
         scores="scores",
@@ -184,19 +184,19 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
         **more,
     )
     is_own = isinstance(plan.model.source, Call) and plan.model.source.library == "user"
-    told = "        run.made(saved, trust_code=True)" if is_own else "        run.made(saved)"
+    told = "        run.announce(saved, trust_code=True)" if is_own else "        run.announce(saved)"
     lines += ["    if run.fabric.is_global_zero:", *statement("saved = ", saved, depth=2), told]
     return Function("main", (), "None", lines)
 
 
-def _settled(plan: Plan, values: Values) -> list[str]:
-    """What techniques hung onto layers becomes part of the weights."""
+def _merged(plan: Plan, values: Values) -> list[str]:
+    """Adapters become part of the weights."""
     used = [use.invocation for phase in plan.phases for use in phase.techniques]
     hung = [call for call in used if call.card.facts.get("settle") and call.value("merge") is not False]
     if not hung:
         return []
-    settle = values.imports.use("leaven.techniques.settle")
-    return statement("", call(settle, "module"), cite(*(each.origin for each in hung)))
+    merge = values.imports.use("leaven.techniques.merge_adapters")
+    return statement("", call(merge, "module"), cite(*(each.origin for each in hung)))
 
 
 def _build_run(plan: Plan, values: Values) -> Function:
@@ -229,21 +229,21 @@ def _fabric(plan: Plan, values: Values) -> Code:
 
 def _run(plan: Plan, values: Values) -> Code:
     seed = plan.recipe.train["seed"]
-    named: dict[str, Code] = {"seed": values.setting(seed), "watch": text(plan.watch)}
+    named: dict[str, Code] = {"seed": values.setting(seed), "monitor": text(plan.watch)}
     lower = [measure.label for measure in plan.metrics if measure.lower_is_better]
     if lower:
         named["lower_is_better"] = listing(*(text(label) for label in lower))
-    recorders = [_recorder(log.card.name, values.arguments(log), values) for log in plan.recipe.logs]
-    recorders = [recorder for recorder in recorders if recorder is not None]
-    if recorders:
-        named["recorders"] = listing(*(recorder for recorder in recorders if recorder is not None))
+    loggers = [_logger(log.card.name, values.arguments(log), values) for log in plan.recipe.logs]
+    loggers = [logger for logger in loggers if logger is not None]
+    if loggers:
+        named["loggers"] = listing(*(logger for logger in loggers if logger is not None))
     saving = _saving(plan, values)
     if saving:
-        named["saving"] = call("runtime.Saving", **saving)
+        named["checkpoint"] = call("runtime.CheckpointPolicy", **saving)
     return call("runtime.Run", "args", "fabric", **named)
 
 
-def _recorder(name: str, given: list[Item], values: Values) -> Code | None:
+def _logger(name: str, given: list[Item], values: Values) -> Code | None:
     maker = {"tensorboard": "runtime.TensorBoard", "mlflow": "runtime.MLflow"}.get(name)
     if maker is None or not given:
         return maker

@@ -43,7 +43,7 @@ def _wakes(phase: TrainPhase, values: Values) -> list[str]:
     later = [Bracketed("(", (Item(values.setting(w.at)), Item(_paths(w.paths))), ")") for w in phase.unfreeze_later]
     named: dict[str, Code] = {"norms": text("train")} if phase.unfreeze_later[0].norms == "train" else {}
     reason = cite(*(wake.because for wake in phase.unfreeze_later))
-    return statement("", call("runtime.wake", "module", "phase.epoch", *later, **named), reason, depth=2)
+    return statement("", call("runtime.unfreeze_by_epoch", "module", "phase.epoch", *later, **named), reason, depth=2)
 
 
 def _paths(paths: Iterable[str]) -> Code:
@@ -53,7 +53,7 @@ def _paths(paths: Iterable[str]) -> Code:
 def _hand_on(phase: TrainPhase) -> list[str]:
     if phase.is_last:
         return []
-    return [f"    phase.hand_on({'module, optimizer' if phase.gives_optimizer else 'module'})"]
+    return [f"    phase.finish({'module, optimizer' if phase.gives_optimizer else 'module'})"]
 
 
 def _indented(lines: Iterable[str], depth: int) -> list[str]:
@@ -68,10 +68,10 @@ def _batch(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values
     steps = _step_lines(phase, techniques, plan, values)
     optimizer = phase.optimizer.card.target.rpartition(".")[2]
     if optimizer in TRIES_SEVERAL_TIMES:
-        return [*first, *_closure(loss, values), *steps, "phase.saw(loss)"]
+        return [*first, *_closure(loss, values), *steps, "phase.log(loss)"]
     backward = "fabric.backward(loss, create_graph=True)" if optimizer in TAKES_CURVATURE else "fabric.backward(loss)"
     if accumulate.value == 1:
-        return [*first, *_around([*loss, backward], techniques), *steps, "phase.saw(loss)"]
+        return [*first, *_around([*loss, backward], techniques), *steps, "phase.log(loss)"]
     return [
         *first,
         "with fabric.no_backward_sync(model, enabled=not phase.is_step):",
@@ -79,7 +79,7 @@ def _batch(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values
         f"    fabric.backward(loss / {values.operand(accumulate)})  # {cite(accumulate.origin)}",
         "if phase.is_step:",
         *_indented(steps, 1),
-        "phase.saw(loss)",
+        "phase.log(loss)",
     ]
 
 
@@ -139,7 +139,7 @@ def _end_of_epoch(phase: TrainPhase, techniques: list[Used]) -> list[str]:
         arguments.append(f"step={_name(phase.eval_step)}")
         reason = cite(phase.eval_step.origin)
     evaluated = statement("scores = ", call("task.evaluate", *arguments), reason, depth=2)
-    rest = [f"phase.record(scores{', weights=measured' if lines else ''})"]
+    rest = [f"phase.end_epoch(scores{', weights=measured' if lines else ''})"]
     if phase.steps_schedule_by == "epoch":
         rest.append("schedule.step()")
     if phase.steps_schedule_by == "score":

@@ -7,7 +7,7 @@ from leaven.program.code import ARGS, Code, Function, Item, call, flat, listing,
 from leaven.program.values import Values, cite, cite_call, path_text
 
 FITTED = "default: the head is fitted to the data"
-SEEN = "default: a teacher sees as it was trained"
+SEEN = "default: a teacher gets inputs as it was trained on"
 _INPUT = ("img_size", "image_size", "in_chans")  # arguments that change what pictures a model takes
 
 
@@ -17,9 +17,9 @@ def build_model(model: BuildModel, values: Values, name: str = "build_model", *,
         if is_teacher:
             lines += _sight(model, values)
     if _has_side_outputs(model):
-        lines += ["    runtime.drop_side_outputs(model)  # default: one loss, of the outputs that are used"]
+        lines += ["    runtime.remove_auxiliary_heads(model)  # default: one loss, of the outputs that are used"]
     if model.replaced_head is not None:
-        lines += statement("", call("runtime.fit_head", "model", text(model.replaced_head), "classes"), FITTED)
+        lines += statement("", call("runtime.replace_head", "model", text(model.replaced_head), "classes"), FITTED)
     parameters = ["classes: int"]
     if "channels" in names:
         parameters.append("channels: int")
@@ -93,13 +93,13 @@ def _sight(model: BuildModel, values: Values) -> list[str]:
     source = model.source.invocation
     match model.weights:
         case FileWeights(file):
-            code = call("runtime.sees_as_in", "model", values.setting(file))
+            code = call("runtime.read_input_spec", "model", values.setting(file))
         case None if model.source.library == "bundle":
-            code = call("runtime.sees_as_in", "model", values.setting(source["file"]))
+            code = call("runtime.read_input_spec", "model", values.setting(source["file"]))
         case HubWeights() | StarterWeights() if _is_seen_as_published(source):
             facts = source.card.facts
             shown = {name: values.value(facts[name]) for name in ("mean", "std")}
-            code = call("runtime.sees", "model", size=values.value(facts["input_size"][1:]), **shown)
+            code = call("runtime.set_input_spec", "model", size=values.value(facts["input_size"][1:]), **shown)
         case _:
             return []
     return statement("", code, SEEN)

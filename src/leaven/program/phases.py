@@ -45,7 +45,7 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
     techniques = used_in(phase)
     lines: list[str] = []
     if phase.is_remembered:
-        lines += statement("", call("run.remember", text(phase.name), call("runtime.still_copy", "module")))
+        lines += statement("", call("run.add_snapshot", text(phase.name), call("runtime.frozen_copy", "module")))
     if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
@@ -53,7 +53,7 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers) -> 
     lines += _still(phase)
     if not phase.trains:
         ended = [f"    {line}" for line in calls(techniques, "at_end")]
-        return [*lines, *_phase(phase, plan, values), *ended, "    phase.hand_on(module)"]
+        return [*lines, *_phase(phase, plan, values), *ended, "    phase.finish(module)"]
     return [
         *lines,
         *_criterion(phase, values),
@@ -110,7 +110,7 @@ def _still(phase: TrainPhase) -> list[str]:
     """What keeps still."""
     hold = phase.freeze
     if hold is None:
-        return ["    runtime.lift(module)"] if phase.unfreezes_all else []
+        return ["    runtime.unfreeze(module)"] if phase.unfreezes_all else []
     named: dict[str, Code] = {"all_but" if hold.is_all_but else "only": listing(*(text(path) for path in hold.paths))}
     if hold.norms == "train":
         named["norms"] = text("train")
@@ -158,14 +158,14 @@ def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values) -> lis
     optimizer = phase.optimizer
     parameters = call("runtime.trainable", "module")
     if phase.groups:
-        parameters = call("runtime.groups", "module", *(_group(group, values) for group in phase.groups))
+        parameters = call("runtime.parameter_groups", "module", *(_group(group, values) for group in phase.groups))
     lines = statement("optimizer = ", values.call(optimizer, parameters), cite_call(optimizer))
     for one in techniques:
         if one.has(LEARNS):
             lines.append(f'    optimizer.add_param_group({{"params": list({one.name}.parameters())}})')
     lines += [f"    {line}" for line in calls(techniques, "on_optimizer")]
     if phase.takes_optimizer:
-        lines.append(f"    run.carry_on(optimizer, module)  # {cite(phase.because)}")
+        lines.append(f"    run.load_optimizer_state(optimizer, module)  # {cite(phase.because)}")
     return lines
 
 

@@ -14,7 +14,7 @@ from leaven.program.scopes import Names, Positions, Reference
 PACKAGE = "leaven"
 SECTION = b"# --"  # begins a comment that divides a module
 # where there is no Leaven, people type other commands
-INSTEAD = {"leaven.runtime.commands": "leaven.runtime.commands_alone"}
+INSTEAD = {"leaven.runtime.run.commands": "leaven.runtime.run.commands_alone"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ class Used:
         return hook in self.use.hooks
 
     def call(self, hook: str) -> str:
-        return f"{self.name}.{hook}({', '.join(HOOKS[hook])})"
+        given = ("module" if name == "model" else name for name in HOOKS[hook])
+        return f"{self.name}.{hook}({', '.join(given)})"
 
     @property
     def prepares(self) -> bool:
@@ -109,7 +110,7 @@ def _stages(use: UseTechnique) -> Code:
 
 def _model(model: BuildModel | FormerSelf, values: Values, teachers: Teachers) -> Code:
     if isinstance(model, FormerSelf):
-        return call("run.former", text(model.phase))
+        return call("run.snapshot", text(model.phase))
     function = next(function for each, function in teachers if each == model)
     if isinstance(function, str):
         return function

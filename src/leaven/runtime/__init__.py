@@ -1,37 +1,44 @@
-"""The small library that generated programs import: data, weights, freezing, loops, checkpoints, records."""
+"""The small library that generated programs import: data, weights, freezing, phases, checkpoints, loggers."""
 
-from leaven.runtime.arguments import parse
-from leaven.runtime.batches import Data
+from leaven.runtime.data.batches import Data
+from leaven.runtime.data.datasets import digits, image_folder, table
+from leaven.runtime.data.splits import Count, SplitIndices, split
+from leaven.runtime.data.torch_datasets import torchvision_dataset, user_dataset
 from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
-from leaven.runtime.freezing import freeze, groups, lift, still_copy, trainable, unfreeze, wake
-from leaven.runtime.guard import guard
-from leaven.runtime.heads import drop_side_outputs, fit_head
-from leaven.runtime.items import digits, image_folder, table
-from leaven.runtime.losses import FocalLoss, balanced_weights
-from leaven.runtime.modules import import_file
-from leaven.runtime.parts import Count, Parts, split
-from leaven.runtime.phase import Phase
-from leaven.runtime.precision import best_precision
-from leaven.runtime.records import MLflow, TensorBoard
-from leaven.runtime.reset import reinit
-from leaven.runtime.run import Run, Saving
-from leaven.runtime.schedules import constant, cosine, linear, multi_step, one_cycle, plateau, polynomial, step_down
-from leaven.runtime.sets import own_set, torchvision_set
-from leaven.runtime.sight import sees, sees_as_in
-from leaven.runtime.weights import from_hub, load_weights, starter
+from leaven.runtime.model.freezing import (
+    freeze,
+    frozen_copy,
+    parameter_groups,
+    trainable,
+    unfreeze,
+    unfreeze_by_epoch,
+)
+from leaven.runtime.model.heads import remove_auxiliary_heads, replace_head
+from leaven.runtime.model.input_spec import read_input_spec, set_input_spec
+from leaven.runtime.model.reinit import reinit
+from leaven.runtime.model.weights import from_hub, load_weights, starter
+from leaven.runtime.run.arguments import parse
+from leaven.runtime.run.guard import guard
+from leaven.runtime.run.loggers import MLflow, TensorBoard
+from leaven.runtime.run.losses import FocalLoss, balanced_weights
+from leaven.runtime.run.phase import Phase
+from leaven.runtime.run.precision import best_precision
+from leaven.runtime.run.run import CheckpointPolicy, Run
+from leaven.runtime.run.schedules import constant, cosine, linear, multi_step, one_cycle, plateau, polynomial, step_down
+from leaven.runtime.user_code import import_file
 
 __all__ = [
     "BadFile",
     "Caution",
+    "CheckpointPolicy",
     "Count",
     "Data",
     "Failure",
     "FocalLoss",
     "MLflow",
-    "Parts",
     "Phase",
     "Run",
-    "Saving",
+    "SplitIndices",
     "Stopped",
     "TensorBoard",
     "balanced_weights",
@@ -39,33 +46,32 @@ __all__ = [
     "constant",
     "cosine",
     "digits",
-    "drop_side_outputs",
-    "fit_head",
     "freeze",
     "from_hub",
-    "groups",
+    "frozen_copy",
     "guard",
     "image_folder",
     "import_file",
-    "lift",
     "linear",
     "load_weights",
     "multi_step",
     "one_cycle",
-    "own_set",
+    "parameter_groups",
     "parse",
     "plateau",
     "polynomial",
+    "read_input_spec",
     "reinit",
-    "sees",
-    "sees_as_in",
+    "remove_auxiliary_heads",
+    "replace_head",
+    "set_input_spec",
     "split",
     "starter",
     "step_down",
-    "still_copy",
     "table",
-    "torchvision_set",
+    "torchvision_dataset",
     "trainable",
     "unfreeze",
-    "wake",
+    "unfreeze_by_epoch",
+    "user_dataset",
 ]

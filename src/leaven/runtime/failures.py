@@ -1,6 +1,6 @@
-"""What can go wrong while a program runs, outside the program's own power: a file, a number, memory.
+"""What can go wrong while a program runs and is not the program's fault: a file, a value, memory.
 
-Where it is said, and where in the recipe it belongs, is decided by the frame around a program's `main`.
+How a failure is reported, and which recipe line it belongs to, is decided in `run/guard.py`.
 """
 
 import os
@@ -8,12 +8,12 @@ import sys
 import traceback
 from typing import Any
 
-IS_USERS = "__leaven_users_file__"  # the attribute in which a module that the user wrote keeps its file
+USER_FILE = "__leaven_user_file__"  # the attribute that holds the path of a module the user wrote
 
 
 class Failure(Exception):
-    """One fact that ends the run. `help` says what to do about it, `about` which words of the program it is about;
-    where they may be others, with a bar between."""
+    """One fact that ends the run. `help` says what to do about it; `about` gives words of the program that it is
+    about, alternatives separated by a bar."""
 
     def __init__(self, headline: str, help: str = "", about: str = "") -> None:
         super().__init__(headline)
@@ -22,7 +22,7 @@ class Failure(Exception):
         self.about = about
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.headline, self.help, self.about)  # failures travel between processes
+        return type(self), (self.headline, self.help, self.about)  # failures are sent between processes
 
 
 class BadFile(Failure):
@@ -31,8 +31,8 @@ class BadFile(Failure):
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(
             f"{file} can't be read: {reason}",
-            "repair or remove it, or leave out such files with `on_bad_file skip` in the data block",
-            about="items = ",
+            "repair or remove it, or skip such files with `on_bad_file skip` in the data block",
+            about="dataset = ",
         )
         self.file = file
         self.reason = reason
@@ -41,28 +41,27 @@ class BadFile(Failure):
         return type(self), (self.file, self.reason)
 
 
-def unforeseen(problem: Exception, about: str = "") -> Failure:
-    """What a library or the user's own code says, and where: in the user's code, if it came through there."""
-    said = " ".join(str(problem).split())
+def unexpected(problem: Exception, about: str = "") -> Failure:
+    """An exception of a library or of user code as a failure; the place is in user code if it was raised through it."""
+    message = " ".join(str(problem).split())
     frames = traceback.extract_tb(problem.__traceback__)
-    frame = next((frame for frame in reversed(frames) if _is_users(frame.filename)), frames[-1])
+    frame = next((frame for frame in reversed(frames) if _is_user_file(frame.filename)), frames[-1])
     place = f"{os.path.relpath(frame.filename)}, line {frame.lineno}"
     return Failure(
-        f"{type(problem).__name__}{f': {said}' if said else ''}",
-        f"it was raised in {place}; LEAVEN_DEBUG=1 shows the way there",
+        f"{type(problem).__name__}{f': {message}' if message else ''}",
+        f"it was raised in {place}; LEAVEN_DEBUG=1 shows the traceback",
         about,
     )
 
 
-def _is_users(file: str) -> bool:
-    """Whether a file is one that `import_file` brought in."""
-    own = (getattr(module, IS_USERS, None) for module in list(sys.modules.values()))
-    return file in own
+def _is_user_file(file: str) -> bool:
+    """Whether a file was imported by `import_file`."""
+    return file in (getattr(module, USER_FILE, None) for module in list(sys.modules.values()))
 
 
 class Caution(UserWarning):
-    """Something that a user should know, though the run goes on."""
+    """Something that the user should know, though the run continues."""
 
 
 class Stopped(Exception):
-    """Somebody asked the run to stop; it has saved itself."""
+    """The run was asked to stop, and has saved its state."""

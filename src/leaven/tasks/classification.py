@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from leaven.runtime.batches import Part
-from leaven.runtime.phase import QUICK_BATCHES
-from leaven.runtime.run import Run
+from leaven.runtime.data.batches import Split
+from leaven.runtime.run.phase import QUICK_BATCHES
+from leaven.runtime.run.run import Run
 
 Metrics = Mapping[str, Metric]
 EvalStep = Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]
@@ -45,7 +45,7 @@ class Mean(Metric):
 def evaluate(
     run: Run,
     module: nn.Module,
-    part: Part,
+    part: Split,
     metrics: Metrics,
     criterion: Callable[[Tensor, Tensor], Tensor] | None = None,
     step: EvalStep = logits_of,

@@ -11,8 +11,8 @@ class GradientCentralization:
     """Takes from the gradient of every output of a linear or convolutional layer its mean over the inputs."""
 
     @torch.no_grad()
-    def on_gradients(self, module: nn.Module) -> None:
-        for inner in module.modules():
+    def on_gradients(self, model: nn.Module) -> None:
+        for inner in model.modules():
             if not isinstance(inner, _WEIGHTED):
                 continue
             # of a weight that is masked, or otherwise made of another, the optimizer moves that other

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from leaven.runtime.freezing import below
+from leaven.runtime.model.freezing import parameters_under
 
 
 class L2Sp:
     """Adds to the loss how far the reused weights have gone, and how large the new ones are."""
 
-    def __init__(self, module: nn.Module, new: Sequence[str], alpha: float = 0.1, beta: float = 0.01) -> None:
-        fresh = below(module, new)
-        self.new = [weight for weight in module.parameters() if weight in fresh]
-        reused = [weight for weight in module.parameters() if weight not in fresh]
+    def __init__(self, model: nn.Module, new: Sequence[str], alpha: float = 0.1, beta: float = 0.01) -> None:
+        fresh = parameters_under(model, new)
+        self.new = [weight for weight in model.parameters() if weight in fresh]
+        reused = [weight for weight in model.parameters() if weight not in fresh]
         self.reused = [(weight, weight.detach().clone()) for weight in reused]
         self.alpha = alpha
         self.beta = beta

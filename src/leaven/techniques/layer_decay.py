@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from leaven.runtime.freezing import below
+from leaven.runtime.model.freezing import parameters_under
 
 
 class LayerDecay:
     """Multiplies the rate of every stage by `factor` for each stage that lies behind it."""
 
-    def __init__(self, module: nn.Module, stages: Sequence[Sequence[str]], factor: float = 0.75) -> None:
-        self.module = module
+    def __init__(self, model: nn.Module, stages: Sequence[Sequence[str]], factor: float = 0.75) -> None:
+        self.model = model
         self.stages = stages
         self.factor = factor
 
@@ -20,7 +20,7 @@ class LayerDecay:
         """Divide the optimizer's groups by stage, the head first: its rate is the one that is recorded."""
         behind: dict[Tensor, int] = {}  # for each weight, how many stages lie behind its own
         for number, stage in enumerate(reversed(self.stages)):
-            behind |= dict.fromkeys(below(self.module, stage, with_adapters=True), number)
+            behind |= dict.fromkeys(parameters_under(self.model, stage, with_adapters=True), number)
         divided = []
         for group in optimizer.param_groups:
             for number in sorted({behind.get(weight, 0) for weight in group["params"]}):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from leaven.runtime.batches import Data
+from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure
 
 

@@ -5,27 +5,27 @@ from typing import Any
 import torch
 from torch import nn
 
-from leaven.runtime.phase import Phase
+from leaven.runtime.run.phase import Phase
 
 
 class Lookahead:
     """After every `every` steps, and when an epoch ends, moves the slow weights `share` of the way to the fast ones,
     which go on from there."""
 
-    def __init__(self, module: nn.Module, phase: Phase, every: int = 5, share: float = 0.5) -> None:
-        self.slow = [weight.detach().clone() for weight in module.parameters()]
+    def __init__(self, model: nn.Module, phase: Phase, every: int = 5, share: float = 0.5) -> None:
+        self.slow = [weight.detach().clone() for weight in model.parameters()]
         self.phase = phase
         self.every = every
         self.share = share
         self.steps = 0  # since both were the same
 
     @torch.no_grad()
-    def after_step(self, module: nn.Module) -> None:
+    def after_step(self, model: nn.Module) -> None:
         self.steps += 1
         if self.steps < self.every and not self.phase.ends_epoch:
             return
         self.steps = 0
-        for slow, fast in zip(self.slow, module.parameters(), strict=True):
+        for slow, fast in zip(self.slow, model.parameters(), strict=True):
             slow.lerp_(fast, self.share)
             fast.copy_(slow)
 

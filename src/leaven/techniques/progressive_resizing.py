@@ -3,7 +3,7 @@
 from torch import Tensor
 from torch.nn import functional as F
 
-from leaven.runtime.phase import Phase
+from leaven.runtime.run.phase import Phase
 
 
 class ProgressiveResizing:

@@ -18,11 +18,11 @@ class Sam:
         self.rho = rho
         self.adaptive = adaptive
 
-    def around_step(self, module: nn.Module) -> Iterator[None]:
+    def around_step(self, model: nn.Module) -> Iterator[None]:
         yield
         # weights are copied, since what was added to a float can't be taken away again to the last bit
         kept: list[tuple[Tensor, Tensor]] = [(weight, weight.detach().clone()) for weight in self._moving()]
-        kept += [(buffer, buffer.clone()) for buffer in module.buffers()]
+        kept += [(buffer, buffer.clone()) for buffer in model.buffers()]
         self._climb()
         try:
             yield

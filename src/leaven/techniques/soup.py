@@ -6,15 +6,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from leaven.runtime.phase import Phase
-from leaven.runtime.statistics import gather_statistics
+from leaven.runtime.run.batch_norm import update_batch_norm
+from leaven.runtime.run.phase import Phase
 
 
 class Soup:
     """Measures the mean of the epochs kept so far and the one at hand, which is kept if the score did not fall."""
 
-    def __init__(self, module: nn.Module, phase: Phase, way: Literal["greedy", "uniform"] = "greedy") -> None:
-        self.tried = deepcopy(module)
+    def __init__(self, model: nn.Module, phase: Phase, way: Literal["greedy", "uniform"] = "greedy") -> None:
+        self.tried = deepcopy(model)
         self.kept: dict[str, Tensor] = {}
         self.count = 0
         self.score: float | None = None
@@ -22,27 +22,27 @@ class Soup:
         self.way = way
 
     @torch.no_grad()
-    def model_for_eval(self, module: nn.Module) -> nn.Module:
-        self.tried.load_state_dict(module.state_dict())
+    def model_for_eval(self, model: nn.Module) -> nn.Module:
+        self.tried.load_state_dict(model.state_dict())
         if self.count:
             for name, weight in self.tried.named_parameters():
                 weight.lerp_(self.kept[name], self.count / (self.count + 1))
-            gather_statistics(self.tried, module, self.phase)
+            update_batch_norm(self.tried, model, self.phase)
         return self.tried
 
-    def after_epoch(self, phase: Phase, module: nn.Module, scores: dict[str, float]) -> None:
-        if not phase.may_be_best:
+    def after_epoch(self, phase: Phase, model: nn.Module, scores: dict[str, float]) -> None:
+        if not phase.can_be_best:
             return
-        score = phase.goodness(scores)
+        score = phase.score_of(scores)
         if self.way == "greedy" and self.score is not None and score is not None and score < self.score:
             return
         self.kept = {name: tensor.clone() for name, tensor in self.tried.state_dict().items()}
         self.count += 1
         self.score = score
 
-    def at_end(self, module: nn.Module) -> None:
+    def at_end(self, model: nn.Module) -> None:
         if self.kept:
-            module.load_state_dict(self.kept)
+            model.load_state_dict(self.kept)
 
     def state_dict(self) -> dict[str, Any]:
         return {"kept": self.kept, "count": self.count, "score": self.score}

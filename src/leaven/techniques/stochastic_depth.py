@@ -17,8 +17,8 @@ class StochasticDepth:
         self.rate = rate
         self.before: list[tuple[nn.Module, str, nn.Module | None]] = []
 
-    def on_model(self, module: nn.Module) -> None:
-        blocks = [(block, places) for block in module.modules() if (places := list(_places(block)))]
+    def on_model(self, model: nn.Module) -> None:
+        blocks = [(block, places) for block in model.modules() if (places := list(_places(block)))]
         if not blocks:
             raise Failure(
                 "the model has no residual branches that `stochastic_depth` could leave out",
@@ -30,7 +30,7 @@ class StochasticDepth:
                 self.before.append((block, place, getattr(block, place)))
                 setattr(block, place, Skip(self.rate * number / len(blocks), "row"))
 
-    def at_end(self, module: nn.Module) -> None:
+    def at_end(self, model: nn.Module) -> None:
         for block, place, branch in self.before:
             setattr(block, place, branch)
         self.before.clear()

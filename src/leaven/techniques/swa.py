@@ -6,8 +6,8 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
 
-from leaven.runtime.phase import Phase
-from leaven.runtime.statistics import gather_statistics
+from leaven.runtime.run.batch_norm import update_batch_norm
+from leaven.runtime.run.phase import Phase
 
 
 class Swa:
@@ -17,9 +17,9 @@ class Swa:
     """
 
     def __init__(
-        self, module: nn.Module, optimizer: Optimizer, phase: Phase, start: int, lr: float | None = None
+        self, model: nn.Module, optimizer: Optimizer, phase: Phase, start: int, lr: float | None = None
     ) -> None:
-        self.average = AveragedModel(module)
+        self.average = AveragedModel(model)
         self.optimizer = optimizer
         self.phase = phase
         self.start = min(start, phase.total - 1)  # there is an average even where the phase is cut short
@@ -32,10 +32,10 @@ class Swa:
     def before_epoch(self, phase: Phase) -> None:
         self._keep_rate()
 
-    def after_step(self, module: nn.Module) -> None:
+    def after_step(self, model: nn.Module) -> None:
         self._keep_rate()
         if self._is_on and self.phase.ends_epoch:
-            self.average.update_parameters(module)
+            self.average.update_parameters(model)
 
     def _keep_rate(self) -> None:
         """Put the rate back to what it is to be, whatever the schedule has made of it."""
@@ -43,15 +43,15 @@ class Swa:
             for group, rate in zip(self.optimizer.param_groups, self.rates, strict=False):
                 group["lr"] = rate
 
-    def model_for_eval(self, module: nn.Module) -> nn.Module:
+    def model_for_eval(self, model: nn.Module) -> nn.Module:
         if not self._is_on:
-            return module
-        gather_statistics(self.average.module, module, self.phase)
+            return model
+        update_batch_norm(self.average.module, model, self.phase)
         return self.average.module
 
-    def at_end(self, module: nn.Module) -> None:
+    def at_end(self, model: nn.Module) -> None:
         if self.average.n_averaged > 0:
-            module.load_state_dict(self.average.module.state_dict())
+            model.load_state_dict(self.average.module.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
         return self.average.state_dict()

@@ -30,11 +30,11 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="bf16-mixed")  # line 7
     fabric.launch()
-    return runtime.Run(args, fabric, seed=3, watch="val.accuracy")  # line 7
+    return runtime.Run(args, fabric, seed=3, monitor="val.accuracy")  # line 7
 
 
 def build_data() -> runtime.Data:
-    prepare = T.Compose(
+    transform = T.Compose(
         [
             T.Resize(32),  # line 3
             T.ToImage(),  # default: always
@@ -42,9 +42,10 @@ def build_data() -> runtime.Data:
             T.Normalize([0.449], [0.226]),  # default: as mobilenetv3_small_050 was trained
         ]
     )
-    items = runtime.digits()  # line 3
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=16, seed=3, random=False)  # line 7
+    dataset = runtime.digits()  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    # line 7
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=16, seed=3)
 
 
 def build_model(classes: int) -> nn.Module:
@@ -77,9 +78,9 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
                 optimizer.step()
                 optimizer.zero_grad()
                 schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -98,13 +99,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Timm("mobilenetv3_small_050", in_chans=1, num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

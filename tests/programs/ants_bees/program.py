@@ -34,11 +34,11 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data(args: argparse.Namespace) -> runtime.Data:
-    augment = T.Compose(
+    train_transform = T.Compose(
         [
             T.RandomResizedCrop(224),  # line 8
             T.RandomHorizontalFlip(),  # line 8
@@ -47,7 +47,7 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    prepare = T.Compose(
+    eval_transform = T.Compose(
         [
             T.Resize(256),  # line 9
             T.CenterCrop(224),  # line 9
@@ -56,15 +56,22 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    items = runtime.image_folder(args.photos)  # line 7
-    parts = runtime.split(items, seed=0)  # default: the parts that the data comes with
-    return runtime.Data(items, parts, train=augment, eval=prepare, batch=4, seed=0)  # line 15
+    dataset = runtime.image_folder(args.photos)  # line 7
+    split = runtime.split(dataset, seed=0)  # default: the parts that the data comes with
+    return runtime.Data(  # line 15
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=4,
+        seed=0,
+    )
 
 
 def build_model(classes: int, args: argparse.Namespace) -> nn.Module:
     model = torchvision.models.resnet18()  # line 5
     runtime.load_weights(model, args.weights, new=["fc"])  # line 5
-    runtime.fit_head(model, "fc", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "fc", classes)  # default: the head is fitted to the data
     return model
 
 
@@ -90,9 +97,9 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -111,13 +118,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Torchvision("resnet18", num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

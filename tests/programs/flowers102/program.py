@@ -32,11 +32,11 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="bf16-mixed")  # line 9
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy", recorders=[runtime.TensorBoard])  # line 10
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy", loggers=[runtime.TensorBoard])  # line 10
 
 
 def build_data(args: argparse.Namespace) -> runtime.Data:
-    augment = T.Compose(
+    train_transform = T.Compose(
         [
             # default: photographs may be cropped and mirrored
             T.RandomResizedCrop(224, interpolation=T.InterpolationMode.BICUBIC),
@@ -46,7 +46,7 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as convnext_tiny was trained
         ]
     )
-    prepare = T.Compose(
+    eval_transform = T.Compose(
         [
             T.Resize(236, interpolation=T.InterpolationMode.BICUBIC),  # default: as convnext_tiny was trained
             T.CenterCrop(224),  # default: as convnext_tiny was trained
@@ -55,21 +55,28 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as convnext_tiny was trained
         ]
     )
-    items = runtime.torchvision_set(  # line 5
+    dataset = runtime.torchvision_dataset(  # line 5
         torchvision.datasets.Flowers102,
         root=args.root,
         download=True,
-        parts={"train": {"split": "train"}, "val": {"split": "val"}, "test": {"split": "test"}},
+        splits={"train": {"split": "train"}, "val": {"split": "val"}, "test": {"split": "test"}},
         classes=102,
     )
-    parts = runtime.split(items, seed=0)  # default: the parts that the data comes with
-    return runtime.Data(items, parts, train=augment, eval=prepare, batch=16, seed=0)  # line 9
+    split = runtime.split(dataset, seed=0)  # default: the parts that the data comes with
+    return runtime.Data(  # line 9
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=16,
+        seed=0,
+    )
 
 
 def build_model(classes: int) -> nn.Module:
     with runtime.from_hub("convnext_tiny"):  # line 4
         model = timm.create_model("convnext_tiny", drop_path_rate=0.1, pretrained=True)  # line 4
-    runtime.fit_head(model, "head.fc", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "head.fc", classes)  # default: the head is fitted to the data
     return model
 
 
@@ -85,7 +92,7 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
     fabric = run.fabric
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = torch.optim.AdamW(  # line 8
-        runtime.groups(
+        runtime.parameter_groups(
             module,
             (["head.fc"], {"lr": 1e-3}),  # line 8
         ),
@@ -105,9 +112,9 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
                 optimizer.step()
                 optimizer.zero_grad()
                 schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -126,13 +133,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Timm("convnext_tiny", drop_path_rate=0.1, num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

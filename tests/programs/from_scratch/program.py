@@ -34,26 +34,33 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    augment = T.Compose(
+    train_transform = T.Compose(
         [
             T.RandomAffine(10, translate=[0.1, 0.1]),  # line 5
             T.ToImage(),  # default: always
             T.ToDtype(torch.float32, scale=True),  # default: always
         ]
     )
-    prepare = T.Compose(
+    eval_transform = T.Compose(
         [
             T.ToImage(),  # default: always
             T.ToDtype(torch.float32, scale=True),  # default: always
         ]
     )
-    items = runtime.digits()  # line 5
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=augment, eval=prepare, batch=64, seed=0)  # line 11
+    dataset = runtime.digits()  # line 5
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    return runtime.Data(  # line 11
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=64,
+        seed=0,
+    )
 
 
 def build_model(classes: int) -> nn.Module:
@@ -83,7 +90,7 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
     schedule = runtime.one_cycle(optimizer, phase.steps, peak=0.01, warmup=round(0.3 * phase.steps))  # line 8
     model, optimizer = fabric.setup(module, optimizer)
     mixup = techniques.Mixup(classes=len(data.classes), alpha=0.2)  # line 9
-    ema = techniques.Ema(module=module, decay=0.99)  # line 10
+    ema = techniques.Ema(model=module, decay=0.99)  # line 10
     phase.restore(module=module, optimizer=optimizer, schedule=schedule, ema=ema)
 
     for _ in phase.epochs():
@@ -95,10 +102,10 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
             optimizer.zero_grad()
             schedule.step()
             ema.after_step(module)
-            phase.saw(loss)
+            phase.log(loss)
         measured = ema.model_for_eval(module)
         scores = task.evaluate(run, measured, data.val, metrics, criterion)
-        phase.record(scores, weights=measured)
+        phase.end_epoch(scores, weights=measured)
     ema.at_end(module)
 
 
@@ -129,13 +136,13 @@ def main() -> None:
                     ("Linear", {"in_channels": 64, "features": len(data.classes)}),
                 ]
             ),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

@@ -35,19 +35,20 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    prepare = T.Compose(
+    transform = T.Compose(
         [
             T.ToImage(),  # default: always
             T.ToDtype(torch.float32, scale=True),  # default: always
         ]
     )
-    items = runtime.digits()  # line 4
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=32, seed=0, random=False)  # default
+    dataset = runtime.digits()  # line 4
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    # default
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
 def build_model(classes: int) -> nn.Module:
@@ -68,7 +69,7 @@ def build_metrics(classes: int) -> task.Metrics:
 def train_from_the_head_down(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "from the head down", line 8: 4 epochs."""
     fabric = run.fabric
-    layer_decay = techniques.LayerDecay(module=module, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
+    layer_decay = techniques.LayerDecay(model=module, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = torch.optim.SGD(runtime.trainable(module), lr=0.1, momentum=0.9)  # line 6
     layer_decay.on_optimizer(optimizer)
@@ -88,7 +89,7 @@ def train_from_the_head_down(run: runtime.Run, module: nn.Module, data: runtime.
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
         phase.record(scores)
     phase.hand_on(module)
@@ -107,11 +108,11 @@ def train_average(run: runtime.Run, module: nn.Module, data: runtime.Data, metri
     model, optimizer = fabric.setup(module, optimizer)
     sam = techniques.Sam(optimizer=optimizer, rho=0.05)  # line 17
     # line 18
-    swa = techniques.Swa(module=module, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total))
+    swa = techniques.Swa(model=module, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total))
     phase.restore(module=module, optimizer=optimizer, schedule=schedule, swa=swa)
 
     for _ in phase.epochs():
-        runtime.wake(module, phase.epoch, (2, ["1"]))  # line 15
+        runtime.unfreeze_by_epoch(module, phase.epoch, (2, ["1"]))  # line 15
         swa.before_epoch(phase)
         for images, labels in phase.batches():
             for _ in sam.around_step(module):
@@ -121,10 +122,10 @@ def train_average(run: runtime.Run, module: nn.Module, data: runtime.Data, metri
             optimizer.zero_grad()
             schedule.step()
             swa.after_step(module)
-            phase.saw(loss)
+            phase.log(loss)
         measured = swa.model_for_eval(module)
         scores = task.evaluate(run, measured, data.val, metrics, criterion)
-        phase.record(scores, weights=measured)
+        phase.end_epoch(scores, weights=measured)
     stochastic_depth.at_end(module)
     swa.at_end(module)
 
@@ -154,13 +155,13 @@ def main() -> None:
                     ("Linear", {"in_channels": 32, "features": len(data.classes)}),
                 ]
             ),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

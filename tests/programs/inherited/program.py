@@ -33,11 +33,11 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
     torch.use_deterministic_algorithms(True)  # line 6
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    prepare = T.Compose(
+    transform = T.Compose(
         [
             T.Resize(32),  # base.leaven, line 6
             T.ToImage(),  # default: always
@@ -45,9 +45,10 @@ def build_data() -> runtime.Data:
             T.Normalize([0.449], [0.226]),  # default: as resnet18 was trained
         ]
     )
-    items = runtime.digits()  # base.leaven, line 6
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=64, seed=0, random=False)  # line 6
+    dataset = runtime.digits()  # base.leaven, line 6
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    # line 6
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=64, seed=0)
 
 
 def build_model(classes: int) -> nn.Module:
@@ -75,7 +76,7 @@ def train(
     # base.leaven, line 10; option --set
     schedule = runtime.step_down(optimizer, every=2 * phase.steps_per_epoch, factor=0.3)
     model, optimizer = fabric.setup(module, optimizer)
-    ema = techniques.Ema(module=module, decay=0.9)  # option --with
+    ema = techniques.Ema(model=module, decay=0.9)  # option --with
     phase.restore(module=module, optimizer=optimizer, schedule=schedule, ema=ema)
 
     for _ in phase.epochs():
@@ -86,10 +87,10 @@ def train(
             optimizer.zero_grad()
             schedule.step()
             ema.after_step(module)
-            phase.saw(loss)
+            phase.log(loss)
         measured = ema.model_for_eval(module)
         scores = task.evaluate(run, measured, data.val, metrics, criterion)
-        phase.record(scores, weights=measured)
+        phase.end_epoch(scores, weights=measured)
     ema.at_end(module)
 
 
@@ -109,13 +110,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Timm("resnet18", in_chans=1, num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

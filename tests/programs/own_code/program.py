@@ -35,11 +35,11 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    augment = T.Compose(
+    train_transform = T.Compose(
         [
             partial(mine.shift, most=1),  # line 8
             T.ToImage(),  # default: always
@@ -47,16 +47,23 @@ def build_data() -> runtime.Data:
             T.Normalize([0.5], [0.5]),  # line 8
         ]
     )
-    prepare = T.Compose(
+    eval_transform = T.Compose(
         [
             T.ToImage(),  # default: always
             T.ToDtype(torch.float32, scale=True),  # default: always
             T.Normalize([0.5], [0.5]),  # line 9
         ]
     )
-    items = runtime.digits()  # line 7
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=augment, eval=prepare, batch=32, seed=0)  # default
+    dataset = runtime.digits()  # line 7
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    return runtime.Data(  # default
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=32,
+        seed=0,
+    )
 
 
 def build_model(classes: int, args: argparse.Namespace) -> nn.Module:
@@ -86,9 +93,9 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -107,13 +114,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Own("mine.py", "Net", {"width": args.width, "classes": len(data.classes)}),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved, trust_code=True)
+        run.announce(saved, trust_code=True)
 
 
 if __name__ == "__main__":

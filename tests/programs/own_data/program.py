@@ -31,19 +31,20 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    prepare = T.Compose(
+    transform = T.Compose(
         [
             T.ToImage(),  # default: always
             T.ToDtype(torch.float32, scale=True),  # default: always
         ]
     )
-    items = runtime.own_set(mine.Spirals(count=400))  # line 5
-    parts = runtime.split(items, train=60, val=20, test=20, seed=0, redivide=True)  # line 5
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=20, seed=0)  # line 9
+    dataset = runtime.user_dataset(mine.Spirals(count=400))  # line 5
+    split = runtime.split(dataset, train=60, val=20, test=20, seed=0, resplit=True)  # line 5
+    # line 9
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=20, seed=0)
 
 
 def build_model(classes: int) -> nn.Module:
@@ -71,9 +72,9 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
             fabric.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
         schedule.step()
         mine.tell(phase, module, scores)  # line 8
 
@@ -94,13 +95,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Own("spirals.py", "Perceptron", {"hidden": 32, "num_classes": len(data.classes)}),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved, trust_code=True)
+        run.announce(saved, trust_code=True)
 
 
 if __name__ == "__main__":

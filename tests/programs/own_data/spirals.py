@@ -56,4 +56,4 @@ def breathe(optimizer: Optimizer, period: int) -> LambdaLR:
 def tell(phase, module: nn.Module, scores: dict[str, float]) -> None:
     """Say how large the weights have become."""
     size = sum(float(weight.detach().norm()) for weight in module.parameters())
-    phase.run.tell(f"the weights measure {size:.2f}")
+    phase.run.print(f"the weights measure {size:.2f}")

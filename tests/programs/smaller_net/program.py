@@ -37,19 +37,20 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    prepare = T.Compose(
+    transform = T.Compose(
         [
             T.ToImage(),  # default: always
             T.ToDtype(torch.float32, scale=True),  # default: always
         ]
     )
-    items = runtime.digits()  # line 3
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=prepare, eval=prepare, batch=32, seed=0, random=False)  # default
+    dataset = runtime.digits()  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    # default
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
 def build_model(classes: int) -> nn.Module:
@@ -84,16 +85,16 @@ def train_learn(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
-    phase.hand_on(module)
+        phase.end_epoch(scores)
+    phase.finish(module)
 
 
 def train_shrink(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "shrink", line 7: 3 epochs."""
     fabric = run.fabric
-    run.remember("shrink", runtime.still_copy(module))
+    run.add_snapshot("shrink", runtime.frozen_copy(module))
     techniques.Prune(  # line 8
         run=run,
         data=data,
@@ -110,7 +111,7 @@ def train_shrink(run: runtime.Run, module: nn.Module, data: runtime.Data, metric
         data=data,
         fabric=fabric,
         criterion=criterion,
-        teacher=run.former("shrink"),
+        teacher=run.snapshot("shrink"),
         temperature=2,
         weight=0.5,
     )
@@ -125,10 +126,10 @@ def train_shrink(run: runtime.Run, module: nn.Module, data: runtime.Data, metric
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
-    phase.hand_on(module)
+        phase.end_epoch(scores)
+    phase.finish(module)
 
 
 def train_thin_out(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -142,7 +143,7 @@ def train_thin_out(run: runtime.Run, module: nn.Module, data: runtime.Data, metr
     phase = run.phase("thin out", epochs=4, data=data, is_last=True)  # line 11
     schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
     model, optimizer = fabric.setup(module, optimizer)
-    ema = techniques.Ema(module=module, decay=0.9)  # line 13
+    ema = techniques.Ema(model=module, decay=0.9)  # line 13
     phase.restore(module=module, optimizer=optimizer, schedule=schedule, ema=ema)
 
     for _ in phase.epochs():
@@ -154,10 +155,10 @@ def train_thin_out(run: runtime.Run, module: nn.Module, data: runtime.Data, metr
             optimizer.zero_grad()
             schedule.step()
             ema.after_step(module)
-            phase.saw(loss)
+            phase.log(loss)
         measured = ema.model_for_eval(module)
         scores = task.evaluate(run, measured, data.val, metrics, criterion)
-        phase.record(scores, weights=measured)
+        phase.end_epoch(scores, weights=measured)
     ema.at_end(module)
 
 
@@ -187,13 +188,13 @@ def main() -> None:
                     ("Linear", {"in_channels": 32, "features": len(data.classes)}),
                 ]
             ),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

@@ -28,11 +28,11 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    augment = T.Compose(
+    train_transform = T.Compose(
         [
             # default: photographs may be cropped and mirrored
             T.RandomResizedCrop(224, interpolation=T.InterpolationMode.BICUBIC),
@@ -42,7 +42,7 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    prepare = T.Compose(
+    eval_transform = T.Compose(
         [
             T.Resize(236, interpolation=T.InterpolationMode.BICUBIC),  # default: as resnet18 was trained
             T.CenterCrop(224),  # default: as resnet18 was trained
@@ -51,15 +51,22 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    items = runtime.image_folder("photos")  # line 2
-    parts = runtime.split(items, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    return runtime.Data(items, parts, train=augment, eval=prepare, batch=32, seed=0)  # default
+    dataset = runtime.image_folder("photos")  # line 2
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    return runtime.Data(  # default
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=32,
+        seed=0,
+    )
 
 
 def build_model(classes: int) -> nn.Module:
     with runtime.from_hub("resnet18"):  # line 1
         model = timm.create_model("resnet18", pretrained=True)  # line 1
-    runtime.fit_head(model, "fc", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "fc", classes)  # default: the head is fitted to the data
     return model
 
 
@@ -84,9 +91,9 @@ def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -105,13 +112,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Timm("resnet18", num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

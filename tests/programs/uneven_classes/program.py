@@ -34,11 +34,11 @@ def parse_args() -> argparse.Namespace:
 def build_run(args: argparse.Namespace) -> runtime.Run:
     fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
     fabric.launch()
-    return runtime.Run(args, fabric, seed=0, watch="val.accuracy")  # default
+    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
 
 
 def build_data() -> runtime.Data:
-    augment = T.Compose(
+    train_transform = T.Compose(
         [
             T.Resize([64, 64]),  # line 5
             T.RandomHorizontalFlip(),  # line 5
@@ -48,7 +48,7 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    prepare = T.Compose(
+    eval_transform = T.Compose(
         [
             T.Resize([64, 64]),  # line 6
             T.ToImage(),  # default: always
@@ -56,16 +56,24 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    items = runtime.table("birds.csv", image="file", label="bird")  # line 3
-    parts = runtime.split(items, train=70, val=30, seed=7, redivide=True)  # line 4
-    # lines 7, 8
-    return runtime.Data(items, parts, train=augment, eval=prepare, batch=32, seed=0, workers=0, on_bad_file="skip")
+    dataset = runtime.table("birds.csv", image="file", label="bird")  # line 3
+    split = runtime.split(dataset, train=70, val=30, seed=7, resplit=True)  # line 4
+    return runtime.Data(  # lines 7, 8
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=32,
+        seed=0,
+        workers=0,
+        on_bad_file="skip",
+    )
 
 
 def build_model(classes: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
-    runtime.fit_head(model, "fc", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "fc", classes)  # default: the head is fitted to the data
     return model
 
 
@@ -94,10 +102,10 @@ def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics:
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
-    phase.hand_on(module)
+        phase.end_epoch(scores)
+    phase.finish(module)
 
 
 def train_last_stage(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -118,9 +126,9 @@ def train_last_stage(run: runtime.Run, module: nn.Module, data: runtime.Data, me
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.saw(loss)
+            phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
+        phase.end_epoch(scores)
 
 
 def main() -> None:
@@ -140,13 +148,13 @@ def main() -> None:
             run.folder / "model.bundle",
             module,
             built_by=bundle.Timm("resnet18", num_classes=len(data.classes)),
-            preprocess=data.prepare,
+            preprocess=data.eval_transform,
             example=data.example,
             classes=data.classes,
             scores=scores,
             folder=run.folder,
         )
-        run.made(saved)
+        run.announce(saved)
 
 
 if __name__ == "__main__":

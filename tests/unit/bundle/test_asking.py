@@ -153,7 +153,7 @@ class TestRefused:
             (torch.zeros(2, 3, 5, 5), "a tensor of 2×3×5×5 is no picture"),
             (torch.zeros(5), "a tensor of 5 is no picture"),
             (b"", "the picture can't be read"),
-            (b"abc", "the picture can't be read: it is no picture"),
+            (b"abc", "the picture can't be read: it is not an image"),
         ],
     )
     def test_what_is_no_picture(self, colours: Bundle, given: Any, match: str) -> None:
@@ -165,7 +165,7 @@ class TestRefused:
         (tmp_path / "cut.jpg").write_bytes(whole[: len(whole) // 2])
         (tmp_path / "empty.jpg").touch()
         for name, reason in (
-            ("cut.jpg", "its end is missing"),
+            ("cut.jpg", "it is truncated"),
             ("empty.jpg", "it is empty"),
             ("none.jpg", "there is no such file"),
             (".", "it is a folder"),
@@ -196,7 +196,7 @@ class TestAddresses:
             address = f"http://127.0.0.1:{server.server_port}"
             try:
                 assert colours(f"{address}/sky.png").label == "blue"
-                with pytest.raises(Failure, match="it is no picture"):
+                with pytest.raises(Failure, match="it is not an image"):
                     colours(f"{address}/page.png")
                 with pytest.raises(Failure, match="File not found"):
                     colours(f"{address}/none.png")

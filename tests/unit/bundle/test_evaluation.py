@@ -9,8 +9,8 @@ from PIL import Image
 
 from leaven import bundle
 from leaven.bundle import Bundle, Evaluation
+from leaven.runtime.data.datasets import image_folder
 from leaven.runtime.failures import Failure
-from leaven.runtime.items import image_folder
 
 Paint = Callable[..., Path]
 

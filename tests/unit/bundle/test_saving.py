@@ -23,8 +23,8 @@ from leaven.components.global_pool import GlobalPool
 from leaven.components.linear import Linear
 from leaven.components.res_block import ResBlock
 from leaven.runtime.failures import Failure
-from leaven.runtime.modules import import_file
-from leaven.runtime.weights import load_weights
+from leaven.runtime.model.weights import load_weights
+from leaven.runtime.user_code import import_file
 
 STEPS = T.Compose(
     [T.Resize(40), T.CenterCrop(32), T.ToImage(), T.ToDtype(torch.float32, scale=True), T.Normalize([0.5], [0.5])]

@@ -99,7 +99,7 @@ class TestPredict:
         assert result.exit_code == 1
         assert len(result.stdout.splitlines()) == 5
         assert result.stderr.splitlines() == [
-            "error: data/red/bad.jpg can't be read: it is no picture",
+            "error: data/red/bad.jpg can't be read: it is not an image",
             "error: none.jpg can't be read: there is no such file",
             "2 of 6 could not be read",
         ]
@@ -175,7 +175,7 @@ class TestExport:
 
 def test_code_of_the_makers_own_needs_a_word(folder: Path) -> None:
     (folder / "steps.py").write_text("def same(image):\n    return image\n")
-    from leaven.runtime.modules import import_file
+    from leaven.runtime.user_code import import_file
 
     mine = import_file("steps.py", "mine")
     known = bundle.load("colours.bundle")

@@ -9,8 +9,8 @@ import pytest
 from leaven.formats.image_folder import files_below, pictures, read_image_folder
 from leaven.language.source import Source
 from leaven.recipe.checker import check
+from leaven.runtime.data.datasets import image_folder
 from leaven.runtime.failures import Failure
-from leaven.runtime.items import image_folder
 
 # Each a tree, the classes that are trained on, and the reports it gets.
 ODD: dict[str, tuple[str, list[str], list[str]]] = {

@@ -13,8 +13,8 @@ import torch
 import leaven
 from leaven import components, runtime
 from leaven.program.standalone import standalone
-from leaven.runtime import commands, commands_alone
-from leaven.runtime.weights import read_weights
+from leaven.runtime.model.weights import read_weights
+from leaven.runtime.run import commands, commands_alone
 
 SPLIT = "split train=200 items, val=40 items, test=40 items"
 RECIPES = {
@@ -243,7 +243,7 @@ def test_only_what_is_needed_is_taken(alone: dict[str, Path]) -> None:
 def test_a_name_of_the_users_keeps_its_meaning(alone: dict[str, Path]) -> None:
     text = alone["careful"].read_text()
     assert 'split = import_file("net.py", "split")' in text
-    assert "parts = parts_split(" in text
+    assert "split_2 = splits_split(" in text
 
 
 def test_the_same_can_be_said_with_leaven_and_without() -> None:

@@ -15,11 +15,11 @@ from leaven.runtime import Count, Data, Phase, Run, digits, parse, split
 
 def phase_in(folder: Path, *, epochs: int = 4, train: int = 32, batch: int = 8) -> Phase:
     """A phase that has begun: its first batch is at hand."""
-    items = digits()
-    parts = split(items, train=Count(train), val=Count(16), test=Count(16), seed=0)
+    dataset = digits()
+    indices = split(dataset, train=Count(train), val=Count(16), test=Count(16), seed=0)
     steps = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
-    data = Data(items, parts, train=steps, eval=steps, batch=batch, workers=0, random=False)
-    run = Run(_started_with(folder), Fabric(accelerator="cpu", devices=1), seed=0, watch="val.accuracy")
+    data = Data(dataset, indices, train_transform=steps, eval_transform=steps, batch_size=batch, workers=0)
+    run = Run(_started_with(folder), Fabric(accelerator="cpu", devices=1), seed=0, monitor="val.accuracy")
     return run.phase("train", epochs=epochs, data=data)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests import at_work
 from tests.at_work import Moment
-from tests.unit.runtime.test_resuming import assert_same
+from tests.unit.runtime.run.test_resuming import assert_same
 
 RECIPE = """
 model conv(8) -> res_block(8, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.unit.techniques.at_hand import net
 
-from leaven.runtime import cosine, groups, trainable
+from leaven.runtime import cosine, parameter_groups, trainable
 from leaven.techniques import LayerDecay
 
 STAGES = [["0", "1"], ["3"], ["6"]]
@@ -29,7 +29,7 @@ def test_each_stage_gets_its_rate_and_the_head_comes_first() -> None:
 
 def test_groups_of_the_recipe_are_divided_further() -> None:
     module = net()
-    optimizer = torch.optim.SGD(groups(module, (["6"], {"lr": 1.0}), (["1"], {"weight_decay": 0.0})), lr=0.1)
+    optimizer = torch.optim.SGD(parameter_groups(module, (["6"], {"lr": 1.0}), (["1"], {"weight_decay": 0.0})), lr=0.1)
     LayerDecay(module, STAGES, factor=0.5).on_optimizer(optimizer)
     found = rates(optimizer, module)
     assert found["6.weight"] == 1.0

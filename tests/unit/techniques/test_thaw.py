@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 import leaven
 from leaven.language.source import Source
-from leaven.runtime import freeze, wake
-from leaven.runtime.freezing import is_still
+from leaven.runtime import freeze, unfreeze_by_epoch
+from leaven.runtime.model.freezing import stays_in_eval
 
 LATER = [(1, ["3"]), (2, ["0", "1"])]
 
@@ -44,15 +44,15 @@ def test_what_freeze_holds_is_never_unfrozen() -> None:
 
 def test_a_resumed_run_finds_the_layers_as_they_were() -> None:
     module = net()
-    wake(module, 1, *LATER)
+    unfreeze_by_epoch(module, 1, *LATER)
     assert moving(module) == {"3", "6"}
-    assert is_still(module[1])
+    assert stays_in_eval(module[1])
 
 
 def test_what_waits_is_frozen_to_the_last_byte_although_the_optimizer_holds_it() -> None:
     module = net()
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.1, weight_decay=0.5)
-    wake(module, 0, *LATER)
+    unfreeze_by_epoch(module, 0, *LATER)
     before = state_of(module)
     images, labels = pictures()
     module.train()
@@ -70,13 +70,13 @@ def test_what_is_frozen_for_good_never_joins() -> None:
     module = net()
     freeze(module, only=["0"])
     for epoch, expected in enumerate([{"1", "6"}, {"1", "3", "6"}]):
-        wake(module, epoch, (1, ["3"]))
+        unfreeze_by_epoch(module, epoch, (1, ["3"]))
         assert moving(module) == expected
 
 
 def test_what_is_named_twice_joins_at_the_first() -> None:
     module = net()
-    wake(module, 1, (1, ["3"]), (2, ["0", "3"]))
+    unfreeze_by_epoch(module, 1, (1, ["3"]), (2, ["0", "3"]))
     assert moving(module) == {"1", "3", "6"}
 
 

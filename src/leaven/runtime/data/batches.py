@@ -1,0 +1,296 @@
+"""Which samples make up each batch, in which order, and which transforms they get.
+
+A batch follows from (seed, epoch, batch number) alone: the number of workers and of processes, and where a run was
+interrupted, change nothing.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.loading import BatchKey, BatchReader, Transform, init_worker
+from leaven.runtime.data.splits import SplitIndices
+from leaven.runtime.data.streams import StreamReader, StreamSplit
+from leaven.runtime.data.torch_datasets import StreamDataset, as_pair
+from leaven.runtime.failures import BadFile, Failure
+from leaven.runtime.seeding import generator
+
+MOST_WORKERS = 4
+FEW = 500  # samples are read faster than a worker process starts
+Sampler = Literal["shuffled", "balanced"]
+
+
+class Data:
+    """A dataset with its split and transforms.
+
+    Transforms are callables on an image, or None where samples are tensors already. `batch_size` is the number of
+    samples per step over all processes. Without a `seed`, the global generators are left alone; then there is no
+    shuffled order either.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | StreamDataset,
+        split: SplitIndices,
+        *,
+        train_transform: Transform,
+        eval_transform: Transform,
+        batch_size: int = 32,
+        workers: int | Literal["auto"] = "auto",
+        seed: int | None = 0,
+        sampler: Sampler = "shuffled",
+        on_bad_file: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        self.dataset = dataset
+        self.split = split
+        self.classes = dataset.classes
+        self.eval_transform = eval_transform
+        self.batch_size = batch_size
+        self.workers = _workers(dataset) if workers == "auto" else workers
+        self._skipped: set[str] = set()
+
+        def one(name: str, transform: Transform) -> Split:
+            indices = getattr(split, name)
+            is_train = name == "train"
+            if isinstance(dataset, StreamDataset):
+                source = dataset.sources.get(name, dataset.sources["train"])
+                stream = StreamReader(source, dataset.classes, indices, transform, batch_size, seed or 0, is_train)
+                return StreamSplit(name, stream, self.workers)
+            reader = BatchReader(dataset, indices, transform, seed, on_bad_file == "skip", is_train)
+            return IndexedSplit(name, reader, batch_size, self.workers, sampler, self._skipped)
+
+        self.train = one("train", train_transform)
+        self.val = one("val", eval_transform)
+        self.test = one("test", eval_transform)
+
+    @property
+    def example(self) -> Any:
+        """The first readable training image, before the transforms."""
+        if isinstance(self.dataset, StreamDataset):
+            return as_pair(next(iter(self.dataset.sources["train"])), "the first sample")[0]
+        for index in self.split.train.tolist():
+            with suppress(BadFile):
+                sample = self.dataset.load(index)
+                return sample[0] if self.dataset.labels is None else sample
+        return None
+
+    @property
+    def channels(self) -> int:
+        """How many channels an image has after the transforms."""
+        image = self.example if self.eval_transform is None else self.eval_transform(self.example)
+        return int(image.shape[-3])
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What identifies this data: its classes, the sizes of its splits, and which samples are in each."""
+        counts = {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
+        found = {"classes": list(self.classes), **counts}
+        if isinstance(self.dataset, StreamDataset):
+            return found
+        names = sha256()
+        for indices in (self.split.train, self.split.val, self.split.test):
+            for index in indices.tolist():
+                label = "" if self.dataset.labels is None else self.dataset.labels[index]
+                names.update(f"{os.path.basename(self.dataset.name(index))}\0{label}\n".encode(errors="replace"))
+        return {**found, "samples": names.hexdigest()}
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The names of the bad files that were skipped so far."""
+        return tuple(sorted(self._skipped))
+
+    def close(self) -> None:
+        """Stop the worker processes."""
+        for split in (self.train, self.val, self.test):
+            split.close()
+
+
+def _workers(dataset: Dataset | StreamDataset) -> int:
+    """How many worker processes: none for data in memory or small data, nor for streams."""
+    if isinstance(dataset, StreamDataset) or dataset.in_memory or len(dataset) < FEW:
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MOST_WORKERS, cores)
+
+
+class Split(Protocol):
+    """One of train, val and test. Only train is shuffled, differently in every epoch."""
+
+    name: str
+    batch_size: int
+
+    def __len__(self) -> int: ...
+
+    def class_counts(self) -> list[int]:
+        """How many samples each class has; all 0 where only loading them would tell."""
+
+    def steps(self, world: int = 1) -> int:
+        """How many batches each of `world` processes gets in an epoch."""
+
+    def batches(
+        self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The images and labels of an epoch, on the CPU, from batch number `first` on.
+
+        Of train, each process gets its share of every batch; of the others, every world-th sample.
+        """
+
+    def close(self) -> None:
+        """Stop the worker processes of this split."""
+
+
+class IndexedSplit:
+    """A split whose samples can be read in any order."""
+
+    def __init__(
+        self, name: str, reader: BatchReader, batch_size: int, workers: int, sampler: Sampler, skipped: set[str]
+    ) -> None:
+        self.name = name
+        self.batch_size = batch_size
+        self._reader = reader
+        self._workers = workers
+        self._sampler = sampler
+        self._skipped = skipped
+        self._keys = _Keys()
+        self._loader: DataLoader[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self._reader.indices)
+
+    def class_counts(self) -> list[int]:
+        dataset = self._reader.dataset
+        if dataset.labels is None:
+            return [0] * len(dataset.classes)
+        labels = np.asarray(dataset.labels)[self._reader.indices]
+        return [int(count) for count in np.bincount(labels, minlength=len(dataset.classes))]
+
+    def steps(self, world: int = 1) -> int:
+        if self.name == "train":
+            return len(batch_shares(len(self), self.batch_size, world))
+        return len(self._eval_keys(0, world))
+
+    def batches(
+        self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        is_train = self.name == "train"
+        keys = self._train_keys(epoch, rank, world, shuffle) if is_train else self._eval_keys(rank, world)
+        current = self._keys.set(keys[first:])
+        batches = self._iterate()
+        while (loaded := _next(batches)) is not None:
+            if self._workers and current is not self._keys.keys:
+                raise RuntimeError(f"the batches of {self.name} were restarted while they were being read")
+            if isinstance(loaded, Failure):
+                raise loaded
+            images, labels, bad = loaded
+            self._skipped.update(bad)
+            if len(labels):
+                yield images, labels
+
+    def close(self) -> None:
+        self._loader = None
+
+    def _train_keys(self, epoch: int, rank: int, world: int, shuffle: bool) -> list[BatchKey]:
+        indices = self._reader.indices
+        order = self._order(epoch) if shuffle else np.arange(len(indices))
+        keys = []
+        for start, share in batch_shares(len(indices), self.batch_size, world):
+            own = range(start + rank * share, start + (rank + 1) * share)
+            keys.append(BatchKey(epoch, own, indices[order[own.start : own.stop]]))
+        return keys
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if self._reader.seed is None:
+            return np.arange(len(self))
+        rng = generator(self._reader.seed, epoch)
+        if self._sampler == "shuffled":
+            return torch.randperm(len(self), generator=rng).numpy()
+        if self._reader.dataset.labels is None:
+            raise Failure("`balanced` needs the labels before training", "give the dataset an attribute `targets`")
+        labels = torch.as_tensor(self._reader.dataset.labels)[torch.from_numpy(self._reader.indices)]
+        weights = 1.0 / torch.bincount(labels).double()[labels]
+        return torch.multinomial(weights, len(self), replacement=True, generator=rng).numpy()
+
+    def _eval_keys(self, rank: int, world: int) -> list[BatchKey]:
+        own = range(rank, len(self), world)
+        size = max(1, self.batch_size // world)
+        chunks = [own[start : start + size] for start in range(0, len(own), size)]
+        return [BatchKey(0, chunk, self._reader.indices[chunk.start : chunk.stop : world]) for chunk in chunks]
+
+    def _iterate(self) -> Iterator[Any]:
+        """The batches of the current keys; the loader's workers are kept from one epoch to the next."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="This DataLoader will create")  # the user chose the number
+            if self._loader is None:
+                self._loader = DataLoader(
+                    self._reader,
+                    sampler=self._keys,
+                    batch_size=None,
+                    collate_fn=_unchanged,
+                    num_workers=self._workers,
+                    persistent_workers=self._workers > 0,
+                    worker_init_fn=init_worker,
+                    pin_memory=torch.cuda.is_available(),
+                    generator=torch.Generator(),  # so that the loader does not draw from the global generator
+                )
+            return iter(self._loader)
+
+
+class _Keys:
+    """The batch keys of the current epoch; a loader asks for them once per epoch."""
+
+    def __init__(self) -> None:
+        self.keys: Sequence[BatchKey] = ()
+
+    def set(self, keys: Sequence[BatchKey]) -> Sequence[BatchKey]:
+        self.keys = keys
+        return keys
+
+    def __iter__(self) -> Iterator[BatchKey]:
+        return iter(self.keys)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def batch_shares(count: int, batch_size: int, world: int) -> list[tuple[int, int]]:
+    """Where each batch begins in the order of an epoch, and how many of its samples each process gets.
+
+    A last, smaller batch is kept unless a process would get a single sample of it, which batch normalisation can't
+    train on. Samples that can't be divided evenly are left out; in the next epoch these are others.
+    """
+    if batch_size % world:
+        better = -(-batch_size // world) * world
+        raise Failure(f"a batch of {batch_size} can't be divided among {world} processes", f"write `batch={better}`")
+    shares = [(start, batch_size // world) for start in range(0, count - batch_size + 1, batch_size)]
+    start = len(shares) * batch_size
+    last = (count - start) // world
+    if last > 1 or (last == 1 and (not shares or batch_size == world)):
+        shares.append((start, last))
+    if not shares:
+        raise Failure(f"{count} training samples can't be divided among {world} processes", "use fewer processes")
+    return shares
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def _next(batches: Iterator[Any]) -> Any:
+    """The next batch, None at the end."""
+    try:
+        return next(batches, None)
+    except RuntimeError as problem:
+        if str(problem).startswith("DataLoader worker"):  # "exited unexpectedly", "is killed by signal"
+            raise Failure(
+                "a worker process that loads data was killed, perhaps because memory ran out",
+                "use fewer workers: `workers 0` in the data block",
+            ) from None
+        raise

@@ -1,0 +1,156 @@
+"""How a batch is made from its samples, in the training process or in a worker.
+
+Decides what happens to each sample, and to one that can't be read. Which samples make up a batch is decided in
+`batches.py`.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import default_collate, get_worker_info
+
+from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.failures import BadFile, Failure, unexpected
+from leaven.runtime.seeding import seed_all
+
+Transform = Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class BatchKey:
+    """What a batch holds: the samples at `indices`, each with its position in the order of the epoch."""
+
+    epoch: int
+    positions: range
+    indices: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class BatchReader(TorchDataset[Any]):
+    """Makes whole batches from their keys. A failure is returned, not raised: raised by the training process, it has
+    no worker's traceback."""
+
+    dataset: Dataset
+    indices: np.ndarray
+    transform: Transform
+    seed: int | None
+    skips_bad_files: bool
+    is_train: bool
+
+    def __getitem__(self, key: BatchKey) -> tuple[Any, Tensor, tuple[str, ...]] | Failure:
+        if get_worker_info() is not None:
+            return self._batch(key)
+        # one thread, as in a worker: with more, a mean over an image's pixels has other last digits
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return self._batch(key)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _batch(self, key: BatchKey) -> tuple[Any, Tensor, tuple[str, ...]] | Failure:
+        pairs: list[tuple[Any, int]] = []
+        bad: list[str] = []
+        try:
+            for position, index in zip(key.positions, key.indices.tolist(), strict=True):
+                self._add(key.epoch, position, index, pairs, bad)
+            if bad and self.is_train:
+                self._refill(key, pairs, bad)
+            if not pairs:
+                return None, torch.empty(0, dtype=torch.int64), tuple(bad)
+            images, labels = zip(*pairs, strict=True)
+            return collate(images), torch.tensor(labels), tuple(bad)
+        except Failure as failure:
+            return failure
+
+    def _add(self, epoch: int, position: int, index: int, pairs: list[tuple[Any, int]], bad: list[str]) -> None:
+        if self.seed is not None:
+            seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
+        try:
+            sample = self.dataset.load(index)
+        except BadFile as failure:
+            if not self.skips_bad_files:
+                raise
+            bad.append(failure.file)
+            return
+        image, label = sample if self.dataset.labels is None else (sample, self.dataset.labels[index])
+        pairs.append((self._transformed(image), label))
+
+    @cached_property
+    def draws_from(self) -> Literal["torch", "all"]:
+        """Which generators loading and transforms draw from: torchvision's transforms use torch's alone.
+
+        Seeding Python's and NumPy's as well takes four times as long.
+        """
+        is_known = self.dataset.labels is not None and (self.transform is None or _is_torchvision(self.transform))
+        return "torch" if is_known else "all"
+
+    def _transformed(self, image: Any) -> Any:
+        if self.transform is None:
+            return image
+        about = "train_transform = |transform = " if self.is_train else "eval_transform = |transform = "
+        try:
+            result = self.transform(image)
+        except Failure:
+            raise
+        except Exception as problem:
+            if os.environ.get("LEAVEN_DEBUG"):
+                raise
+            raise unexpected(problem, about) from None
+        if result is None:
+            raise Failure("a transform returned None", "let your function return the image", about)
+        return result
+
+    def _refill(self, key: BatchKey, pairs: list[tuple[Any, int]], bad: list[str]) -> None:
+        """Use the next samples where fewer than two could be read: batch normalisation needs two."""
+        enough = min(2, len(key.indices))
+        start = int(np.searchsorted(self.indices, key.indices[-1]))
+        for offset in range(1, len(self.indices)):
+            if len(pairs) >= enough:
+                return
+            index = int(self.indices[(start + offset) % len(self.indices)])
+            self._add(key.epoch, key.positions[-1], index, pairs, bad)
+        if not pairs:
+            raise Failure(f"none of the {len(self.indices)} training samples can be read; the last was {bad[-1]}")
+
+
+def _is_torchvision(transform: Any) -> bool:
+    if not type(transform).__module__.startswith("torchvision.transforms.v2.") or hasattr(transform, "lambd"):
+        return False
+    return all(_is_torchvision(inner) for inner in getattr(transform, "transforms", ()))
+
+
+def collate(images: Sequence[Any]) -> Any:
+    """One tensor of many; a failure where the transforms leave them different."""
+    try:
+        return default_collate(list(images))
+    except (RuntimeError, TypeError):
+        kind = type(images[0])
+        if not isinstance(images[0], Tensor | np.ndarray):
+            raise Failure(
+                f"the transforms end with a {kind.__module__.partition('.')[0]} {kind.__name__}, not with a tensor",
+                "let them end with `to_image() -> to_dtype(float32, scale=true)`",
+            ) from None
+        shapes = {tuple(image.shape) for image in images}
+        if len(shapes) == 1:
+            raise
+        some = " and ".join("×".join(map(str, shape)) for shape in sorted(shapes)[:2])
+        help = "let the transforms end with one size: `resize(256) -> center_crop(224)`"
+        raise Failure(f"the images of a batch differ in size: {some}", help) from None
+
+
+def init_worker(_number: int) -> None:
+    """One thread per worker, and Ctrl-C ignored: the training process decides when to stop."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if "cv2" in sys.modules:
+        sys.modules["cv2"].setNumThreads(0)

@@ -1,0 +1,164 @@
+"""How a stream, a user's `IterableDataset`, is read: always from the beginning, reproducible at a fixed worker count.
+
+Each worker iterates over the stream by itself and makes whole batches, as in a plain DataLoader: a stream that does
+not use `get_worker_info()` gives its samples once per worker. A stream without predefined splits is split by each
+sample's position, so its order must be the same every time.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from leaven.runtime.data.loading import Transform, collate, init_worker
+from leaven.runtime.data.splits import CYCLE
+from leaven.runtime.data.torch_datasets import as_pair, class_number
+from leaven.runtime.failures import Failure
+from leaven.runtime.seeding import seed_all
+
+
+class StreamSplit:
+    """One of train, val and test of a stream; used like a `Split`."""
+
+    def __init__(self, name: str, reader: "StreamReader", workers: int) -> None:
+        self.name = name
+        self.batch_size = reader.batch_size
+        self._reader = reader
+        self._workers = workers
+        self._counted: dict[int, tuple[int, int]] = {}
+
+    def __len__(self) -> int:
+        return self._count(1)[1]
+
+    def class_counts(self) -> list[int]:
+        """All 0: only reading the whole stream would tell."""
+        return [0] * len(self._reader.classes)
+
+    def steps(self, world: int = 1) -> int:
+        """How many batches each of `world` processes gets in an epoch. The stream is read once to count."""
+        return self._count(world)[0]
+
+    def batches(
+        self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The images and labels of an epoch; batches before number `first` are read and dropped."""
+        reader = replace(self._reader, epoch=epoch if self.name == "train" else 0, rank=rank, world=world)
+        for number, loaded in enumerate(self._load(reader)):
+            if isinstance(loaded, Failure):
+                raise loaded
+            if number >= first:
+                yield loaded
+
+    def close(self) -> None:
+        """Nothing is kept from one epoch to the next."""
+
+    def _count(self, world: int) -> tuple[int, int]:
+        if world not in self._counted:
+            sizes = []
+            for loaded in self._load(replace(self._reader, world=world, counts_only=True)):
+                if isinstance(loaded, Failure):
+                    raise loaded
+                sizes.append(loaded)
+            self._counted[world] = len(sizes), sum(sizes) * world
+        return self._counted[world]
+
+    def _load(self, reader: "StreamReader") -> Iterable[Any]:
+        if not len(reader.residues):
+            return ()
+        return DataLoader(
+            reader,
+            batch_size=None,
+            collate_fn=_unchanged,
+            num_workers=self._workers,
+            worker_init_fn=init_worker,
+            pin_memory=torch.cuda.is_available(),
+            generator=torch.Generator(),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class StreamReader(IterableDataset[Any]):
+    """Makes batches of a stream's samples whose positions modulo CYCLE are among `residues`."""
+
+    source: Any
+    classes: tuple[str, ...]
+    residues: np.ndarray
+    transform: Transform
+    batch_size: int
+    seed: int
+    is_train: bool
+    epoch: int = 0
+    rank: int = 0
+    world: int = 1
+    counts_only: bool = False
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = get_worker_info()
+        try:
+            yield from self._batches(worker.id if worker is not None else 0)
+        except Failure as failure:
+            yield failure  # raised by the training process, without a worker's traceback
+
+    def _batches(self, worker: int) -> Iterator[Any]:
+        if hasattr(self.source, "set_epoch"):
+            self.source.set_epoch(self.epoch)
+        if self.is_train and self.batch_size % self.world:
+            raise Failure(f"a batch of {self.batch_size} can't be divided evenly among {self.world} processes")
+        size = max(1, self.batch_size // self.world)
+        batch: list[tuple[int, Any]] = []
+        is_first = True
+        seed_all(self.seed, self.epoch, worker, devices=False)
+        for position, sample in self._own_samples():
+            batch.append((position, sample))
+            if len(batch) == size:
+                yield self._collated(batch, worker)
+                batch, is_first = [], False
+        if batch and (len(batch) > 1 or size == 1 or is_first or not self.is_train):
+            yield self._collated(batch, worker)
+
+    def _own_samples(self) -> Iterator[tuple[int, Any]]:
+        """Every world-th sample with its position. In training, a last round that does not reach every process is
+        dropped, since all must take the same number of steps."""
+        kept = set(self.residues.tolist())
+        own: tuple[int, Any] | None = None
+        count = 0
+        for position, sample in self._samples():
+            if position % CYCLE not in kept:
+                continue
+            if count % self.world == self.rank:
+                own = position, sample
+            count += 1
+            if own is not None and (count % self.world == 0 or not self.is_train):
+                yield own
+                own = None
+
+    def _samples(self) -> Iterator[tuple[int, Any]]:
+        position = 0
+        try:
+            for sample in self.source:
+                yield position, sample
+                position += 1
+        except OSError as problem:
+            raise Failure(f"sample {position} of {type(self.source).__name__} can't be read: {problem}") from None
+
+    def _collated(self, batch: list[tuple[int, Any]], worker: int) -> Any:
+        if self.counts_only:
+            return len(batch)
+        images, labels = [], []
+        for position, sample in batch:
+            name = f"sample {position} of {type(self.source).__name__}"
+            image, label = as_pair(sample, name)
+            if self.transform is not None:
+                seed_all(self.seed, self.epoch, worker, position, devices=False)
+                image = self.transform(image)
+            images.append(image)
+            labels.append(class_number(label, self.classes, name))
+        return collate(images), torch.tensor(labels)
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch

@@ -1,0 +1,313 @@
+"""Datasets that come as Python objects: torchvision's with their official splits, and the user's own.
+
+Decides what is known of such a dataset before it is read: its classes, labels and splits. Iterable datasets are
+streams; how they are read is in `streams.py`.
+"""
+
+import inspect
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+from urllib.error import URLError
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import IterableDataset, Subset, TensorDataset
+
+from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.failures import BadFile, Failure
+
+_LABELS = ("targets", "labels", "_labels", "y")
+_PAIRS = ("samples", "_samples", "imgs", "_flat_character_images")  # of file and label
+_CLASSES = ("classes", "categories")
+_COUNTS = ("num_classes", "n_classes")
+
+
+@dataclass(frozen=True)
+class StreamDataset:
+    """Samples that can only be iterated over. `sources` holds one stream per split; without `has_splits`, `train` is
+    the whole dataset."""
+
+    classes: tuple[str, ...]
+    sources: Mapping[str, Any]
+    has_splits: bool
+
+
+# -- torchvision
+
+
+def torchvision_dataset(
+    make: Callable[..., Any],
+    *,
+    splits: Mapping[str, Mapping[str, Any]] | None = None,
+    classes: int | None = None,
+    **arguments: Any,
+) -> Dataset:
+    """One of torchvision's datasets; `splits` gives the arguments that select each official split."""
+    if splits is None:
+        takes_train = "train" in inspect.signature(make).parameters
+        splits = {"train": {"train": True}, "test": {"train": False}} if takes_train else {}
+    made = {split: _make(make, {**arguments, **chosen}) for split, chosen in splits.items()}
+    return _concatenated(made or {"": _make(make, arguments)}, classes)
+
+
+def _make(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    name = getattr(make, "__name__", "the dataset")
+    try:
+        return make(**arguments)
+    except ModuleNotFoundError as problem:
+        raise Failure(f"{name} needs the package {problem.name}", f"pip install {problem.name}") from None
+    except (OSError, RuntimeError, ValueError) as problem:
+        place = _expected_files(make, arguments.get("root", "."))
+        help = f"put its files into {place}, or set `root` to the folder that has them"
+        if isinstance(problem, URLError | ConnectionError | TimeoutError) or "download" in str(problem).lower():
+            fault = "could not be downloaded" if arguments.get("download") else f"is not in {arguments.get('root')}"
+            raise Failure(f"{name} {fault}", help) from None
+        raise Failure(f"{name} could not be opened: {problem}", help) from None
+
+
+def _expected_files(make: Any, root: str | os.PathLike[str]) -> str:
+    """Where torchvision looks for a dataset's files, and the names of some of them, as far as its class tells."""
+    from torchvision.datasets import MNIST  # takes a while to load
+
+    if inspect.isclass(make) and issubclass(make, MNIST):
+        folder, names = os.path.join(root, make.__name__, "raw"), [name for name, _ in getattr(make, "resources", ())]
+        return folder + (f" ({', '.join(os.path.basename(name) for name in names)})" if names else "")
+    base = getattr(make, "base_folder", None)
+    if isinstance(base, str):
+        return os.path.join(root, base)
+    archive = getattr(make, "filename", None)
+    return os.path.join(root, archive) if isinstance(archive, str) else str(root)
+
+
+# -- the user's own
+
+
+def user_dataset(source: Any, *, classes: Sequence[str] | int | None = None) -> Dataset | StreamDataset:
+    """A user's `Dataset` of (image, label) pairs, a mapping of such: {"train": …, "val": …}, or a LightningDataModule.
+
+    Its classes come from an attribute `classes` or `num_classes`, or from its labels. Labels come from `targets` or
+    `labels` where these agree with the samples; where nothing gives the classes, every sample is loaded once.
+    """
+    if hasattr(source, "train_dataloader"):
+        source = _of_lightning(source)
+    splits = dict(source) if isinstance(source, Mapping) else {"": source}
+    unknown = [split for split in splits if split not in ("", "train", "val", "test")]
+    if not splits or unknown or ("" not in splits and "train" not in splits):
+        raise Failure(f"the dataset's splits are {', '.join(splits)}", "name them train, val and test")
+    streams = [isinstance(dataset, IterableDataset) for dataset in splits.values()]
+    if all(streams):
+        return _streamed(splits, classes)
+    if any(streams):
+        raise Failure("some of the dataset's splits are IterableDatasets and others are not", "use one kind for all")
+    for split, dataset in splits.items():
+        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+            raise Failure(
+                f"{type(dataset).__name__}{f', the split {split},' if split else ''} is not a dataset",
+                "it needs `__len__` and `__getitem__`, or to be an IterableDataset",
+            )
+    return _concatenated(splits, classes)
+
+
+def _of_lightning(module: Any) -> dict[str, Any]:
+    """The datasets of a LightningDataModule; its batch size and order are replaced by the recipe's."""
+    from lightning.fabric.utilities.exceptions import MisconfigurationException  # takes a while to load
+
+    module.prepare_data()
+    module.setup("fit")
+    module.setup("test")
+    splits = {}
+    for split in ("train", "val", "test"):
+        with suppress(MisconfigurationException, NotImplementedError):  # it has no such split
+            splits[split] = getattr(module, f"{split}_dataloader")().dataset
+    return splits
+
+
+def _streamed(splits: Mapping[str, Any], classes: Sequence[str] | int | None) -> StreamDataset:
+    names = _class_names(list(splits.values()), classes)
+    if names is None:
+        kind = type(next(iter(splits.values()))).__name__
+        raise Failure(f"the classes of {kind} are not known", "give it an attribute `classes` with their names")
+    return StreamDataset(names, {split or "train": dataset for split, dataset in splits.items()}, "" not in splits)
+
+
+def _concatenated(splits: Mapping[str, Any], classes: Sequence[str] | int | None) -> Dataset:
+    """Several datasets as one."""
+    datasets = list(splits.values())
+    ends = tuple(accumulate((len(dataset) for dataset in datasets), initial=0))
+    if ends[-1] == 0:
+        raise Failure(f"{type(datasets[0]).__name__} has no samples")
+    predefined = {split: range(*between) for split, between in zip(splits, pairwise(ends), strict=True) if split}
+    loader = _Concatenated(tuple(datasets), ends, ())
+    names = _class_names(datasets, classes)
+    labels = _known_labels(datasets)
+    if labels is None and names is None:
+        labels = [loader.pair(index)[1] for index in range(ends[-1])]
+    if names is None:
+        assert labels is not None
+        names, labels = _named_by_labels(labels)
+    in_memory = all(_is_in_memory(dataset) for dataset in datasets)
+    loader = _Concatenated(tuple(datasets), ends, names)
+    if labels is None:
+        return Dataset(names, None, ends[-1], loader.pair, loader.name, predefined, in_memory)
+    if not all(isinstance(label, int) and 0 <= label < len(names) for label in labels):
+        labels = [class_number(label, names, loader.name(index)) for index, label in enumerate(labels)]
+    return Dataset(names, labels, ends[-1], loader.image, loader.name, predefined, in_memory)
+
+
+def _is_in_memory(dataset: Any) -> bool:
+    return isinstance(dataset, TensorDataset) or isinstance(getattr(dataset, "data", None), Tensor | np.ndarray)
+
+
+@dataclass(frozen=True)
+class _Concatenated:
+    """Datasets one after another; `ends` begins with 0."""
+
+    datasets: tuple[Any, ...]
+    ends: tuple[int, ...]
+    classes: tuple[str, ...]
+
+    def locate(self, index: int) -> tuple[Any, int]:
+        """The dataset of a sample, and its index there."""
+        which = bisect_right(self.ends, index) - 1
+        return self.datasets[which], index - self.ends[which]
+
+    def name(self, index: int) -> str:
+        dataset, inner = self.locate(index)
+        for attribute in _PAIRS:
+            pairs = getattr(dataset, attribute, None)
+            if isinstance(pairs, Sequence) and inner < len(pairs) and isinstance(pairs[inner][0], str):
+                return str(pairs[inner][0])
+        return f"sample {inner} of {type(dataset).__name__}"
+
+    def pair(self, index: int) -> tuple[Any, Any]:
+        dataset, inner = self.locate(index)
+        try:
+            sample = dataset[inner]
+        except (OSError, Image.DecompressionBombError) as problem:
+            raise BadFile(self.name(index), str(problem)) from None
+        image, label = as_pair(sample, self.name(index))
+        return image, class_number(label, self.classes, self.name(index)) if self.classes else as_plain(label)
+
+    def image(self, index: int) -> Any:
+        dataset, inner = self.locate(index)
+        try:
+            return as_pair(dataset[inner], self.name(index))[0]
+        except (OSError, Image.DecompressionBombError) as problem:
+            raise BadFile(self.name(index), str(problem)) from None
+
+
+def as_pair(sample: Any, name: str) -> tuple[Any, Any]:
+    """A sample as image and label."""
+    if isinstance(sample, tuple | list) and len(sample) == 2:
+        return sample[0], sample[1]
+    found = f"{len(sample)} values" if isinstance(sample, tuple | list) else f"a {type(sample).__name__}"
+    raise Failure(f"{name} is {found}, not a pair of image and label")
+
+
+def class_number(label: Any, classes: Sequence[str], name: str) -> int:
+    """The index of a sample's class, which may be given by index or by name."""
+    plain = as_plain(label)
+    if isinstance(plain, str) and plain in classes:
+        return classes.index(plain)
+    if isinstance(plain, int) and 0 <= plain < len(classes):
+        return plain
+    raise Failure(f"{name} has the label {plain!r}, which is not one of the {len(classes)} classes")
+
+
+def as_plain(label: Any) -> Any:
+    """A label as Python's own int or str."""
+    if hasattr(label, "item") and getattr(label, "size", None) is not None:
+        label = label.item() if _is_single(label) else label
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
+def _is_single(label: Any) -> bool:
+    return label.numel() == 1 if isinstance(label, Tensor) else label.size == 1
+
+
+def _class_names(datasets: Sequence[Any], given: Sequence[str] | int | None) -> tuple[str, ...] | None:
+    """The names of the classes, if they are given or a dataset has them."""
+    if given is not None:
+        return tuple(str(number) for number in range(given)) if isinstance(given, int) else tuple(map(str, given))
+    for dataset in datasets:
+        while isinstance(dataset, Subset):
+            dataset = dataset.dataset
+        for attribute in _CLASSES:
+            names = getattr(dataset, attribute, None)
+            if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
+                # ImageNet's are tuples of synonyms
+                return tuple(", ".join(name) if isinstance(name, tuple) else str(name) for name in names)
+        for attribute in _COUNTS:
+            count = getattr(dataset, attribute, None)
+            if isinstance(count, int) and not isinstance(count, bool):
+                return tuple(str(number) for number in range(count))
+    return None
+
+
+def _named_by_labels(labels: Sequence[Any]) -> tuple[tuple[str, ...], list[int]]:
+    """The distinct labels as classes, sorted, and the index of each label."""
+    odd = next((label for label in labels if not isinstance(label, int | str)), None)
+    if odd is not None:
+        raise Failure(f"a label is a {type(odd).__name__}, not the index or the name of a class")
+    distinct = set(labels)
+    if len(distinct) < 2:
+        raise Failure(f"all samples have the same label, {labels[0]}")
+    ordered = sorted(distinct, key=None if all(isinstance(label, int) for label in distinct) else str)
+    number = {label: index for index, label in enumerate(ordered)}
+    return tuple(map(str, ordered)), [number[label] for label in labels]
+
+
+def _known_labels(datasets: Sequence[Any]) -> list[Any] | None:
+    """All labels, if every dataset has them in an attribute."""
+    found: list[Any] = []
+    for dataset in datasets:
+        labels = _labels_of(dataset)
+        if labels is None or not _agree(dataset, labels):
+            return None
+        found += labels
+    return found
+
+
+def _labels_of(dataset: Any) -> list[Any] | None:
+    if isinstance(dataset, Subset):
+        whole = _labels_of(dataset.dataset)
+        return None if whole is None else [whole[index] for index in dataset.indices]
+    if isinstance(dataset, TensorDataset):
+        return _plain_list(dataset.tensors[-1], len(dataset))
+    for attribute in _LABELS:
+        labels = _plain_list(getattr(dataset, attribute, None), len(dataset))
+        if labels is not None:
+            return labels
+    for attribute in _PAIRS:
+        pairs = getattr(dataset, attribute, None)
+        if isinstance(pairs, Sequence) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            labels = _plain_list([label for _, label in pairs], len(dataset))
+            if labels is not None:
+                return labels
+    return None
+
+
+def _plain_list(values: Any, length: int) -> list[Any] | None:
+    """Values as a list of integers or strings, if that is what they are."""
+    if values is None or not hasattr(values, "__len__") or isinstance(values, str | Mapping) or len(values) != length:
+        return None
+    plain = [as_plain(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+    return plain if all(isinstance(value, int | str) for value in plain) else None
+
+
+def _agree(dataset: Any, labels: Sequence[Any]) -> bool:
+    """Whether the labels in an attribute are those of the samples; three samples are loaded to compare."""
+    for index in {0, len(labels) // 2, len(labels) - 1} if labels else ():
+        try:
+            sample = dataset[index]
+        except (OSError, Image.DecompressionBombError):  # reported when it is read for training
+            continue
+        if not isinstance(sample, tuple | list) or len(sample) != 2 or as_plain(sample[1]) != labels[index]:
+            return False
+    return True

@@ -1,0 +1,234 @@
+"""Which parameters are trainable, and which modules stay in evaluation mode.
+
+A selection is a set of parameters; the path of a module means all parameters in it. A module is frozen when it has
+parameters and all of them are frozen: then it stays in evaluation mode whatever `.train()` is called, so that its
+dropout is off and its running statistics do not change. A module without parameters follows its parent.
+
+A frozen module gets an attribute `train` that replaces its class's method. Hooks would run in every forward pass and
+break compiled graphs; another class would change what a module is and how it is saved. Whoever wraps the model (Fabric,
+DDP, torch.compile) calls `.train()` on its children and so calls this attribute, as does whoever calls it on a single
+layer. It is not part of the state dict, and copies and pickles of a module bring their own.
+
+Parameters are named as in the model as it was built. An adapter around a layer changes the path to its weights
+(`fc.base_layer.weight`), and so does a mask (`fc.parametrizations.weight.original`), but not their names here. The
+parameters that an adapter adds belong to the layer: they are in its optimizer group, and are never frozen. Layers that
+are frozen only because of an adapter can be listed in `dropout`: their statistics don't change, their dropout is on.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from torch import distributed, nn
+
+from leaven.formats.layer_names import is_under
+from leaven.runtime.failures import Failure
+from leaven.runtime.model.masks import Mask, plain_name
+
+Norms = Literal["frozen", "train"]
+Dropout = Literal["off", "on"] | Sequence[str]
+_NOTE = "_leaven_frozen"  # the attribute in which a module keeps what was frozen in it
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """What a freeze did: the parameters that it froze, and those of them that were trainable before."""
+
+    names: frozenset[str]
+    were_trainable: frozenset[str]
+    norms: Norms
+    dropout: Dropout
+
+
+class _Named(NamedTuple):
+    """A parameter with its name in the model as it was built; `is_own` is False for what an adapter added."""
+
+    name: str
+    parameter: nn.Parameter
+    is_own: bool
+
+
+def freeze(
+    model: nn.Module,
+    *,
+    all_but: Sequence[str] | None = None,
+    only: Sequence[str] | None = None,
+    norms: Norms = "frozen",
+    dropout: Dropout = "off",
+) -> None:
+    """Freeze parameters, given by name or by the path of a module; all of them by default.
+
+    An earlier freeze ends first. With `norms="train"`, frozen layers still update their running statistics; with
+    `dropout="on"`, their dropout is on, or only in the listed layers.
+    """
+    if all_but is not None and only is not None:
+        raise ValueError("give either `only` or `all_but`")
+    unfreeze(model)
+    if only is not None:
+        _freeze(model, parameters_under(model, only), norms, dropout)
+    else:
+        _freeze(model, parameters_under(model, [""]) - parameters_under(model, all_but or ()), norms, dropout)
+
+
+def unfreeze(model: nn.Module, paths: Sequence[str] | None = None) -> None:
+    """End a freeze: what it froze is trainable again, unless it was not before. With `paths`, only these parameters
+    become trainable, and the rest stays frozen."""
+    before = model.__dict__.get(_NOTE, _Frozen(frozenset(), frozenset(), "frozen", "off"))
+    chosen = parameters_under(model, paths or ())
+    for module in list(model.modules()):
+        if stays_in_eval(module):
+            del module.__dict__["train"]
+        note = module.__dict__.pop(_NOTE, None)
+        if isinstance(note, _Frozen):
+            for name, parameter, is_own in _named(module):
+                if is_own and name in note.were_trainable:
+                    parameter.requires_grad_(True)
+    model.train(model.training)
+    if paths is None:
+        return
+    for parameter in chosen:
+        parameter.requires_grad_(True)
+    _freeze(model, parameters_under(model, sorted(before.names)) - chosen, before.norms, before.dropout)
+
+
+def unfreeze_by_epoch(model: nn.Module, epoch: int, *later: tuple[int, Sequence[str]], norms: Norms = "frozen") -> None:
+    """Freeze what is trained only after this epoch, besides what is frozen for the whole phase, and unfreeze the rest.
+
+    Each of `later` gives a number of epochs and the paths that are frozen until then; the first mention of a parameter
+    counts.
+    """
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
+        # DDP fixes at its creation which parameters have gradients
+        raise Failure("on several devices, layers can't be unfrozen in the middle of a phase", "use two phases instead")
+    before = model.__dict__.get(_NOTE, _Frozen(frozenset(), frozenset(), norms, "off"))
+    due = parameters_under(model, [path for at, paths in later if at <= epoch for path in paths])
+    waiting = parameters_under(model, [path for at, paths in later if at > epoch for path in paths])
+    unfreeze(model)
+    for parameter in due:
+        parameter.requires_grad_(True)
+    _freeze(model, (parameters_under(model, sorted(before.names)) | waiting) - due, before.norms, before.dropout)
+
+
+def frozen_copy(model: nn.Module) -> nn.Module:
+    """A copy of a model that never changes."""
+    copied = deepcopy(model)
+    freeze(copied)
+    return copied
+
+
+def trainable(model: nn.Module, paths: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[nn.Parameter]:
+    """The trainable parameters; only those under `paths` if given, and none under `but`."""
+    chosen = parameters_under(model, [""] if paths is None else paths, with_adapters=True)
+    chosen -= parameters_under(model, but, with_adapters=True)
+    return [parameter for parameter in model.parameters() if parameter in chosen and parameter.requires_grad]
+
+
+def parameter_groups(model: nn.Module, *chosen: tuple[Sequence[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The trainable parameters as optimizer groups: first all that are in no group, then each group."""
+    named = [path for paths, _ in chosen for path in paths]
+    groups = [{"params": trainable(model, paths), **settings} for paths, settings in chosen]
+    return [{"params": trainable(model, but=named)}, *groups]
+
+
+def stays_in_eval(module: nn.Module) -> bool:
+    """Whether a module stays in evaluation mode because it is frozen."""
+    method = module.__dict__.get("train")
+    return isinstance(method, partial) and method.func is _stay_in_eval
+
+
+def parameters_under(model: nn.Module, paths: Sequence[str], *, with_adapters: bool = False) -> set[nn.Parameter]:
+    """The parameters with these names, or in modules with these paths; the empty path is the model itself.
+
+    A path may be a glob, in which a star matches anything: `blocks.*.bn1`. Parameters that adapters added are included
+    only `with_adapters`.
+    """
+    named = list(_named(model))
+    chosen: set[nn.Parameter] = set()
+    for path in paths:
+        found = [one for one in named if not path or is_under(one.name, [path])]
+        if not any(one.is_own for one in found):
+            raise Failure(f"the model has no parameter or layer named {path}")
+        chosen |= {one.parameter for one in found if one.is_own or with_adapters}
+    return chosen
+
+
+def has_adapter(module: nn.Module) -> bool:
+    """Whether a module is an adapter around a layer, as PEFT makes them."""
+    return bool(getattr(type(module), "adapter_layer_names", ())) and "base_layer" in module._modules
+
+
+def _named(module: nn.Module, prefix: str = "", is_own: bool = True) -> Iterator[_Named]:
+    """Every parameter; one that is used in two places under both names."""
+    is_masked = any(isinstance(child, Mask) for child in module.children())
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            yield _Named(plain_name(prefix + name) if is_masked else prefix + name, parameter, is_own)
+    for name, child in module._modules.items():
+        if child is None:
+            continue
+        if has_adapter(module):
+            is_layer = name == "base_layer"
+            yield from _named(child, prefix if is_layer else f"{prefix}{name}.", is_own and is_layer)
+        else:
+            yield from _named(child, f"{prefix}{name}.", is_own)
+
+
+def _freeze(model: nn.Module, frozen: set[nn.Parameter], norms: Norms, dropout: Dropout) -> None:
+    named = [one for one in _named(model) if one.parameter in frozen]
+    were_trainable = frozenset(one.name for one in named if one.parameter.requires_grad)
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+        parameter.grad = None  # else gradient clipping would still count that of the last phase
+    model.__dict__[_NOTE] = _Frozen(frozenset(one.name for one in named), were_trainable, norms, dropout)
+    with_dropout = set() if dropout == "off" else frozen if dropout == "on" else parameters_under(model, dropout)
+    own = {one.parameter for one in _named(model) if one.is_own}
+    modes = list(_Modes(own, frozen, with_dropout, norms).of(model, is_frozen=False, is_eval=False))
+    # a module that is used in two places stays in evaluation mode only if it does in both
+    in_training = {module for module, stays in modes if not stays}
+    for module, _ in modes:
+        if module not in in_training:
+            module.__dict__["train"] = partial(_stay_in_eval, module)
+    model.train(model.training)
+
+
+@dataclass(frozen=True)
+class _Modes:
+    """Which modules stay in evaluation mode, by the model's own parameters, the frozen ones, and those whose layers
+    have dropout on."""
+
+    own: set[nn.Parameter]
+    frozen: set[nn.Parameter]
+    with_dropout: set[nn.Parameter]
+    norms: Norms
+
+    def of(self, module: nn.Module, *, is_frozen: bool, is_eval: bool) -> Iterator[tuple[nn.Module, bool]]:
+        """A module and all in it, each with whether it stays in evaluation mode; a module without parameters follows
+        its parent."""
+        if parameters := self.own.intersection(module.parameters()):
+            is_frozen = parameters <= self.frozen
+            is_eval = is_frozen and not parameters & self.with_dropout
+        stays = is_eval
+        if _has_running_statistics(module):
+            stays = is_frozen and self.norms == "frozen"
+        if has_adapter(module):
+            yield module, False  # an adapter is trained, and its own dropout is on
+            yield from self.of(module.get_submodule("base_layer"), is_frozen=is_frozen, is_eval=is_eval)
+            return
+        yield module, stays
+        for child in module.children():
+            yield from self.of(child, is_frozen=is_frozen, is_eval=is_eval)
+
+
+def _has_running_statistics(module: nn.Module) -> bool:
+    """Whether a module is a normalisation with running statistics: BatchNorm, and whatever works like it."""
+    return any(name.startswith("running_") for name, _ in module.named_buffers(recurse=False))
+
+
+def _stay_in_eval(module: nn.Module, mode: bool = True) -> nn.Module:
+    """What `train` does on a frozen module. Norms inside it may be in training mode, so all children are asked."""
+    module.training = False
+    for child in module.children():
+        child.train(mode)
+    return module

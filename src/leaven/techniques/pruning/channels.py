@@ -1,0 +1,306 @@
+"""Whole channels taken out of a net, with all that reads them, along the dependencies that Torch-Pruning finds.
+
+Decides which channels go; which layers shrink together is Torch-Pruning's knowledge. What it can't shrink without
+breaking the net (a shortcut that pads channels, the heads of an attention) is found by trying, and keeps its channels.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from leaven.runtime.failures import Failure
+from leaven.runtime.model.freezing import parameters_under
+from leaven.runtime.model.masks import has_masks
+from leaven.runtime.seeding import generator
+from leaven.techniques.pruning.cost import evaluating, flops_of
+
+if TYPE_CHECKING:
+    from leaven.runtime.data.batches import Data
+
+_LAYERS = (nn.modules.conv._ConvNd, nn.Linear)
+_BATCHES = 8  # from which the gradients are taken
+_TRIES = 12  # to come near a share of the cost
+_MOST_NAMED = 8
+Scores = Mapping[str, Tensor]  # how important each channel is, by the layer that makes it
+
+
+@dataclass(frozen=True)
+class Structured:
+    """The least important channels of each layer, until a share `of` the channels, FLOPs or parameters is out."""
+
+    by: Literal["l1", "l2", "taylor", "random"] = "l1"
+    of: Literal["channels", "flops", "parameters"] = "channels"
+
+    def cut(
+        self, model: nn.Module, example: Tensor, share: float, on: Sequence[str] | None, data: "Data", seed: int
+    ) -> str:
+        """Take so large a share out of the chosen layers; what came of it, in a sentence."""
+        if has_masks(model):
+            raise Failure("whole channels can't be pruned after single weights", "change the order of the two")
+        with _traceable(model):
+            found = self._scores(model, example, _chosen(model, on), data, seed)
+            scores = _that_can_go(model, example, found, share)
+            ratio, reached = self._ratio(model, example, scores, share)
+            _take_out(model, example, scores, ratio)
+        return _told(self.of, reached, scores, [path for path in found if path not in scores])
+
+    def _scores(
+        self, model: nn.Module, example: Tensor, chosen: set[nn.Module], data: "Data", seed: int
+    ) -> dict[str, Tensor]:
+        """How important the channels are that go together, by the layer that makes them first."""
+        if self.by == "taylor":
+            _gather_gradients(model, data)
+        chance = generator(seed, len(list(model.parameters())))
+        paths = {layer: path for path, layer in model.named_modules()}
+        kept = [layer for layer in paths if _owns(layer) and layer not in chosen]
+        scores: dict[str, Tensor] = {}
+        for group in _groups(_graph(model, example), kept):
+            count = len(group[0].idxs)
+            found = torch.rand(count, generator=chance) if self.by == "random" else self._measured(group, model)
+            if found is not None and len(found) == count > 1:
+                scores[paths[group[0].dep.target.module]] = _by_part(found.detach().cpu(), group)
+        model.zero_grad()
+        if not scores:
+            raise Failure(
+                "none of the chosen layers can lose channels",
+                "channels that are added to each other go together: choose all layers that make them, or no `on`",
+            )
+        return scores
+
+    def _measured(self, group: Any, model: nn.Module) -> Tensor | None:
+        importance = _library().importance
+        ways = {"l1": (importance.GroupMagnitudeImportance, 1), "l2": (importance.GroupMagnitudeImportance, 2)}
+        make, power = ways.get(self.by, (importance.GroupTaylorImportance, None))
+        try:
+            found: Tensor | None = make(p=power)(group) if power else make()(group)
+        except Exception as problem:
+            raise _lost(model, problem) from problem
+        return found
+
+    def _ratio(self, model: nn.Module, example: Tensor, scores: Scores, share: float) -> tuple[float, float]:
+        """The share of channels that must go, and the share of the cost that goes with them."""
+        if self.of == "channels":
+            return share, share
+        whole = self._cost(model, example)
+
+        def saved(ratio: float) -> float:
+            return 1 - self._cost(_tried(model, example, scores, ratio), example) / whole
+
+        low, high = 0.0, 1.0
+        most = saved(high)
+        if most < share:
+            raise Failure(
+                f"no more than {100 * most:.0f} % of the {_COSTS[self.of]} can be pruned in the chosen layers",
+                "ask for less, or choose more layers",
+            )
+        for _ in range(_TRIES):
+            middle = (low + high) / 2
+            low, high = (low, middle) if saved(middle) >= share else (middle, high)
+        return high, saved(high)
+
+    def _cost(self, model: nn.Module, example: Tensor) -> int:
+        if self.of == "flops":
+            return flops_of(model, example)
+        return sum(parameter.numel() for parameter in model.parameters())
+
+
+_COSTS = {"channels": "channels", "flops": "FLOPs", "parameters": "parameters"}
+
+
+def _told(of: str, reached: float, scores: Scores, left: Sequence[str]) -> str:
+    layers = f"{len(scores)} groups of layers" if len(scores) > 1 else "one group of layers"
+    said = f"pruned: {100 * reached:.1f} % of the {_COSTS[of]}, in {layers} that share their channels"
+    if not left:
+        return said
+    return f"{said}\n  the net can't do with fewer channels of {_named(left)} and of what is added to them: they stay"
+
+
+def _named(paths: Sequence[str]) -> str:
+    """A few paths, with a star for the numbers in which they differ."""
+    alike = list(dict.fromkeys(re.sub(r"\d+", "*", path) if len(paths) > 2 else path for path in paths))
+    return ", ".join(alike[:_MOST_NAMED]) + (", …" if len(alike) > _MOST_NAMED else "")
+
+
+# -- which channels
+
+
+def _chosen(model: nn.Module, on: Sequence[str] | None) -> set[nn.Module]:
+    parameters = parameters_under(model, [""] if on is None else on)
+    return {layer for layer in model.modules() if _owns(layer) and layer._parameters["weight"] in parameters}
+
+
+def _owns(layer: nn.Module) -> bool:
+    """Whether a layer makes channels of its own; one that works on each by itself has those of the layer before."""
+    return isinstance(layer, _LAYERS) and not _is_depthwise(layer)
+
+
+def _is_depthwise(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.modules.conv._ConvNd) and layer.groups == layer.out_channels > 1
+
+
+def _groups(graph: Any, kept: list[nn.Module]) -> Iterator[Any]:
+    """The channels that go together, but for those that are the net's outputs."""
+    for group in graph.get_all_groups(ignored_layers=kept, root_module_types=list(_LAYERS)):
+        made = [item.dep.target for item in group.items if graph.is_out_channel_pruning_fn(item.dep.handler)]
+        if all(node.outputs for node in made):
+            yield group
+
+
+def _by_part(scores: Tensor, group: Any) -> Tensor:
+    """Scores in as many rows as the channels have parts that must stay alike, for grouped convolutions and norms."""
+    parts = 1
+    for item in group.items:
+        layer = item.dep.target.module
+        if isinstance(layer, nn.modules.conv._ConvNd) and not _is_depthwise(layer):
+            parts = max(parts, layer.groups)
+        elif isinstance(layer, nn.GroupNorm):
+            parts = max(parts, layer.num_groups)
+    return scores.view(parts, -1) if len(scores) % parts == 0 else scores.view(1, -1)
+
+
+def _out(scores: Tensor, ratio: float) -> list[int]:
+    """The places of the least important channels; one at least stays."""
+    parts, width = scores.shape
+    count = min(width - 1, round(width * ratio))
+    least = scores.mean(dim=0).argsort(stable=True)[:count].tolist()
+    return sorted(place + part * width for part in range(parts) for place in least)
+
+
+def _gather_gradients(model: nn.Module, data: "Data") -> None:
+    """What the loss on a few batches says about each weight."""
+    device = next(model.parameters()).device
+    model.zero_grad()
+    for images, labels in islice(data.train.batches(0), _BATCHES):
+        F.cross_entropy(model(images.to(device)), labels.to(device)).backward()
+
+
+# -- taking them out
+
+
+def _take_out(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> None:
+    graph = _graph(model, example)
+    for path, found in scores.items():
+        layer = model.get_submodule(path)
+        if places := _out(found, ratio):
+            _group(graph, layer, places).prune()
+
+
+def _group(graph: Any, layer: nn.Module, places: Sequence[int]) -> Any:
+    """Some channels of a layer, with all that makes and reads them."""
+    return graph.get_pruning_group(layer, graph.get_pruner_of_module(layer).prune_out_channels, places)
+
+
+def _tried(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> nn.Module:
+    """A copy without those channels."""
+    copied = deepcopy(model)
+    _take_out(copied, example, scores, ratio)
+    return copied
+
+
+def _that_can_go(model: nn.Module, example: Tensor, scores: Scores, share: float) -> Scores:
+    """Those channels without which the net still answers; each kind is tried by itself where together they break it."""
+    if _answers_without(model, example, scores, share):
+        return scores
+    good = {path: one for path, one in scores.items() if _answers_without(model, example, {path: one}, share)}
+    if not good or not _answers_without(model, example, good, share):
+        broken = [path for path in scores if path not in good] or list(scores)
+        raise Failure(
+            f"no channels of {type(model).__name__} can be taken out: it breaks without those of {_named(broken)}",
+            "choose other layers with `on=`, or prune single weights: `prune unstructured(), amount=…`",
+        )
+    return good
+
+
+def _answers_without(model: nn.Module, example: Tensor, scores: Scores, share: float) -> bool:
+    """Whether the net still answers, and as the whole one does in which nobody reads those channels."""
+    try:
+        smaller = _tried(model, example, scores, share)
+        if _answer(smaller, example).shape != _answer(model, example).shape:
+            return False
+        silenced, plain = _silenced(model, example, scores, share)
+        if plain.keys() != scores.keys():
+            smaller = _tried(model, example, plain, share)
+        return _are_near(_answer(smaller, example), _answer(silenced, example))
+    except Exception:  # a net that does not fit together any more can raise anything
+        return False
+
+
+@torch.no_grad()
+def _answer(model: nn.Module, example: Tensor) -> Tensor:
+    outputs: Tensor = model(example)
+    return outputs
+
+
+def _silenced(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> tuple[nn.Module, Scores]:
+    """A copy in which nobody reads the channels that would go, and those that this is told of: the others pass through
+    norms over channels or parameters of the net's own, and what is left answers otherwise without them."""
+    copied = deepcopy(model)
+    graph = _graph(copied, example)
+    told: dict[str, Tensor] = {}
+    for path, found in scores.items():
+        group = _group(graph, copied.get_submodule(path), _out(found, ratio))
+        if any(_is_intricate(item.dep.target.module) for item in group.items):
+            continue
+        told[path] = found
+        for item in group.items:
+            if not graph.is_out_channel_pruning_fn(item.dep.handler) and isinstance(item.dep.target.module, _LAYERS):
+                item.dep.target.module.weight.data[:, item.idxs] = 0
+    return copied, told
+
+
+def _is_intricate(part: Any) -> bool:
+    if isinstance(part, nn.modules.conv._ConvNd):
+        return part.transposed or (part.groups > 1 and not _is_depthwise(part))
+    return isinstance(part, nn.Parameter | nn.LayerNorm | nn.GroupNorm | nn.MultiheadAttention)
+
+
+def _are_near(one: Tensor, other: Tensor) -> bool:
+    """Whether outputs differ by no more than another order of sums would make them."""
+    return bool((one - other).abs().max() <= 1e-3 * other.abs().max().clamp_min(1e-6))
+
+
+def _graph(model: nn.Module, example: Tensor) -> Any:
+    """Which layers depend on which."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _library().DependencyGraph().build_dependency(model, example_inputs=example, verbose=False)
+        except Exception as problem:
+            raise _lost(model, problem) from problem
+
+
+def _lost(model: nn.Module, problem: Exception) -> Failure:
+    return Failure(
+        f"which channels of {type(model).__name__} go together can't be told: {type(problem).__name__}: {problem}",
+        "prune single weights instead: `prune unstructured(), amount=…`",
+    )
+
+
+def _library() -> Any:
+    try:
+        import torch_pruning
+    except ImportError:
+        raise Failure("torch_pruning is not installed", "pip install torch-pruning") from None
+    return torch_pruning
+
+
+@contextmanager
+def _traceable(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode with every weight wanting a gradient, by which dependencies are found."""
+    wanted = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    with evaluating(model), torch.enable_grad():
+        model.requires_grad_(True)
+        try:
+            yield
+        finally:
+            for name, parameter in model.named_parameters():
+                parameter.requires_grad_(wanted[name])

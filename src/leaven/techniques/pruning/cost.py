@@ -1,0 +1,105 @@
+"""What a model costs: its weights, the work of one picture, its file, and the time that this machine needs."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+_PASSES = 20
+_SECONDS = 0.5  # after which no further pass is begun
+_PREFIXES = ("", "k", "M", "G", "T")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a model for one picture. Of `bytes` is the file of its weights."""
+
+    parameters: int
+    flops: int
+    bytes: int
+    seconds: float
+
+
+def cost_of(model: nn.Module, example: Tensor) -> Cost:
+    """What a model costs, asked about one picture; it is left as it was."""
+    with evaluating(model), torch.no_grad():
+        seconds = _seconds(model, example)
+        return Cost(
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            flops=flops_of(model, example),
+            bytes=sum(value.numel() * value.element_size() for value in model.state_dict().values()),
+            seconds=seconds,
+        )
+
+
+def flops_of(model: nn.Module, example: Tensor) -> int:
+    """The additions and multiplications for one picture, as torch counts them."""
+    with evaluating(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(example)
+    return int(counter.get_total_flops())
+
+
+def cost_table(before: Cost, after: Cost) -> str:
+    """A small table of what it was and what it is."""
+    rows = [
+        ("parameters", before.parameters, after.parameters, ""),
+        ("FLOPs", before.flops, after.flops, ""),
+        ("size", before.bytes, after.bytes, "B"),
+        ("time for a picture", before.seconds, after.seconds, "s"),
+    ]
+    lines = [("", "before", "after", "")]
+    lines += [
+        (name, _told(was, unit), _told(now, unit), f"{100 * (now / was - 1):+.0f} %")
+        for name, was, now, unit in rows
+        if was
+    ]
+    widths = [max(len(line[at]) for line in lines) for at in range(4)]
+    laid = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+    return "\n".join(f"  {line.rstrip()}" for line in laid)
+
+
+def _told(number: float, unit: str) -> str:
+    """A number with few digits: `11.2 M`, `1.34 GB`, `12.1 ms`."""
+    if unit == "s":
+        return f"{_rounded(1000 * number)} ms"
+    power = 0
+    while number >= 999.5 and power < len(_PREFIXES) - 1:
+        number, power = number / 1000, power + 1
+    return f"{_rounded(number)} {_PREFIXES[power]}{unit}".rstrip()
+
+
+def _rounded(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def _seconds(model: nn.Module, example: Tensor) -> float:
+    """How long one picture takes, by the middle one of several passes; the first, which makes ready, is not counted."""
+    taken: list[float] = []
+    _wait_for(model(example))
+    while len(taken) < _PASSES and sum(taken) < _SECONDS:
+        began = time.perf_counter()
+        _wait_for(model(example))
+        taken.append(time.perf_counter() - began)
+    return median(taken)
+
+
+def _wait_for(outputs: Tensor) -> None:
+    """Reading a number waits until another device has computed it."""
+    outputs.flatten()[0].item()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode; afterwards each of its parts in the mode in which it was."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode

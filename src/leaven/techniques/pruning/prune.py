@@ -1,0 +1,75 @@
+"""Taking the least important of a model out of it, before a phase or little by little."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from leaven.runtime.failures import Failure
+from leaven.techniques.pruning.channels import Structured
+from leaven.techniques.pruning.cost import cost_of, cost_table
+from leaven.techniques.pruning.weights import MaskedLayer, Unstructured, mask_layers, sparsity_summary
+
+if TYPE_CHECKING:
+    from leaven.runtime.data.batches import Data
+    from leaven.runtime.run.phase import Phase
+    from leaven.runtime.run.run import Run
+
+
+class Prune:
+    """Takes out `amount` percent, at once or, of single weights, over some epochs; tells what came of it."""
+
+    def __init__(
+        self,
+        run: "Run",
+        data: "Data",
+        how: Structured | Unstructured,
+        amount: float,
+        on: Sequence[str] | None = None,
+        over: int | None = None,
+    ) -> None:
+        if over is not None and isinstance(how, Structured):
+            raise Failure(
+                "whole channels are taken out at once", "write several phases, each with a `prune` of its own"
+            )
+        self.run = run
+        self.data = data
+        self.how = how
+        self.share = amount / 100
+        self.on = on
+        self.over = over
+        self.layers: list[MaskedLayer] = []
+
+    def on_model(self, model: nn.Module) -> None:
+        if isinstance(self.how, Unstructured):
+            self.layers = mask_layers(model, self.on, self.run.seed)
+            if self.over is None:
+                self._grow(self.share)
+            return
+        example = self._example(model)
+        before = cost_of(model, example)
+        cut = self.how.cut(model, example, self.share, self.on, self.data, self.run.seed)
+        self.run.print(f"{cut}\n{cost_table(before, cost_of(model, example))}")
+
+    def before_epoch(self, phase: "Phase") -> None:
+        if self.over is None:
+            return
+        epochs = min(self.over, phase.total)
+        left = max(0.0, 1 - (phase.epoch + 1) / epochs)
+        phase.can_be_best = left == 0
+        if phase.batch == 0 and phase.epoch < epochs:  # in the middle of an epoch, a run goes on with what it had
+            self._grow(self.share * (1 - left**3))
+
+    def _grow(self, share: float) -> None:
+        assert isinstance(self.how, Unstructured)
+        for layer in self.layers:
+            self.how.take_out(layer, share)
+        self.run.print(sparsity_summary(self.layers))
+
+    def _example(self, model: nn.Module) -> Tensor:
+        """A picture as the model sees it."""
+        weight = next(model.parameters())
+        transform, example = self.data.eval_transform, self.data.example
+        made = example if transform is None else transform(example)
+        return torch.as_tensor(made).as_subclass(Tensor)[None].to(weight.device, weight.dtype)
