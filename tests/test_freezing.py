@@ -26,16 +26,16 @@ from torch import nn
 class Watch:
     """Writes down which of the model's own parameters are frozen, and whether a frozen norm is in evaluation mode."""
 
-    def __init__(self, module, file="frozen.jsonl"):
-        self.module, self.file = module, file
+    def __init__(self, model, file="frozen.jsonl"):
+        self.model, self.file = model, file
 
     def before_epoch(self, phase):
         frozen = [
             name.replace(".base_layer.", ".")
-            for name, parameter in self.module.named_parameters()
+            for name, parameter in self.model.named_parameters()
             if not parameter.requires_grad
         ]
-        for name, part in self.module.named_modules():
+        for name, part in self.model.named_modules():
             if isinstance(part, nn.BatchNorm2d):
                 assert part.training is part.weight.requires_grad, f"{name} is in the wrong mode"
         with open(self.file, "a") as lines:

@@ -80,7 +80,7 @@ def train_from_the_head_down(run: runtime.Run, module: nn.Module, data: runtime.
     phase.restore(module=module, optimizer=optimizer, schedule=schedule)
 
     for _ in phase.epochs():
-        runtime.wake(module, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
+        runtime.unfreeze_by_epoch(module, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
         for images, labels in phase.batches():
             images, labels = progressive_resizing.on_batch(images, labels)
@@ -91,8 +91,8 @@ def train_from_the_head_down(run: runtime.Run, module: nn.Module, data: runtime.
             schedule.step()
             phase.log(loss)
         scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.record(scores)
-    phase.hand_on(module)
+        phase.end_epoch(scores)
+    phase.finish(module)
 
 
 def train_average(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:

@@ -87,7 +87,7 @@ def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics:
 def train_all(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "all", line 6: 3 epochs."""
     fabric = run.fabric
-    runtime.lift(module)
+    runtime.unfreeze(module)
     criterion = nn.CrossEntropyLoss()  # default
     optimizer = torch.optim.AdamW(runtime.trainable(module), lr=1e-3)  # line 6
     phase = run.phase("all", epochs=3, data=data, is_last=True)  # line 6
