@@ -1,0 +1,133 @@
+"""Reports about selectors of layers."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import WORDS, Layer, OfType, Selector, Word
+from leaven.catalog.value_text import quoted
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.messages.describe import did_you_mean
+from leaven.messages.suggestions import similar
+
+# How layers are selected by a call: what it takes, and an example.
+CALLS = {
+    "stages": ("whole numbers", "stages(1, 3)"),
+    "first": ("a percentage or a number of layers", "first(50%)"),
+    "last": ("a percentage or a number of layers", "last(2)"),
+    "type": ("a string in quotes", 'type("Conv2d")'),
+}
+_HEADS = ("classifier", "fc", "linear", "output", "top")  # what other models call their head
+_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
+
+
+def not_layers(value: syntax.Value) -> Diagnostic:
+    text = value.span.text
+    is_count = isinstance(value, syntax.Number) and isinstance(value.value, int)
+    return error(
+        "wrong-type",
+        "this does not select layers",
+        Spot(value.span, "expected layers"),
+        notes=["layers are selected by path (`layer4.1`), by a glob in quotes, or by a word such as `head`"],
+        fix=f"for the first {text} layers, write `first({text})`" if is_count else None,
+    )
+
+
+def unknown_call(call: syntax.Call, near: list[str]) -> Diagnostic:
+    examples = [f"`{example}`" for _, example in CALLS.values()]
+    return error(
+        "unknown-name",
+        f"layers can't be selected by `{call.name.path}`",
+        Spot(call.name.span, "unknown selector"),
+        notes=[f"they are selected by {', '.join(examples[:-1])} and {examples[-1]}"],
+        fix=similar(call.name.span, near[:1]),
+    )
+
+
+def wrong_arguments(call: syntax.Call, first: object) -> Diagnostic:
+    """A selector such as `first` with other arguments than it takes; `first` is what the first one comes to."""
+    name, value = call.name.path, call.arguments[0].value if len(call.arguments) == 1 else None
+    takes, example = CALLS[name]
+    fix: Fix | str = f"usage: `{example}`"
+    if name == "type" and isinstance(value, syntax.Name):
+        fix = Fix(f'write `type("{value.path}")`', Edit(value.span, f'"{value.path}"'))
+    elif value is not None and name in ("first", "last") and isinstance(first, float) and 0 < first < 1:
+        share = f"{round(first * 100, 4):g}%"
+        fix = Fix(f"write `{name}({share})`", Edit(value.span, share))
+    return error("wrong-type", f"`{name}` takes {takes}", Spot(call.span, f"expected {takes}"), fix=fix)
+
+
+def no_such_stage(argument: syntax.Argument, number: int, model: str, available: int | None) -> Diagnostic:
+    headline = "stages are numbered from 1"
+    if available is not None:
+        headline = f"{model} has {available} stages" if available else f"{model} has no stages"
+    return error(
+        "unknown-layer",
+        headline,
+        Spot(argument.span, f"there is no stage {number}"),
+        fix=f"choose a number from 1 to {available}" if available else None,
+    )
+
+
+def nothing_left(value: syntax.Value, model: str) -> Diagnostic:
+    return error(
+        "empty-selector",
+        f"this selects no layer of {model}",
+        Spot(value.span, "everything is excluded"),
+        fix="check what comes after `-`",
+    )
+
+
+def no_such_layer(
+    selector: Selector,
+    value: syntax.Value,
+    written: str,
+    model: str,
+    layers: Layers,
+    nearest: Callable[[str, Iterable[str]], list[str]],
+) -> Diagnostic:
+    """A selector that matches no layer of the model."""
+    paths = [module.path for module in layers.modules if module.path]
+    near: list[str] = []
+    label, known = "no layer matches", f"the parts of {model} are {_top_level(layers)}"
+    match selector:
+        case _ if written in paths:
+            headline, label = f"`{written}` of {model} has no parameters", "nothing in it can be trained"
+        case Word(word):
+            headline = f"{model} has no layers for `{word}`"
+        case OfType(type):
+            headline = f"{model} has no layer of type `{type}`"
+            near = nearest(type, {module.type for module in layers.modules})
+        case Layer(pattern, is_glob=True):
+            headline = f"no layer of {model} matches `{pattern}`"
+            known = _endings(layers) if pattern.startswith("*") else known
+        case _:
+            headline = f"{model} has no layer named `{written}`"
+            near = nearest(written, [*WORDS, *paths]) or ["head"] * (written in _HEADS)
+    fix = Fix(known)
+    if near:
+        near = [_written(path, isinstance(value, syntax.String)) for path in near]
+        fix = Fix(f"{did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
+    return error("unknown-layer", headline, Spot(value.span, label), fix=fix)
+
+
+def _written(path: str, is_quoted: bool = False) -> str:
+    """A layer as it is named in a recipe: in quotes where it is no name of the language, as `1.conv1` is none."""
+    return path if _NAME.fullmatch(path) and not is_quoted else quoted(path)
+
+
+def _top_level(layers: Layers) -> str:
+    tops = dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters)
+    return _some([_written(top) for top in tops])
+
+
+def _endings(layers: Layers) -> str:
+    """The last names of the layers that have weights, the most frequent first."""
+    names = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
+    return "its layers end in " + _some([name for name, _ in names.most_common() if name and not name.isdigit()])
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:8]) + (", …" if len(names) > 8 else "")
