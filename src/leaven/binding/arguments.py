@@ -31,7 +31,7 @@ def settable_parameters(card: Card, kind: str, name: syntax.Name, scope: Scope) 
 
     None, and a report, where a function does not take what the program passes.
     """
-    if card.kind != "user" or not (card.facts["form"] == "function" or kind in _CONSTRUCTED_WITH):
+    if card.kind != "user" or not (card.definition.form == "function" or kind in _CONSTRUCTED_WITH):
         return card.parameters
     passed = _PASSED.get(kind, ())
     positional = [parameter for parameter in card.parameters if parameter.positional]
@@ -152,19 +152,21 @@ def fit_together(card: Card, settings: Sequence[Setting], name: Span, scope: Sco
 
 
 def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterator[Diagnostic]:
-    names = card.facts.get("exactly_one_of", ())
+    names = card.exactly_one_of
     chosen = [settings[one] for one in names if settings[one].value is not None]
     if names and not chosen:
         yield messages.none_of(card, name, names)
     elif len(chosen) > 1:
         yield messages.several_of(card, names, [s.origin.span for s in chosen if isinstance(s.origin, Written)])
-    for one, condition in card.facts.get("belongs_to", {}).items():
-        ((other, value),) = condition.items()
-        setting, owner = settings[one], settings[other]
-        if isinstance(setting.origin, Written) and isinstance(owner.value, str) and owner.value != value:
-            yield messages.without_effect(setting, setting.origin.span, owner, value)
-    if "ordered" in card.facts:
-        low, high = (settings[one] for one in card.facts["ordered"])
+    for parameter in card.parameters:
+        if (only_if := parameter.only_if) is None:
+            continue
+        setting, owner = settings[parameter.name], settings[only_if.parameter]
+        is_idle = isinstance(owner.value, str) and not only_if.is_met_by(owner.value)
+        if isinstance(setting.origin, Written) and is_idle:
+            yield messages.without_effect(setting, setting.origin.span, owner, only_if.values[0])
+    if card.ordered:
+        low, high = (settings[one] for one in card.ordered)
         are_numbers = isinstance(low.value, int | float) and isinstance(high.value, int | float)
         if are_numbers and low.value >= high.value and isinstance(high.origin, Written):
             yield messages.out_of_order(low, high, high.origin.span)

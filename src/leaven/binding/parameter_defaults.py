@@ -24,7 +24,7 @@ def default_value(parameter: Parameter) -> Any:
 def is_chosen(setting: Setting, invocation: Invocation) -> bool:
     """Whether somebody chose a setting, or Leaven's default is not the library's."""
     parameter = invocation.card.parameter(setting.name)
-    if parameter is None or is_written(setting.origin) or setting.syntax is not None:
+    if parameter is None or is_written(setting.origin) or setting.syntax is not None or parameter.passes_default:
         return True
     if isinstance(setting.origin, Default) and setting.origin.reason.startswith("of "):
         return False

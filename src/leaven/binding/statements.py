@@ -38,7 +38,7 @@ class Statements:
         statement = placed.statement
         if self.refuse_block(placed) and not statement.arguments:
             return UNKNOWN  # what stands in the block was meant to be the argument
-        misplaced = arguments_in_block(placed) if placed.card.facts.get("block") == "phase" else []
+        misplaced = arguments_in_block(placed) if placed.card.statement.block == "phase" else []
         arguments = (*statement.arguments, *misplaced)
         settings = self.binder.bind_arguments(placed.card, arguments, statement.name.span)
         return settings if isinstance(settings, Unknown) else Invocation(placed.card, settings, Written(statement.span))
@@ -46,7 +46,7 @@ class Statements:
     def refuse_block(self, placed: Recognised) -> bool:
         """Whether a statement has a block that it does not take, which is reported."""
         block, card = placed.statement.block, placed.card
-        if block is None or card.facts.get("block"):
+        if block is None or card.statement.block:
             return False
         takes_transforms = bool(card.parameters) and card.parameters[0].types == ("transforms",)
         self.scope.add(messages.unexpected_block(placed.statement, block, takes_transforms))

@@ -79,8 +79,7 @@ class Binder:
         settings: list[Setting] = []
         for parameter in available:
             if parameter.name in written:
-                whole_only = parameter.name in card.facts.get("whole", ())
-                settings.append(self._setting(parameter, written.pop(parameter.name), whole_only))
+                settings.append(self._setting(parameter, written.pop(parameter.name)))
             elif not parameter.required and not parameter.variadic:
                 settings.append(Setting(parameter.name, default_value(parameter), Default(_why(card))))
         is_complete &= not any(isinstance(setting.value, Unknown) for setting in settings)
@@ -89,9 +88,9 @@ class Binder:
         is_complete = is_complete and fit_together(card, settings, name_span, self.scope)
         return tuple(settings) if is_complete else UNKNOWN
 
-    def _setting(self, parameter: Parameter, written: list[syntax.Value], whole_only: bool = False) -> Setting:
+    def _setting(self, parameter: Parameter, written: list[syntax.Value]) -> Setting:
         values = [self.bind_value(value, parameter) for value in written]
-        if whole_only:
+        if parameter.whole_number:
             values = [
                 whole(self.scope, at, value, parameter) if isinstance(value, Quantity) else value
                 for at, value in zip(written, values, strict=True)

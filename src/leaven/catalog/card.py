@@ -4,9 +4,27 @@ A card comes from one of two places: a file of Leaven's own (`own.py` reads thos
 libraries offer (`library.py`). Nothing here knows which; the checker, the encyclopedia and completion read cards only.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from leaven.catalog.traits import (
+    ComponentTraits,
+    Condition,
+    DataTraits,
+    Definition,
+    LossTraits,
+    MetricTraits,
+    ModelTraits,
+    OptimizerTraits,
+    PruningTraits,
+    ScheduleTraits,
+    StatementRules,
+    TechniqueTraits,
+    Traits,
+    TransformTraits,
+)
+
+T = TypeVar("T", bound=Traits)
 
 KINDS = (
     "statement",
@@ -52,10 +70,35 @@ class Parameter:
     positional: bool = True
     variadic: bool = False
     target: str | None = None  # the library's name of it, where Leaven's differs
+    whole_number: bool = False  # of its unit
+    within_phase: bool = False  # a time that must come before the phase is over
+    must_exist: bool = False  # a path
+    only_if: Condition | None = None  # without effect otherwise
+    enum: str = ""  # the import path of the enum whose members the library takes
+    is_tensor: bool = False  # the library takes the list as a tensor
+    passes_default: bool = False  # the default is not the called class's own, so the program must pass it
 
     @property
     def types(self) -> tuple[str, ...]:
         return tuple(self.type.split("|"))
+
+
+class Reference(NamedTuple):
+    """Where an idea or a dataset was published."""
+
+    paper: str = ""
+    url: str = ""
+    year: int | None = None
+
+
+UNPUBLISHED = Reference()
+
+
+class Requirement(NamedTuple):
+    """A library that is not always installed, and the extra of Leaven that installs it."""
+
+    library: str
+    extra: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +107,17 @@ class Card:
 
     kind: str
     name: str
-    source: str  # leaven, timm, torchvision, torch, torchmetrics, transformers
+    source: str  # leaven, timm, torchvision, torch, torchmetrics, transformers, user
     summary: str = ""
     target: str = ""
     friendly: str = ""  # the name as Leaven spells it: `random_resized_crop` of `torchvision.RandomResizedCrop`
     parameters: tuple[Parameter, ...] = ()
     open_ended: bool = False  # takes keyword arguments beyond `parameters` that can't be known without running it
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what is particular to the kind
+    exactly_one_of: tuple[str, ...] = ()  # parameters
+    ordered: tuple[str, ...] = ()  # parameters, the smaller value first
+    traits: Traits | None = None
+    reference: Reference = UNPUBLISHED
+    requires: Requirement | None = None
     article: str = ""
 
     def parameter(self, name: str) -> Parameter | None:
@@ -80,3 +127,67 @@ class Card:
     def bare_name(self) -> str:
         """The name without its library: `resnet50.a1_in1k` of `timm.resnet50.a1_in1k`."""
         return self.name.partition(".")[2] or self.name
+
+    # -- the traits of its kind; of a definition in the user's code nothing is known
+
+    def _traits(self, wanted: type[T]) -> T:
+        if isinstance(self.traits, wanted):
+            return self.traits
+        assert self.kind == "user", f"{self.name} is a {self.kind}, which has no {wanted.__name__}"
+        return wanted()
+
+    @property
+    def statement(self) -> StatementRules:
+        """How it is written as a statement, which a technique is, too."""
+        match self.traits:
+            case StatementRules() as rules:
+                return rules
+            case TechniqueTraits(once=once, changes=changed):
+                return StatementRules(once=once, in_phase=True, is_technique=True, changes_model=changed == "model")
+            case Definition():
+                return StatementRules(in_phase=True, is_technique=True)
+        return self._traits(StatementRules)
+
+    @property
+    def technique(self) -> TechniqueTraits:
+        return self.traits.technique if isinstance(self.traits, Definition) else self._traits(TechniqueTraits)
+
+    @property
+    def model(self) -> ModelTraits:
+        return self._traits(ModelTraits)
+
+    @property
+    def component(self) -> ComponentTraits:
+        return self._traits(ComponentTraits)
+
+    @property
+    def data(self) -> DataTraits:
+        return self._traits(DataTraits)
+
+    @property
+    def transform(self) -> TransformTraits:
+        return self._traits(TransformTraits)
+
+    @property
+    def loss(self) -> LossTraits:
+        return self._traits(LossTraits)
+
+    @property
+    def metric(self) -> MetricTraits:
+        return self._traits(MetricTraits)
+
+    @property
+    def optimizer(self) -> OptimizerTraits:
+        return self._traits(OptimizerTraits)
+
+    @property
+    def schedule(self) -> ScheduleTraits:
+        return self._traits(ScheduleTraits)
+
+    @property
+    def pruning(self) -> PruningTraits:
+        return self._traits(PruningTraits)
+
+    @property
+    def definition(self) -> Definition:
+        return self._traits(Definition)

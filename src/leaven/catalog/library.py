@@ -15,6 +15,7 @@ from leaven.catalog import disk_cache, index, versions
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.index import Index, Say
 from leaven.catalog.parameter_bounds import with_usual_bounds
+from leaven.catalog.traits import BY_KIND, as_tuples
 from leaven.formats import sealed
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
@@ -137,9 +138,9 @@ class _CardFile:
         if numbers := self.names.get(name) or self._spellings.get(name):
             return [self._card(number) for number in numbers]
         architecture, _, tag = name.partition(".")
-        if tag and architecture in self.names:
+        if tag and architecture in self.names and self.kind == "model":
             cards = self._bare(architecture)
-            return [_with_weights(card, tag) for card in cards if tag in card.facts.get("weights", ())]
+            return [_with_weights(card, tag) for card in cards if tag in card.model.weights]
         return self.find(self._renamed[name]) if name in self._renamed else []
 
     def _card(self, number: int) -> Card:
@@ -163,7 +164,7 @@ class _CardFile:
             friendly=entry.get("friendly", ""),
             parameters=tuple(with_usual_bounds(self.kind, _parameter(fields)) for fields in parameters),
             open_ended=entry.get("open_ended", False),
-            facts=entry.get("facts", {}),
+            traits=BY_KIND[self.kind](**as_tuples(entry.get("traits", {}))),
         )
 
 
@@ -174,21 +175,9 @@ def _fitted(signature: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict
 
 
 def _parameter(fields: dict[str, Any]) -> Parameter:
-    if "choices" in fields:
-        fields["choices"] = tuple(fields["choices"])
-    if "default" in fields:
-        fields["default"] = _frozen(fields["default"])
-    return Parameter(**fields)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+    return Parameter(**as_tuples(fields))
 
 
 def _with_weights(card: Card, tag: str) -> Card:
-    """A model with certain published weights, whose facts may differ from those of the default ones."""
-    facts = {**card.facts, **card.facts["weights"][tag], "tag": tag}
-    if "timm_name" in facts:
-        facts["timm_name"] = f"{facts['timm_name']}.{tag}"
-    known = {key: value for key, value in facts.items() if value is not None}
-    return dataclasses.replace(card, name=f"{card.name}.{tag}", facts=known)
+    """A model with certain published weights, whose traits may differ from those of the default ones."""
+    return dataclasses.replace(card, name=f"{card.name}.{tag}", traits=card.model.tagged(tag))

@@ -32,7 +32,7 @@ def key_of(statement: BodyStatement) -> Key:
 def has_label(name: str) -> bool:
     """Whether the first argument of a statement is part of its key, as the name of a phase is."""
     card = own.read("statement", name)
-    return card is not None and "key" in card.facts
+    return card is not None and bool(card.statement.key)
 
 
 def is_edit(statement: BodyStatement) -> bool:

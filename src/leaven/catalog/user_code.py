@@ -14,6 +14,7 @@ from typing import Any
 
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.hooks import HAD, HOOKS, hooks_in
+from leaven.catalog.traits import Definition, TechniqueTraits
 from leaven.catalog.values import UserModule
 from leaven.formats.regular import open_regular
 from leaven.language.source import Span
@@ -113,19 +114,15 @@ def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str) -> 
     if node.decorator_list:
         return unseen_card(alias, node.name, summary=_summary(node))
     parameters, open_ended = _parameters(node.args)
-    return _card(alias, node.name, _summary(node), parameters, open_ended, {"form": "function"})
+    return _card(alias, node.name, _summary(node), parameters, open_ended, Definition("function"))
 
 
 def _class_card(node: ast.ClassDef, alias: str, classes: Mapping[str, ast.ClassDef]) -> Card:
-    facts: dict[str, Any] = {
-        "form": "class",
-        "bases": [ast.unparse(base) for base in node.bases],
-        **_technique_facts(_methods(node, classes)),
-    }
+    definition = _class_definition(node, _methods(node, classes))
     init = _initializer(node, classes)
     if init is not None:
         parameters, open_ended = _parameters(init.args)
-        return _card(alias, node.name, _summary(node), parameters[1:], open_ended, facts)
+        return _card(alias, node.name, _summary(node), parameters[1:], open_ended, definition)
     if _is_dataclass(node):
         fields = [line for line in node.body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
         parameters = tuple(
@@ -133,11 +130,11 @@ def _class_card(node: ast.ClassDef, alias: str, classes: Mapping[str, ast.ClassD
             for line in fields
             if isinstance(line.target, ast.Name)
         )
-        return _card(alias, node.name, _summary(node), parameters, bool(node.bases), facts)
+        return _card(alias, node.name, _summary(node), parameters, bool(node.bases), definition)
     takes_nothing = all(
         isinstance(base, ast.Attribute | ast.Name) and _last(base) in _PLAIN_BASES for base in node.bases
     )
-    return _card(alias, node.name, _summary(node), (), not takes_nothing, facts)
+    return _card(alias, node.name, _summary(node), (), not takes_nothing, definition)
 
 
 # Bases whose own constructor takes no arguments.
@@ -171,14 +168,17 @@ def _methods(
     return found | {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
 
 
-def _technique_facts(methods: Mapping[str, ast.FunctionDef]) -> dict[str, Any]:
+def _class_definition(node: ast.ClassDef, methods: Mapping[str, ast.FunctionDef]) -> Definition:
     """What a class would do as a technique: its hooks, with how many values each can be called, and other methods."""
     hooks = hooks_in(methods)
-    return {
-        "hooks": hooks,
-        "counts": {name: _count(methods[name]) for name in hooks if name in HOOKS and not methods[name].decorator_list},
-        "others": tuple(name for name in methods if name not in hooks),
-    }
+    called = [name for name in hooks if name in HOOKS and not methods[name].decorator_list]
+    return Definition(
+        "class",
+        bases=tuple(ast.unparse(base) for base in node.bases),
+        hook_arguments={name: _count(methods[name]) for name in called},
+        other_methods=tuple(name for name in methods if name not in hooks),
+        technique=TechniqueTraits(hooks=hooks),
+    )
 
 
 def _count(method: ast.FunctionDef) -> tuple[float, float]:
@@ -196,7 +196,8 @@ def technique_card(card: Card) -> Card:
     """A class of the user's as a technique: what the program gives its constructor is no matter of the recipe."""
     wants = tuple(parameter.name for parameter in card.parameters if parameter.name in HAD)
     own = tuple(parameter for parameter in card.parameters if parameter.name not in HAD)
-    return replace(card, parameters=own, facts={**card.facts, "wants": wants})
+    technique = card.technique._replace(wants=wants)
+    return replace(card, parameters=own, traits=card.definition._replace(technique=technique))
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
@@ -253,11 +254,11 @@ def _last(node: ast.expr) -> str:
 
 def unseen_card(alias: str, name: str, summary: str = "") -> Card:
     """A definition of which nothing is known but its name."""
-    return _card(alias, name, summary, (), True, {"form": "unknown"})
+    return _card(alias, name, summary, (), True, Definition())
 
 
 def _card(
-    alias: str, name: str, summary: str, parameters: tuple[Parameter, ...], open_ended: bool, facts: dict[str, Any]
+    alias: str, name: str, summary: str, parameters: tuple[Parameter, ...], open_ended: bool, definition: Definition
 ) -> Card:
     return Card(
         kind="user",
@@ -268,5 +269,5 @@ def _card(
         friendly=name,
         parameters=parameters,
         open_ended=open_ended,
-        facts=facts,
+        traits=definition,
     )

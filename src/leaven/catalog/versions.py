@@ -12,7 +12,9 @@ from zlib import crc32
 from leaven.catalog import process
 
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
-_SURVEY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "survey")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_SURVEY = os.path.join(os.path.dirname(_HERE), "survey")
+_SHAPE_OF_CARDS = ("card.py", "traits.py")
 _DESCRIPTION = re.compile(rf"({'|'.join(LIBRARIES)})(?:-([^-]+))?(?:-.*)?\.(?:dist|egg)-info", re.I)
 
 
@@ -60,7 +62,8 @@ def key() -> str:
 
 
 def _survey_stamp() -> list[tuple[str, int, int]]:
-    """What changes when the code of the survey changes."""
+    """What changes when the code of the survey or the fields of cards change."""
     with os.scandir(_SURVEY) as entries:
-        sources = [entry for entry in entries if entry.name.endswith(".py")]
-        return sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in sources)
+        sources = {entry.name: entry.stat() for entry in entries if entry.name.endswith(".py")}
+    sources |= {name: os.stat(os.path.join(_HERE, name)) for name in _SHAPE_OF_CARDS}
+    return sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in sources.items())

@@ -2,12 +2,19 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import click
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.catalog.traits import (
+    DataTraits,
+    LossTraits,
+    MetricTraits,
+    ModelTraits,
+    ScheduleTraits,
+    TechniqueTraits,
+)
 from leaven.catalog.value_text import value_text
 from leaven.messages import describe
 
@@ -102,11 +109,11 @@ def _card_lines(card: Card) -> Iterator[str]:
             yield f"  {parameter.name:<{width}}  {_parameter(parameter)}"
     if card.open_ended:
         yield "  … and further keyword arguments, passed on as given"
-    facts = {key: fact for key, fact in card.facts.items() if _worth_showing(key, fact)}
+    facts = [fact for fact in (*_facts(card), *_reference(card)) if fact[1]]
     if facts:
         yield "\nfacts:"
-        for key, fact in facts.items():
-            yield f"  {key}: {_fact(fact)}"
+        for label, fact in facts:
+            yield f"  {label}: {fact}"
     if card.article.strip():
         yield ""
         yield card.article.rstrip()
@@ -118,12 +125,49 @@ def _parameter(parameter: Parameter) -> str:
     return f"{describe.expected(parameter)}, {default}{summary}"
 
 
-def _worth_showing(key: str, fact: Any) -> bool:
-    hidden = ("phase", "once", "block", "missing", "required", "example", "timm_name", "whole")
-    return key not in hidden and fact not in (None, [], {}, "")
+def _facts(card: Card) -> Iterator[tuple[str, str]]:
+    """What the traits say that helps to choose, each with a label; empty where nothing is known."""
+    match card.traits:
+        case TechniqueTraits() as technique:
+            yield "changes", f"the {technique.changes}" if technique.changes else ""
+            yield "cost", technique.cost
+            yield "made for", ", ".join(technique.tasks)
+            yield "not together with", ", ".join(technique.conflicts)
+            yield "needs", card.requires.library if card.requires else ""
+        case ModelTraits() as model:
+            yield "task", model.task
+            yield "input", _sizes(model.input_size) + (", no other size" if model.has_fixed_input_size else "")
+            yield "normalisation", f"mean {_listed(model.mean)}, std {_listed(model.std)}" if model.mean else ""
+            yield "classes", _number(model.classes)
+            yield "weights", ", ".join(model.weights) or ("" if model.has_weights else "none published")
+            yield "license", model.license
+        case DataTraits() as data:
+            yield "task", " or ".join(data.task_by_argument.values()) or data.task
+            yield "classes", _number(data.classes)
+            yield "channels", _number(data.channels)
+            yield "image size", _sizes(data.size)
+            yield "official splits", ", ".join(data.splits)
+            yield "license", data.license
+        case LossTraits(takes_soft_labels=False):
+            yield "soft labels", "not taken"
+        case MetricTraits(higher_is_better=bool(better)):
+            yield "better", "higher" if better else "lower"
+        case ScheduleTraits(stepped_by=often):
+            yield "stepped", "every epoch, by a score" if often == "score" else f"every {often}"
 
 
-def _fact(fact: Any) -> str:
-    if isinstance(fact, dict):
-        return ", ".join(fact)
-    return ", ".join(map(str, fact)) if isinstance(fact, list | tuple) else str(fact)
+def _reference(card: Card) -> Iterator[tuple[str, str]]:
+    yield "paper", card.reference.paper + (f" ({card.reference.year})" if card.reference.year else "")
+    yield "url", card.reference.url
+
+
+def _sizes(size: Sequence[int] | None) -> str:
+    return " x ".join(map(str, size or ()))
+
+
+def _number(number: int | None) -> str:
+    return f"{number:,}" if number else ""
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return f"({', '.join(map(str, numbers))})"

@@ -132,7 +132,7 @@ def _unwritten(owner: str) -> list[str]:
     if owner in BLOCK_OWNERS:
         return block_names(owner)
     cards = (own.read("statement", name) for name in own.names("statement") if "." not in name)
-    return [card.name for card in cards if card is not None and card.facts.get("missing")]
+    return [card.name for card in cards if card is not None and card.statement.default]
 
 
 # -- an edit as it would be written

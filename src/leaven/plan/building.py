@@ -36,10 +36,10 @@ def _call(source: Invocation) -> Call:
     if card.kind == "user":
         by = next((p.name for p in card.parameters if p.name in ("classes", "num_classes")), None)
         return Call(source, "user", card.name, by)
-    if card.facts.get("is_bundle"):
+    if card.model.loads == "bundle":
         return Call(source, "bundle", card.target, None)
-    if card.facts.get("timm_name"):
-        return Call(source, "timm", str(card.facts["timm_name"]), "num_classes")
+    if card.model.timm_name:
+        return Call(source, "timm", card.model.timm_name, "num_classes")
     return Call(source, "torchvision", card.target, "num_classes")
 
 
@@ -58,7 +58,7 @@ def _weights(model: Model) -> Weights | None:
     if not model.pretrained:
         return None
     assert isinstance(model.source, Invocation)
-    facts = model.source.card.facts
-    if facts.get("weights_file"):
-        return StarterWeights(str(facts["package"]))
-    return HubWeights(facts.get("tag"))
+    published = model.source.card.model
+    if published.weights_package is not None:
+        return StarterWeights(published.weights_package.name)
+    return HubWeights(published.tag)

@@ -17,7 +17,6 @@ from leaven.recipe.freezing import trained_words, unfreezes_gradually
 from leaven.recipe.recipe import AnyTechnique, Freeze, Phase, Recipe, Reinit, Technique, Unfreeze
 
 BUILT_HOOKS = ("train_step", "eval_step", "after_epoch")
-_STEPPED_BY = {"OneCycleLR": "step", "CyclicLR": "step", "ReduceLROnPlateau": "score"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +57,14 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
         for override in phase.overrides:
             if override.hook not in BUILT_HOOKS:
                 found.append(NotBuilt(f"`override {override.hook}`", override.origin))
-        if phase.optimizer.invocation.card.target.endswith(".LBFGS") and recipe.train.value("accumulate") != 1:
+        if phase.optimizer.invocation.card.optimizer.needs_closure and recipe.train.value("accumulate") != 1:
             found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.origin))
     found += [NotBuilt("`sweep`", sweep.origin) for sweep in recipe.sweeps]
     return list({(one.what, str(one.origin)): one for one in found}.values())
 
 
 def _is_built(technique: AnyTechnique) -> bool:
-    if not isinstance(technique, Technique) or technique.invocation.card.facts.get("hooks"):
+    if not isinstance(technique, Technique) or technique.invocation.card.technique.hooks:
         return True
     return bool(trained_words(technique)) or unfreezes_gradually(technique)  # freezing is all that they do
 
@@ -123,7 +122,7 @@ def _data(recipe: Recipe) -> ReadData:
 
 
 def _measure(metric: Invocation) -> Measure:
-    return Measure(metric_label(metric), metric, metric.card.facts.get("higher_is_better") is False)
+    return Measure(metric_label(metric), metric, metric.card.metric.higher_is_better is False)
 
 
 def _watch(recipe: Recipe, metrics: tuple[Measure, ...]) -> str:
@@ -167,7 +166,7 @@ def _phase(phase: Phase, recipe: Recipe, layers: Layers, was_frozen: bool) -> Tr
     uses = {
         id(t): use_of(t.invocation, phase, recipe, layers)
         for t in phase.techniques
-        if isinstance(t, Technique) and t.invocation.card.facts.get("hooks")
+        if isinstance(t, Technique) and t.invocation.card.technique.hooks
     }
     prepared = [_preparation(t, uses, layers) for t in phase.techniques if isinstance(t, Reinit) or id(t) in uses]
     frozen = freeze_layers(phase, phase.freezing, layers)
@@ -184,7 +183,7 @@ def _phase(phase: Phase, recipe: Recipe, layers: Layers, was_frozen: bool) -> Tr
         optimizer=phase.optimizer.invocation,
         groups=parameter_groups(phase, layers),
         schedule=phase.schedule,
-        steps_schedule_by=_stepped_by(phase.schedule),
+        steps_schedule_by=phase.schedule.card.schedule.stepped_by,
         early_stop=phase.early_stop,
         train_step=hooks.get("train_step"),
         eval_step=hooks.get("eval_step"),
@@ -204,11 +203,3 @@ def _preparation(
     if isinstance(technique, Reinit):
         return Reinitialise(paths_of(technique.layers.parameters or (), layers), technique.how, technique.origin)
     return uses[id(technique)]
-
-
-def _stepped_by(schedule: Invocation) -> str:
-    if schedule.card.facts.get("needs_score"):
-        return "score"
-    if schedule.card.source == "leaven" and schedule.card.kind == "schedule":
-        return "step"
-    return _STEPPED_BY.get(schedule.card.target.rpartition(".")[2], "epoch")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
+from leaven.catalog.traits import Condition
 from leaven.catalog.values import Invocation, Setting
 from leaven.plan.building import build_model
 from leaven.plan.paths import paths_of
@@ -18,8 +19,7 @@ def use_of(call: Invocation, phase: Phase, recipe: Recipe, layers: Layers) -> Us
     models = {s.name: _model(s.value, phase, recipe) for s in call.settings if is_model(s, call)}
     changed = _changed_layers(call, phase, layers)
     settings = tuple(_with_paths(s, changed, layers) for s in call.settings if s.name not in models)
-    facts = call.card.facts
-    wants = tuple(facts.get("wants", ()))
+    wants = call.card.technique.wants
     return UseTechnique(
         replace(call, settings=settings),
         _hooks(call),
@@ -32,15 +32,14 @@ def use_of(call: Invocation, phase: Phase, recipe: Recipe, layers: Layers) -> Us
 
 def _hooks(call: Invocation) -> tuple[str, ...]:
     """The hooks that a technique needs; some only where a certain argument is given, or has a certain value."""
-    only_with: dict[str, str | dict[str, list[str]]] = call.card.facts.get("only_with", {})
-    return tuple(hook for hook in call.card.facts["hooks"] if hook not in only_with or _has(call, only_with[hook]))
+    only_if = call.card.technique.hooks_only_if
+    return tuple(hook for hook in call.card.technique.hooks if hook not in only_if or _may_hold(only_if[hook], call))
 
 
-def _has(call: Invocation, wanted: str | dict[str, list[str]]) -> bool:
-    if isinstance(wanted, str):
-        return call.value(wanted) is not None
+def _may_hold(condition: Condition, call: Invocation) -> bool:
+    setting = call[condition.parameter]
     # what the command line of the program decides is not known here
-    return all(call[name].syntax is not None or call.value(name) in values for name, values in wanted.items())
+    return setting.syntax is not None or condition.is_met_by(setting.value)
 
 
 def remembered_by(use: UseTechnique) -> Iterator[str]:
@@ -49,7 +48,7 @@ def remembered_by(use: UseTechnique) -> Iterator[str]:
 
 
 def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | FormerSelf:
-    if call.card.facts.get("former_self"):
+    if call.card.model.loads == "earlier_phase":
         return FormerSelf(call.value("phase") or phase.name)
     model = replace(as_model(call), head=KeepHead())
     return build_model(model, recipe)

@@ -80,11 +80,10 @@ def _items(source: Invocation, values: Values) -> Code:
     if card.name in _MAKERS:
         return values.call(source, function=_MAKERS[card.name])
     items = [Item(values.setting(s), f"{s.name}=") for s in source.settings if _is_needed(s, source)]
-    parts = card.facts.get("split_arguments")
-    if parts:
-        items.append(Item(repr(parts).replace("'", '"'), "splits="))
-    if card.facts.get("classes"):
-        items.append(Item(repr(card.facts["classes"]), "classes="))
+    if card.data.split_arguments:
+        items.append(Item(repr(card.data.split_arguments).replace("'", '"'), "splits="))
+    if card.data.classes:
+        items.append(Item(repr(card.data.classes), "classes="))
     return call("runtime.torchvision_dataset", values.imports.use(card.target), *items)
 
 

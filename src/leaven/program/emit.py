@@ -132,15 +132,14 @@ def _metric(measure: Measure, values: Values) -> Code:
         return call("task.Mean", values.function(metric))
     if metric.card.kind == "user":
         return values.call(metric)
-    supplied = metric.card.facts.get("supplied")
-    is_ours = metric.card.source == "leaven"
+    supplied = metric.card.metric.supplied
     more: dict[str, Code] = {}
-    if is_ours or (supplied and "task" in supplied):
+    if "task" in supplied:
         more["task"] = text("multiclass")
-    if is_ours or (supplied and "num_classes" in supplied):
+    if "num_classes" in supplied:
         more["num_classes"] = "classes"
     given = [item for item in values.arguments(metric) if item.prefix.removesuffix("=") not in more]
-    if is_ours and metric.card.name != "accuracy":
+    if metric.card.source == "leaven" and metric.card.name != "accuracy":
         average = metric.setting("average")
         if average is not None and not any(item.prefix == "average=" for item in given):
             given.append(Item(values.setting(average), "average="))
@@ -192,7 +191,7 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
 def _merged(plan: Plan, values: Values) -> list[str]:
     """Adapters become part of the weights."""
     used = [use.invocation for phase in plan.phases for use in phase.techniques]
-    hung = [call for call in used if call.card.facts.get("settle") and call.value("merge") is not False]
+    hung = [call for call in used if call.card.technique.is_adapter and call.value("merge") is not False]
     if not hung:
         return []
     merge = values.imports.use("leaven.techniques.merge_adapters")

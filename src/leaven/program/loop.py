@@ -9,9 +9,6 @@ from leaven.program.techniques import Used, calls
 from leaven.program.values import Values, cite, cite_call
 from leaven.recipe.recipe import Override
 
-TRIES_SEVERAL_TIMES = ("LBFGS",)  # optimizers that compute the loss anew in every step
-TAKES_CURVATURE = ("Adahessian",)  # optimizers that differentiate twice
-
 
 def loop(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values) -> list[str]:
     """The loops over epochs and batches, and what follows them."""
@@ -66,10 +63,10 @@ def _batch(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values
     loss = _loss(phase, techniques)
     accumulate = plan.recipe.train["accumulate"]
     steps = _step_lines(phase, techniques, plan, values)
-    optimizer = phase.optimizer.card.target.rpartition(".")[2]
-    if optimizer in TRIES_SEVERAL_TIMES:
+    optimizer = phase.optimizer.card.optimizer
+    if optimizer.needs_closure:
         return [*first, *_closure(loss, values), *steps, "phase.log(loss)"]
-    backward = "fabric.backward(loss, create_graph=True)" if optimizer in TAKES_CURVATURE else "fabric.backward(loss)"
+    backward = "fabric.backward(loss, create_graph=True)" if optimizer.is_second_order else "fabric.backward(loss)"
     if accumulate.value == 1:
         return [*first, *_around([*loss, backward], techniques), *steps, "phase.log(loss)"]
     return [
@@ -121,7 +118,7 @@ def _step_lines(phase: TrainPhase, techniques: list[Used], plan: Plan, values: V
     lines = list(calls(techniques, "on_gradients"))
     if clip.value is not None:
         lines.append(f"fabric.clip_gradients(model, optimizer, max_norm={values.setting(clip)})  # {cite(clip.origin)}")
-    if phase.optimizer.card.target.rpartition(".")[2] not in TRIES_SEVERAL_TIMES:
+    if not phase.optimizer.card.optimizer.needs_closure:
         lines += ["optimizer.step()", "optimizer.zero_grad()"]
     if phase.steps_schedule_by == "step":
         lines.append("schedule.step()")

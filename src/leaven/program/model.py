@@ -53,11 +53,7 @@ def _built(model: BuildModel, values: Values) -> list[str]:
 
 def _has_side_outputs(model: BuildModel) -> bool:
     """Whether a net of torchvision's has outputs beside its own."""
-    source = model.source
-    return isinstance(source, Call) and source.invocation.card.target.rpartition(".")[2] in (
-        "googlenet",
-        "inception_v3",
-    )
+    return isinstance(model.source, Call) and model.source.invocation.card.model.has_auxiliary_outputs
 
 
 def _call(source: Call, values: Values, more: dict[str, Code]) -> Code:
@@ -69,7 +65,7 @@ def _call(source: Call, values: Values, more: dict[str, Code]) -> Code:
 
 def _component(stage: Invocation, channels: int | None, values: Values) -> Code:
     first: list[Code] = []
-    if stage.card.facts.get("in_channels"):
+    if stage.card.component.takes_in_channels:
         first.append(values.name("channels") if channels is None else repr(channels))
     return call(values.target(stage), *first, *values.arguments(stage))
 
@@ -97,9 +93,10 @@ def _sight(model: BuildModel, values: Values) -> list[str]:
         case None if model.source.library == "bundle":
             code = call("runtime.read_input_spec", "model", values.setting(source["file"]))
         case HubWeights() | StarterWeights() if _is_seen_as_published(source):
-            facts = source.card.facts
-            shown = {name: values.value(facts[name]) for name in ("mean", "std")}
-            code = call("runtime.set_input_spec", "model", size=values.value(facts["input_size"][1:]), **shown)
+            published = source.card.model
+            assert published.input_size is not None
+            size, mean, std = map(values.value, (published.input_size[1:], published.mean, published.std))
+            code = call("runtime.set_input_spec", "model", size=size, mean=mean, std=std)
         case _:
             return []
     return statement("", code, SEEN)
@@ -107,7 +104,8 @@ def _sight(model: BuildModel, values: Values) -> list[str]:
 
 def _is_seen_as_published(source: Invocation) -> bool:
     """Whether the card tells the pictures that a model takes, and the recipe nothing else."""
-    is_told = all(source.card.facts.get(name) for name in ("input_size", "mean", "std"))
+    published = source.card.model
+    is_told = bool(published.input_size and published.mean and published.std)
     changed = [setting for name in _INPUT if (setting := source.setting(name)) is not None]
     return is_told and not any(is_chosen(setting, source) for setting in changed)
 
@@ -139,7 +137,7 @@ def built_by(plan: Plan, values: Values) -> Code:
 def stands_on(plan: Plan, values: Values) -> Code | None:
     """Where the weights are that stay out of the bundle, if adapters are kept aside."""
     used = [use.invocation for phase in plan.phases for use in phase.techniques]
-    if not any(each.card.facts.get("adapter") and each.value("merge") is False for each in used):
+    if not any(each.card.technique.is_adapter and each.value("merge") is False for each in used):
         return None
     named: dict[str, Code] = {}
     match plan.model.weights:
@@ -158,7 +156,7 @@ def stands_on(plan: Plan, values: Values) -> Code | None:
 def _described_component(stage: Invocation, channels: int | None, values: Values) -> Code:
     name = stage.card.target.rpartition(".")[2]
     given: dict[str, Code] = {}
-    if stage.card.facts.get("in_channels"):
+    if stage.card.component.takes_in_channels:
         given["in_channels"] = "data.channels" if channels is None else repr(channels)
     for setting in stage.settings:
         if is_chosen(setting, stage):

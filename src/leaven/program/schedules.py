@@ -14,7 +14,7 @@ def schedule_statement(phase: TrainPhase, plan: Plan, values: Values) -> list[st
     card = schedule.card
     if card.kind == "user" or card.source != "leaven":
         more: dict[str, Code] = {}
-        if card.target.endswith(".OneCycleLR") and not {"total_steps", "epochs"} & _chosen(schedule):
+        if card.schedule.needs_total_steps and not {"total_steps", "epochs"} & _chosen(schedule):
             more["total_steps"] = "phase.steps"
         given = values.arguments(schedule, frozenset(more), by_name=True)
         return statement("schedule = ", call(values.target(schedule), "optimizer", *given, **more), cite_call(schedule))

@@ -151,9 +151,10 @@ class Values:
 
     def _argument(self, setting: Setting, card: Card) -> Code:
         """A setting as the library wants it: some texts are members of an enum, some lists are tensors."""
-        if setting.name in card.facts.get("enums", {}) and isinstance(setting.value, str):
-            return f"{self.imports.use(card.facts['enums'][setting.name])}.{setting.value.upper()}"
-        if setting.name in card.facts.get("tensors", ()) and isinstance(setting.value, tuple | list):
+        parameter = card.parameter(setting.name)
+        if parameter is not None and parameter.enum and isinstance(setting.value, str):
+            return f"{self.imports.use(parameter.enum)}.{setting.value.upper()}"
+        if parameter is not None and parameter.is_tensor and isinstance(setting.value, tuple | list):
             return call(self.imports.use("torch.tensor"), self.setting(setting))
         return self.setting(setting)
 
@@ -165,7 +166,7 @@ def argument_name(arg: str) -> str:
 
 def is_own_function(invocation: Invocation) -> bool:
     """Whether the user's file defines it as a function, to be called at work, and not as a class to be made before."""
-    return invocation.card.kind == "user" and invocation.card.facts.get("form") == "function"
+    return invocation.card.kind == "user" and invocation.card.definition.form == "function"
 
 
 def path_text(place: os.PathLike[str]) -> str:

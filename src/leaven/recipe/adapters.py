@@ -17,7 +17,7 @@ MOST_NAMED = 3
 
 def is_adapter(technique: AnyTechnique) -> bool:
     """Whether a technique adds parameters of its own to layers, and stays in later phases."""
-    return isinstance(technique, Technique) and bool(technique.invocation.card.facts.get("adapter"))
+    return isinstance(technique, Technique) and technique.invocation.card.technique.is_adapter
 
 
 def resolve_adapter(call: Invocation, layers: Layers | None) -> Adapter | None:
@@ -68,9 +68,9 @@ def _largest_rank(weight: LayerParameter) -> int:
 
 def check_library(call: Invocation, scope: Scope) -> None:
     """Report a technique that stands on a library which is not installed."""
-    library = call.card.facts.get("library")
-    if library and find_spec(library) is None:
-        extra = call.card.facts["extra"]
+    requires = call.card.requires
+    if requires is not None and find_spec(requires.library) is None:
+        library, extra = requires
         scope.report(
             "missing-library",
             f"`{call.card.name}` needs the library {library}, which is not installed",

@@ -212,14 +212,14 @@ class _Checker:
         for name in own.names("statement"):
             card = own.read("statement", name)
             assert card is not None
-            if not card.facts.get("required") or name in top or name in broken:
+            if not card.statement.required or name in top or name in broken:
                 continue
             end = len(self.source.text.rstrip())
             self.scope.report(
                 "missing-statement",
                 f"the recipe has no `{name}`",
                 Spot(self.source.span(end, end), f"`{name} …` is missing"),
-                fix=f"add a line such as `{card.facts['example']}`",
+                fix=f"add a line such as `{card.statement.example}`",
             )
 
     def _logs(self, top: Mapping[str, list[Recognised]]) -> Any:

@@ -1,7 +1,6 @@
 """What contradicts itself in a phase: techniques that exclude each other, nothing left to train."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from leaven.binding.scope import Scope
 from leaven.catalog.layers import Layers
@@ -18,19 +17,6 @@ from leaven.recipe.own_techniques import check_own_techniques
 from leaven.recipe.pruning import check_prunings
 from leaven.recipe.recipe import Adapter, AnyTechnique, FitHead, Freezing, Group, Model, Phase, Reinit, Technique
 from leaven.recipe.teachers import check_teachers
-
-LOSSES_OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "MultiMarginLoss")  # of torch's
-NO_SINGLE_NUMBER = (  # of torchmetrics'
-    "ConfusionMatrix",
-    "LogAUC",
-    "PrecisionAtFixedRecall",
-    "PrecisionRecallCurve",
-    "ROC",
-    "RecallAtFixedPrecision",
-    "SensitivityAtSpecificity",
-    "SpecificityAtSensitivity",
-    "StatScores",
-)
 
 
 def check_phases(phases: Sequence[Phase], model: Model, model_facts: ModelFacts, data: DataFacts, scope: Scope) -> None:
@@ -95,9 +81,9 @@ def _check_pairs(calls: Sequence[Invocation], scope: Scope) -> None:
 
 def _check_pair(first: Invocation, second: Invocation, scope: Scope) -> None:
     a, b = first.card, second.card
-    reason = _reason(a.facts.get("conflicts"), b.bare_name)
-    reason = _reason(b.facts.get("conflicts"), a.bare_name) if reason is None else reason
-    if reason is None and all("model_for_eval" in card.facts.get("hooks", ()) for card in (a, b)):
+    reason = a.technique.conflicts.get(b.bare_name)
+    reason = b.technique.conflicts.get(a.bare_name) if reason is None else reason
+    if reason is None and all("model_for_eval" in card.technique.hooks for card in (a, b)):
         reason = "both decide which weights are measured and kept"
     if reason is None:
         return
@@ -111,17 +97,10 @@ def _check_pair(first: Invocation, second: Invocation, scope: Scope) -> None:
     )
 
 
-def _reason(conflicts: Any, name: str) -> str | None:
-    """Why a card refuses another technique; conflicts are a list of names, or of names with reasons."""
-    if isinstance(conflicts, dict):
-        return conflicts.get(name)
-    return "" if conflicts and name in conflicts else None
-
-
 def _check_task(calls: Sequence[Invocation], loss: Invocation, data: DataFacts, scope: Scope) -> None:
     """Techniques that are made for other data, or whose blended labels the loss can't take."""
     for call in calls:
-        tasks = call.card.facts.get("tasks")
+        tasks = call.card.technique.tasks
         if tasks and data.task not in tasks:
             scope.report(
                 "wrong-task",
@@ -130,11 +109,7 @@ def _check_task(calls: Sequence[Invocation], loss: Invocation, data: DataFacts, 
                 Spot(_span(call.origin), "can't be used here"),
                 fix=f"remove `{call.card.bare_name}`",
             )
-        if (
-            call.card.facts.get("soft_labels")
-            and loss.card.kind == "loss"
-            and not loss.card.facts.get("soft_labels", True)
-        ):
+        if call.card.technique.blends_labels and not loss.card.loss.takes_soft_labels:
             spots = [Spot(loss.origin.span, "takes whole classes only")] if isinstance(loss.origin, Written) else []
             scope.report(
                 "contradiction",
@@ -150,20 +125,20 @@ def check_measures(metrics: Sequence[Invocation], losses: Sequence[Invocation], 
     if not data.task.endswith("-classification"):
         return
     for loss in {id(loss): loss for loss in losses}.values():  # one that holds for every phase is told once
-        if loss.card.source == "torch" and loss.card.bare_name not in LOSSES_OF_CLASSES:
+        if not loss.card.loss.compares_classes:
             headline = f"`{loss.card.friendly}` does not compare classes, and the data is for {_spoken(data.task)}"
             fix = "use `cross_entropy()`, `focal()` or `bce()`"
             scope.report("wrong-task", headline, Spot(_span(loss.origin), "can't be used here"), fix=fix)
     for metric in metrics:
         if metric.card.source != "torchmetrics":
             continue
-        made_for = metric.card.facts.get("task")
+        made_for = metric.card.metric.family
         place = Spot(_span(metric.origin), "can't be used here")
         if made_for != "classification":
             what = f"is made for {made_for}" if made_for else "does not compare classes"
             headline = f"`{metric.card.friendly}` {what}, and the data is for {_spoken(data.task)}"
             scope.report("wrong-task", headline, place, fix="use `accuracy()`, `f1()` or `auroc()`")
-        elif metric.card.bare_name in NO_SINGLE_NUMBER:
+        elif not metric.card.metric.is_single_number:
             headline = f"`{metric.card.friendly}` is not one number, and can't be written down for every epoch"
             fix = "use `accuracy()`, `f1()` or `auroc()`; `leaven evaluate` prints the confusion table of a bundle"
             scope.report("wrong-task", headline, place, fix=fix)
@@ -177,7 +152,7 @@ def _check_overridden(phase: Phase, calls: Sequence[Invocation], scope: Scope) -
     """Techniques that need what a function of the user's keeps to itself."""
     override = next((override for override in phase.overrides if override.hook == "train_step"), None)
     for call in calls if override is not None else ():
-        if override is not None and "on_loss" in call.card.facts.get("hooks", ()):
+        if override is not None and "on_loss" in call.card.technique.hooks:
             scope.report(
                 "contradiction",
                 f"`{call.card.bare_name}` needs the outputs of the model, and `train_step` is overridden",

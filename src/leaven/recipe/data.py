@@ -34,21 +34,21 @@ class DataFacts:
 
 def describe_data(data: Invocation, scope: Scope) -> DataFacts:
     """The facts of a data set; files that are not there are reported."""
-    facts = data.card.facts
-    task = str(facts.get("task", "image-classification"))
-    for argument, told in facts.get("task_by", {}).items():
+    known = data.card.data
+    task = known.task
+    for argument, told in known.task_by_argument.items():
         task = told if data.value(argument) is not None else task
     described = DataFacts(
         task=TASKS.get(task, task),
-        classes=facts.get("classes"),
-        channels=facts.get("channels"),
-        size=_pair(facts.get("size")),
-        splits=tuple(facts.get("splits", ())),
-        is_natural=None if data.card.kind == "user" else bool(facts.get("natural")),
-        names=tuple(facts.get("class_names", ())),
+        classes=known.classes,
+        channels=known.channels,
+        size=known.size,
+        splits=known.splits,
+        is_natural=None if data.card.kind == "user" else known.is_safe_to_augment,
+        names=known.class_names,
     )
-    for name in facts.get("must_exist", ()):
-        path = data.value(name)
+    for parameter in data.card.parameters:
+        path = data.value(parameter.name) if parameter.must_exist else None
         if isinstance(path, FilePath) and not os.path.exists(path.place):
             missing_file(scope, path, "the folder" if data.card.bare_name == "folder" else "the file")
             return described

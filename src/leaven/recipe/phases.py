@@ -168,8 +168,8 @@ class PhaseReader:
 
     def _with_default_layers(self, call: Invocation) -> Invocation:
         """A technique with the layers that it is for where none are named."""
-        word = call.card.facts.get("by_default_on")
-        if word is None or call.value("on") is not None:
+        word = call.card.technique.default_layers
+        if not word or call.value("on") is not None:
             return call
         layers = self.scope.layers
         backbone = Selection(Word(word), matching(Word(word), layers) if layers is not None else None)

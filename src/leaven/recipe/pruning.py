@@ -20,7 +20,7 @@ def resolve_pruning(call: Invocation) -> Pruning | None:
     if not isinstance(how, Invocation) or how.card.kind != "pruning":
         return None
     on: Selection = call.value("on")
-    return Pruning(call, on.parameters, bool(how.card.facts.get("smaller")))
+    return Pruning(call, on.parameters, how.card.pruning.shrinks_model)
 
 
 def check_prunings(phases: Sequence[Phase], facts: ModelFacts, scope: Scope) -> None:

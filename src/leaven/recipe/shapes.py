@@ -31,8 +31,7 @@ def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) 
     shape = Shape("image", data.channels, data.size[0] if data.size else None)
     previous = "the data"
     for stage in stages:
-        facts = stage.card.facts
-        takes = facts.get("takes", "any")
+        takes = stage.card.component.input_form
         assert isinstance(stage.origin, Written)
         if takes not in ("any", shape.form):
             help_text = "put `global_pool()` before it" if takes == "vector" else "move it before the pooling"
@@ -78,17 +77,15 @@ def channels_through(
 
 
 def _after(stage: Invocation, shape: Shape) -> Shape:
-    facts = stage.card.facts
-    gives = facts.get("gives", "same")
+    component = stage.card.component
     channels = shape.channels
-    if "channels" in facts:
-        channels = _number(stage.value(str(facts["channels"])))
-    elif facts.get("flattens") and shape.form == "image":
+    if component.out_channels:
+        channels = _number(stage.value(component.out_channels))
+    elif component.flattens and shape.form == "image":
         channels = channels * shape.height * shape.height if channels and shape.height else None
-    divides = facts.get("divides", 1)
-    divisor = _number(stage.value(divides)) if isinstance(divides, str) else divides
-    height = -(-shape.height // divisor) if shape.height and divisor else None  # strides round up
-    form = shape.form if gives == "same" else str(gives)
+    stride = _number(stage.value(component.downsamples_by)) if component.downsamples_by else 1
+    height = -(-shape.height // stride) if shape.height and stride else None  # strides round up
+    form = shape.form if component.output_form == "same" else component.output_form
     return Shape(form, channels, height if form == "image" else None)
 
 

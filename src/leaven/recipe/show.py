@@ -217,8 +217,8 @@ def call(invocation: Invocation, extra: Iterable[str] = ()) -> str:
 
 def _shown(invocation: Invocation) -> list[Setting]:
     """The settings worth printing: a default that says nothing, or belongs to a choice that was not made, is not."""
-    owners = invocation.card.facts.get("belongs_to", {}).items()
-    idle = {name for name, owner in owners if any(invocation.value(key) != value for key, value in owner.items())}
+    conditions = [(p.name, p.only_if) for p in invocation.card.parameters if p.only_if is not None]
+    idle = {name for name, only_if in conditions if not only_if.is_met_by(invocation.value(only_if.parameter))}
     silent = [s for s in invocation.settings if isinstance(s.origin, Default) and (s.value is None or s.name in idle)]
     return [s for s in invocation.settings if s not in silent]
 

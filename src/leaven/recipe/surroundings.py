@@ -13,7 +13,6 @@ from leaven.recipe.models import ModelFacts
 from leaven.recipe.recipe import Data, Freezing, Model, Phase, Technique, Unfreeze
 
 _BRANCHES = ("drop_path", "stochastic_depth")  # how libraries call the places where a branch can be left out
-_COMPUTES_AGAIN = ("LBFGS",)  # optimizers that compute loss and gradient themselves, several times in a step
 
 
 def check_techniques(
@@ -58,26 +57,26 @@ class _Check:
     def __init__(self, call: Invocation, scope: Scope) -> None:
         self.call = call
         self.name = call.card.bare_name
-        self.facts = call.card.facts
-        self.hooks = frozenset(call.card.facts.get("hooks", ()))
+        self.technique = call.card.technique
+        self.hooks = frozenset(self.technique.hooks)
         self.scope = scope
 
     def against_the_phase(self, phase: Phase, train: Invocation) -> None:
         self._steps(phase, train["accumulate"])
         self._length(phase)
-        if "unfreezes" in self.facts:
+        if self.technique.unfreezes:
             self._joining(phase)
 
     def against_the_model(self, phase: Phase, model: Model, facts: ModelFacts) -> None:
-        if "unfreezes" in self.facts and phase.freezing is not None and phase.trains:
+        if self.technique.unfreezes and phase.freezing is not None and phase.trains:
             self._waiting(phase.freezing)
-        if self.facts.get("resizes"):
+        if self.technique.resizes_images:
             self._size(facts)
-        if self.facts.get("residual") and _tells_branches(model):
+        if self.technique.needs_residual_branches and _tells_branches(model):
             self._branches(facts)
 
     def against_the_data(self, phase: Phase, data: Data) -> None:
-        if self.facts.get("balances"):
+        if self.technique.balances_classes:
             self._balance(phase, data)
 
     def _contradicts(self, headline: str, label: str, *others: tuple[Origin, str], note: str = "", fix: str) -> None:
@@ -89,7 +88,7 @@ class _Check:
     def _steps(self, phase: Phase, accumulate: Setting) -> None:
         """What looks at gradients, with an optimizer that computes its own; what computes them twice, with others'."""
         optimizer = phase.optimizer.invocation
-        if self.hooks & {"around_step", "on_gradients"} and optimizer.card.target.endswith(_COMPUTES_AGAIN):
+        if self.hooks & {"around_step", "on_gradients"} and optimizer.card.optimizer.needs_closure:
             self._contradicts(
                 f"`{self.name}` changes the gradient of a step, and `{optimizer.card.friendly}` computes its own",
                 "would see no gradient",
@@ -107,7 +106,7 @@ class _Check:
     def _length(self, phase: Phase) -> None:
         """What begins or ends after the phase is over."""
         epochs = phase.epochs.value
-        for name in self.facts.get("within_phase", ()):
+        for name in [parameter.name for parameter in self.call.card.parameters if parameter.within_phase]:
             value = self.call.value(name)
             if not isinstance(value, Quantity) or not isinstance(epochs, Quantity) or epochs.amount == 0:
                 continue
@@ -130,7 +129,7 @@ class _Check:
                     (other.origin, "and this one"),
                     fix="remove one of them",
                 )
-            elif isinstance(other, Technique) and {"adapter", "moves"} & set(other.invocation.card.facts):
+            elif isinstance(other, Technique) and other.invocation.card.technique.trains_only:
                 holder = other.invocation
                 self._contradicts(
                     f"`{self.name}` unfreezes layers, and `{holder.card.bare_name}` freezes them for the whole phase",
@@ -141,7 +140,7 @@ class _Check:
 
     def _waiting(self, freezing: Freezing) -> None:
         """What unfreezes layers in the course of the phase, where there is nothing to unfreeze."""
-        after = self.call[self.facts["after"]]
+        after = self.call[self.technique.unfreezes_after]
         if any(one.origin == self.call.origin for one in freezing.later) or after.value == Quantity(0, "epochs"):
             return
         if freezing.causes:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from leaven.binding.files import is_readable, missing_file
 from leaven.binding.scope import Scope
@@ -33,17 +32,17 @@ def check_teachers(calls: Sequence[Invocation], phases: Sequence[str], data: Dat
                 _check_teacher(call, setting.value, phases, data, scope)
             elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
                 _untrained(scope, "of components", _span(setting.origin), 'write `bundle("teacher.bundle")`')
-        if call.card.facts.get("compares_features"):
+        if call.card.technique.compares_features:
             _check_layers(call, scope)
 
 
 def _check_teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data: DataFacts, scope: Scope) -> None:
-    facts = teacher.card.facts
-    if facts.get("former_self"):
+    known = teacher.card.model
+    if known.loads == "earlier_phase":
         _check_former(teacher, phases, scope)
         return
-    is_for_outputs = not call.card.facts.get("compares_features")
-    if facts.get("is_bundle"):
+    is_for_outputs = not call.card.technique.compares_features
+    if known.loads == "bundle":
         _check_bundle(teacher, is_for_outputs, data, scope)
         return
     weights = teacher.value("weights")
@@ -56,9 +55,9 @@ def _check_teacher(call: Invocation, teacher: Invocation, phases: Sequence[str],
         _check_file(teacher, weights, data, scope)
     if not teacher.value("pretrained"):
         return
-    if is_for_outputs and _differ(facts.get("classes"), data):
+    if is_for_outputs and known.classes and _differ(known.classes, data):
         fix = 'give it the weights of a teacher for this data: `weights="teacher.bundle"`'
-        _report_count(teacher, facts["classes"], data, scope, fix)
+        _report_count(teacher, known.classes, data, scope, fix)
     else:
         check_installed(teacher.card, _span(teacher.origin), scope)
 
@@ -73,13 +72,13 @@ def _untrained(scope: Scope, name: str, place: Span, fix: str) -> None:
 
 def _check_shares(calls: Sequence[Invocation], scope: Scope) -> None:
     """Teachers can't take more of the loss than there is."""
-    shares = [call[call.card.facts["share"]] for call in calls if "share" in call.card.facts]
+    shares = [call[call.card.technique.loss_share] for call in calls if call.card.technique.loss_share]
     if not all(isinstance(share.value, int | float) for share in shares):
         return
     total = sum(share.value for share in shares)
     if total <= 1 + _ROUNDING:
         return
-    takers = [call for call in calls if "share" in call.card.facts]
+    takers = [call for call in calls if call.card.technique.loss_share]
     scope.report(
         "contradiction",
         f"the teachers take {value_text(round(total, 6))} of the loss, and there is 1",
@@ -172,7 +171,7 @@ def _check_told(teacher: Invocation, told: Told, data: DataFacts, scope: Scope) 
     )
 
 
-def _differ(outputs: Any, data: DataFacts) -> bool:
+def _differ(outputs: int, data: DataFacts) -> bool:
     return bool(outputs and data.classes and outputs != data.classes)
 
 
@@ -195,10 +194,10 @@ def _check_layers(call: Invocation, scope: Scope) -> None:
     if isinstance(ours.value, tuple) and scope.layers is not None:
         _check_names(ours, scope.layers, scope.model_name, scope)
     if isinstance(theirs.value, tuple) and isinstance(teacher, Invocation) and teacher.card.kind == "model":
-        if teacher.card.facts.get("former_self"):
+        if teacher.card.model.loads == "earlier_phase":
             known = scope.layers
         else:
-            known = None if teacher.card.facts.get("is_bundle") else library_layers(teacher, scope)
+            known = None if teacher.card.model.loads == "bundle" else library_layers(teacher, scope)
         if known is not None:
             _check_names(theirs, known, teacher.card.bare_name, scope)
     if not isinstance(ours.value, tuple) or not isinstance(theirs.value, tuple):

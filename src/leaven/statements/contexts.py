@@ -59,17 +59,17 @@ def by_name(recognised: Iterable[Recognised]) -> dict[str, list[Recognised]]:
 
 
 def is_technique(card: Card) -> bool:
-    return card.kind in ("technique", "user") or bool(card.facts.get("technique"))
+    return card.statement.is_technique
 
 
 def is_allowed_in_phase(card: Card) -> bool:
-    return card.kind in ("technique", "user") or bool(card.facts.get("phase"))
+    return card.statement.in_phase
 
 
 def changes_model(statement: BodyStatement) -> bool:
     """Whether a statement changes the model for good, so that one at the top is done once, before the first phase."""
     card = statement_card(statement.name.path) if statement.name is not None else None
-    return card is not None and card.facts.get("changes") == "model"
+    return card is not None and card.statement.changes_model
 
 
 def phase_statements(
@@ -85,7 +85,7 @@ def phase_statements(
 
 def _is_given_once(name: str) -> bool:
     card = statement_card(name)
-    return card is not None and bool(card.facts.get("once"))
+    return card is not None and card.statement.once
 
 
 def recognise(
@@ -112,12 +112,12 @@ def recognise(
             _refuse_repeated(statement, card, first, scope)
             recognised.append(one or Recognised(card, statement))
     # A guess at what may be given once and is there already is wrong: something else was meant.
-    certain = {one.card.name for one in recognised if id(one.statement) not in guessed and one.card.facts.get("once")}
+    certain = {one.card.name for one in recognised if id(one.statement) not in guessed and one.card.statement.once}
     return [one for one in recognised if id(one.statement) not in guessed or one.card.name not in certain]
 
 
 def _refuse_repeated(statement: syntax.Statement, card: Card, first: dict[Key, Span], scope: Scope) -> None:
-    if not card.facts.get("once") and not has_label(card.name):
+    if not card.statement.once and not has_label(card.name):
         return
     key = key_of(statement)
     is_distinct = len(key) > 1 or not has_label(card.name)
@@ -131,9 +131,8 @@ def _read_broken_block(statement: syntax.Broken, scope: Scope) -> None:
     if statement.block is None or statement.name is None:
         return
     card = own.read("statement", statement.name.path)
-    context = card.facts.get("block") if card is not None else None
-    if context in messages.CONTEXTS:  # a broken `change` does not say whose block it is
-        recognise(statement.block.statements, str(context), scope)
+    if card is not None and card.statement.block in messages.CONTEXTS:  # a broken `change` does not say whose it is
+        recognise(statement.block.statements, card.statement.block, scope)
 
 
 def _card(path: str, context: str, scope: Scope) -> Card | None:

@@ -13,7 +13,7 @@ def default_statement(name: str) -> syntax.Statement:
     """The statement that holds where a recipe has none of that name, as its card says."""
     card = own.read("statement", name)
     assert card is not None
-    text = str(card.facts.get("missing", name.rpartition(".")[2]))
+    text = card.statement.default or name.rpartition(".")[2]
     (statement,) = parse(Source("default", text, kind=SourceKind.DEFAULT)).tree.statements
     assert isinstance(statement, syntax.Statement)
     return statement

@@ -154,7 +154,7 @@ class _Editing:
         """Report the phases that have a statement of their own in the place of the one that is changed."""
         target, _ = target_of(edit)
         card = statement_card(target.path, self.owner) if target is not None else None
-        if target is None or self.owner or card is None or not card.facts.get("once"):
+        if target is None or self.owner or card is None or not card.statement.once:
             return
         if target.path not in self.own_in_phases:
             self.own_in_phases[target.path] = phases_with(target.path, self._left())
@@ -178,7 +178,7 @@ class _Editing:
     def _from_default(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> int | None:
         """The position of the default statement, now added: it can be changed although nobody wrote it."""
         card = statement_card(target.path, self.owner)
-        if len(key) > 1 or card is None or not (self.owner in BLOCK_OWNERS or card.facts.get("missing")):
+        if len(key) > 1 or card is None or not (self.owner in BLOCK_OWNERS or card.statement.default):
             return None
         written = default_statement(f"{self.owner}.{target.path}" if self.owner in BLOCK_OWNERS else target.path)
         self._append(_relocated(written, edit.span))
@@ -186,7 +186,7 @@ class _Editing:
 
     def _missing(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> None:
         card = statement_card(target.path)
-        is_required = not self.owner and len(key) == 1 and card is not None and bool(card.facts.get("required"))
+        is_required = not self.owner and len(key) == 1 and card is not None and card.statement.required
         if is_required or ("",) in self.places:
             return  # that it is missing is reported, or one of the statements that could not be read may be it
         label = key[1] if len(key) > 1 else None

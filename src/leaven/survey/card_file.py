@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from leaven.formats import sealed
 
 if TYPE_CHECKING:
+    from leaven.catalog.traits import Traits
     from leaven.survey.signature import Entry, Signature
 
 
@@ -36,7 +37,7 @@ class CardFile:
         *,
         spellings: Sequence[str],
         summary: str = "",
-        facts: dict[str, Any] | None = None,
+        traits: "Traits | None" = None,
     ) -> dict[str, Any]:
         """Adds a card; the first spelling is the friendly one."""
         number = len(self.cards)
@@ -47,8 +48,8 @@ class CardFile:
             card["parameters"] = signature.parameters
         if signature.open_ended:
             card["open_ended"] = True
-        if all_facts := {**(facts or {}), **signature.facts()}:
-            card["facts"] = all_facts
+        if traits is not None and (chosen := chosen_fields(traits)):
+            card["traits"] = chosen
         self.cards.append(card)
         self.names.setdefault(spellings[0], []).append(number)
         for spelling in spellings[1:]:
@@ -65,11 +66,6 @@ class CardFile:
         """The number of a signature that several cards refer to."""
         return self._signatures.setdefault(_text(parameters), len(self._signatures))
 
-    def shared(self, number: int) -> "list[Entry]":
-        """The signature of that number."""
-        parameters: list[Entry] = json.loads(list(self._signatures)[number])
-        return parameters
-
     def write(self, folder: Path) -> None:
         """Writes the file and syncs it to disk."""
         index = {
@@ -84,6 +80,20 @@ class CardFile:
     def _other_spellings(self) -> dict[str, list[int]]:
         """The spellings without what the friendly names already answer, so that these win."""
         return {spelling: numbers for spelling, numbers in self.spellings.items() if spelling not in self.names}
+
+
+def chosen_fields(traits: "Traits") -> dict[str, Any]:
+    """The fields that are not at their default."""
+    return differences(type(traits)(), traits)
+
+
+def differences(usual: "Traits", traits: "Traits") -> dict[str, Any]:
+    """The fields in which the second differs from the first, as it has them."""
+    return {
+        name: value
+        for name, value, usual_value in zip(traits._fields, traits, usual, strict=True)
+        if value != usual_value
+    }
 
 
 def write_whole(file: Path, lines: Iterable[str]) -> None:

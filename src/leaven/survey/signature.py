@@ -37,7 +37,7 @@ _WORDS: dict[object, str] = {
     None: "none",
     numbers.Number: "float",
     Path: "path",
-    Tensor: "list",  # a recipe writes a list; `Signature.tensors` says that the program must wrap it
+    Tensor: "list",  # a recipe writes a list; `is_tensor` says that the program must wrap it
 }
 _LISTS = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
 _MAPPINGS = (dict, collections.abc.Mapping)  # nothing a recipe could write
@@ -47,28 +47,17 @@ _EMPTY = inspect.Parameter.empty
 
 @dataclass
 class Signature:
-    """The parameters of one callable, and what a program needs to know to pass them on."""
+    """The parameters of one callable."""
 
     parameters: list[Entry] = field(default_factory=list)
     open_ended: bool = False
-    enums: dict[str, str] = field(default_factory=dict)  # parameter: import path of the enum its texts belong to
-    tensors: list[str] = field(default_factory=list)  # parameters whose lists must become tensors
 
     def names(self) -> set[str]:
         return {entry["name"] for entry in self.parameters}
 
-    def facts(self) -> dict[str, Any]:
-        """What belongs to a card's facts; empty for most."""
-        return {key: value for key, value in (("enums", self.enums), ("tensors", self.tensors)) if value}
-
     def without(self, names: Iterable[str]) -> "Signature":
         left_out = set(names)
-        return Signature(
-            [entry for entry in self.parameters if entry["name"] not in left_out],
-            self.open_ended,
-            {name: path for name, path in self.enums.items() if name not in left_out},
-            [name for name in self.tensors if name not in left_out],
-        )
+        return Signature([entry for entry in self.parameters if entry["name"] not in left_out], self.open_ended)
 
 
 def read(callable_: Callable[..., Any], documentation: str | None = None) -> Signature:
@@ -148,11 +137,12 @@ def _assemble(parameters: Iterable[inspect.Parameter], documented: dict[str, tup
             signature.open_ended = True
         elif parameter.kind is not parameter.VAR_POSITIONAL:
             documented_type, summary = documented.get(parameter.name, ("", ""))
-            signature.parameters.append(entry_of(parameter, documented_type, summary))
+            entry = entry_of(parameter, documented_type, summary)
             if enum_class := _enum_in(parameter.annotation, parameter.default):
-                signature.enums[parameter.name] = import_path(enum_class)
-            if Tensor in _alternatives(parameter.annotation) and "list" in signature.parameters[-1]["type"]:
-                signature.tensors.append(parameter.name)
+                entry["enum"] = import_path(enum_class)
+            if Tensor in _alternatives(parameter.annotation) and "list" in entry["type"]:
+                entry["is_tensor"] = True
+            signature.parameters.append(entry)
     # The places after a keyword-only parameter exist only where constructors were joined; they are keyword-only too.
     signature.parameters.sort(key=lambda entry: not entry.get("positional", True))
     return signature
@@ -314,10 +304,6 @@ def plain(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     raise ValueError(f"{value!r} is no plain value")
-
-
-def plain_items(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in values.items()}
 
 
 def import_path(thing: Any) -> str:

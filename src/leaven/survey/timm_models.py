@@ -1,21 +1,21 @@
 """timm's models: their real arguments and the pretrained configurations.
 
-Decides what of a configuration is worth a fact. Weights are never loaded.
+Weights are never loaded.
 """
 
 import inspect
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import timm
 from timm.models import _registry as registry
 from timm.models._pretrained import PretrainedCfg
 
+from leaven.catalog.traits import ModelTraits, as_tuples
 from leaven.survey import signature as signatures
-from leaven.survey.card_file import CardFile
+from leaven.survey.card_file import CardFile, differences
 from leaven.survey.construction import add_particulars, constructor_signature, swallowed, watch
 from leaven.survey.docstring import first_sentence
 from leaven.survey.signature import Signature
@@ -26,11 +26,14 @@ _SUPPLIED = frozenset(
     | {"num_classes", "weights", "progress", "features_only", "out_indices", "feature_cls", "kwargs_filter"}
     | {"scriptable", "exportable", "no_jit", "device", "dtype", "head", "use_naflex"}
 )
-_CONFIGURATION = (
-    *("input_size", "test_input_size", "min_input_size", "fixed_input_size", "mean", "std"),
-    *("interpolation", "crop_pct", "crop_mode", "classifier", "first_conv", "license"),
-)
-_OPTIONAL = {field.name: field.default for field in fields(PretrainedCfg)}
+_CONFIGURATION = {
+    "input_size": "input_size",
+    "mean": "mean",
+    "std": "std",
+    "interpolation": "interpolation",
+    "crop_pct": "crop_fraction",
+    "license": "license",
+}
 
 
 def survey(cards: CardFile) -> None:
@@ -44,7 +47,7 @@ def survey(cards: CardFile) -> None:
             Signature(),
             spellings=(name,),
             summary=first_sentence(entry.__doc__),
-            facts={"task": "image-classification", "timm_name": name, **pretrained_facts(name)},
+            traits=pretrained_traits(name),
         )
         _add_signature(cards, card, entry)
     cards.renamed.update({old: f"timm.{new}" for old, new in renamed.items() if new})
@@ -85,26 +88,22 @@ def _popped_names(entry: Callable[..., Any]) -> set[str]:
     return _popped_in[module]
 
 
-def pretrained_facts(name: str) -> dict[str, Any]:
-    """The default configuration's facts, and under `weights` what each tag says otherwise."""
+def pretrained_traits(name: str) -> ModelTraits:
+    """The default configuration's traits, and under `weights` what each tag changes."""
     configurations: Any = registry._model_default_cfgs.get(name)
     if configurations is None:
-        return {"has_weights": False, "weights": {}}
-    default = _configuration(configurations.default)
-    weights = {}
-    for tag in configurations.tags:
-        facts = _configuration(configurations.cfgs[tag])
-        weights[tag] = {key: value for key, value in facts.items() if default.get(key) != value}
-        weights[tag] |= dict.fromkeys(default.keys() - facts.keys())
-    return {**default, "weights": weights}
+        return ModelTraits(timm_name=name, has_weights=False)
+    default = _traits(name, configurations.default)
+    tagged = {tag: _traits(name, configurations.cfgs[tag]) for tag in configurations.tags}
+    return default._replace(weights={tag: differences(default, traits) for tag, traits in tagged.items()})
 
 
-def _configuration(configuration: PretrainedCfg) -> dict[str, Any]:
-    facts = {}
-    for field in _CONFIGURATION:
-        value = getattr(configuration, field, None)
-        if value is not None and not (field in ("fixed_input_size", "crop_mode") and value == _OPTIONAL.get(field)):
-            facts[field] = signatures.plain(value)
-    facts["classes"] = configuration.num_classes
-    facts["has_weights"] = bool(configuration.has_weights)
-    return facts
+def _traits(name: str, configuration: PretrainedCfg) -> ModelTraits:
+    told = {field: signatures.plain(getattr(configuration, field, None)) for field in _CONFIGURATION}
+    return ModelTraits(
+        timm_name=name,
+        classes=configuration.num_classes,
+        has_weights=bool(configuration.has_weights),
+        has_fixed_input_size=bool(configuration.fixed_input_size),
+        **{_CONFIGURATION[field]: as_tuples(value) for field, value in told.items() if value is not None},
+    )

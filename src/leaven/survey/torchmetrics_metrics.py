@@ -7,6 +7,10 @@ import inspect
 import re
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from leaven.catalog.traits import MetricTraits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence
@@ -31,11 +35,8 @@ def survey(cards: CardFile) -> None:
         if family in ("wrappers", "aggregation"):
             continue  # they are made of other metrics, or of plain numbers
         by_task = _classes_by_task(class_)
-        signature, facts = _task_signature(class_, by_task) if by_task else (signatures.read(class_), {})
-        facts["task"] = family
+        signature = _task_signature(class_, by_task) if by_task else signatures.read(class_)
         better = next(getattr(part, "higher_is_better", None) for part in (*by_task.values(), class_))
-        if isinstance(better, bool):
-            facts["higher_is_better"] = better
         signature.parameters += [entry for entry in common if entry["name"] not in signature.names()]
         signature.open_ended = False  # what metrics take by `**kwargs` are the common arguments
         cards.add(
@@ -44,7 +45,12 @@ def survey(cards: CardFile) -> None:
             signature.without(_TASK_SUPPLIED if by_task else ()),
             spellings=spellings(name, "metric"),
             summary=first_sentence(class_.__doc__),
-            facts=facts,
+            traits=MetricTraits(
+                family,
+                higher_is_better=better if isinstance(better, bool) else None,
+                is_single_number=_is_single_number(by_task["multiclass"]) if "multiclass" in by_task else True,
+                supplied=_TASK_SUPPLIED if by_task else (),
+            ),
         )
 
 
@@ -70,19 +76,29 @@ def _classes_by_task(class_: type) -> dict[str, type]:
     return {task: part for task, part in found.items() if inspect.isclass(part)}
 
 
-def _task_signature(class_: type, by_task: dict[str, type]) -> tuple[Signature, dict[str, Any]]:
+def _task_signature(class_: type, by_task: dict[str, type]) -> Signature:
     """The parameters of a metric and of all that it chooses from; they are taken by name, since tasks order them."""
     signature = signatures.read(class_.__new__, documentation=_task_documentation(by_task))
-    parameters_by_task = {}
-    for task, part in by_task.items():
+    for part in by_task.values():
         special = signatures.read(part)
-        parameters_by_task[task] = sorted(special.names() - set(_TASK_SUPPLIED))
         signature.parameters += [entry for entry in special.parameters if entry["name"] not in signature.names()]
     for parameter in signature.parameters:
         parameter["positional"] = False
         parameter.pop("required", None)
-    facts = {"tasks": list(by_task), "parameters_by_task": parameters_by_task, "supplied": list(_TASK_SUPPLIED)}
-    return signature, facts
+    return signature
+
+
+def _is_single_number(class_: Any) -> bool:
+    """Whether a metric of three classes computes one number; tried out, and believed where that fails."""
+    required = [entry["name"] for entry in signatures.read(class_).parameters if entry.get("required")]
+    arguments = {name: 0.5 for name in required if name != "num_classes"}  # a threshold or a weight
+    try:
+        metric = class_(num_classes=3, **arguments)
+        metric.update(torch.eye(3), torch.arange(3))
+        result = metric.compute()
+    except Exception:
+        return True
+    return isinstance(result, Tensor) and result.numel() == 1
 
 
 def _task_documentation(by_task: dict[str, type]) -> str:

@@ -1,18 +1,18 @@
-"""torchvision's models: their real arguments, and what their weights say of input and classes.
+"""torchvision's models: their real arguments, and what their weights say about input and classes.
 
-Classifiers come with all facts; segmentation, detection, video and flow models carry their task, so that a recipe that
-uses one where it does not fit gets a clear answer.
+Of segmentation, detection, video and flow models little more than the task is read, so that a recipe that uses one
+where it does not fit gets a clear answer.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torchvision
 from torchvision.models import WeightsEnum
 
+from leaven.catalog.traits import ModelTraits
 from leaven.survey import signature as signatures
-from leaven.survey.card_file import CardFile
-from leaven.survey.construction import add_particulars, constructor_signature, watch
+from leaven.survey.card_file import CardFile, differences
+from leaven.survey.construction import Construction, add_particulars, constructor_signature, watch
 from leaven.survey.docstring import first_sentence
 from leaven.survey.signature import Signature
 
@@ -28,24 +28,26 @@ def survey(cards: CardFile) -> None:
         entry = torchvision.models.get_model_builder(name)
         family = entry.__module__.removeprefix("torchvision.models.").split(".")[0]
         package = f"torchvision.models.{family}" if family in _TASKS else "torchvision.models"
+        signature = signatures.read(entry).without(_SUPPLIED)
+        construction = watch(entry, weights=None, progress=False) if family not in _TASKS else None
+        known = constructor_signature(construction).names() if construction is not None else set()
+        traits = _published(name)._replace(
+            task=_TASKS.get(family, "image-classification"),
+            has_fixed_input_size=bool(known & {"image_size", "input_size"}),
+            has_auxiliary_outputs="aux_logits" in known,
+        )
         card = cards.add(
             f"torchvision.{name}",
             f"{package}.{entry.__name__}",
             Signature(),
             spellings=(name,),
             summary=first_sentence(entry.__doc__),
-            facts={"task": _TASKS.get(family, "image-classification"), **_weight_facts(name)},
+            traits=traits,
         )
-        _add_signature(cards, card, entry)
-        if card["facts"]["task"] == "image-classification":
-            names = {parameter["name"] for parameter in cards.shared(card["signature"])} if "signature" in card else ()
-            card["facts"]["fixed_input_size"] = "image_size" in names or "input_size" in names
+        _add_signature(cards, card, signature, construction)
 
 
-def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., Any]) -> None:
-    own = signatures.read(entry).without(_SUPPLIED)
-    is_classifier = card["facts"]["task"] == "image-classification"
-    construction = watch(entry, weights=None, progress=False) if is_classifier else None
+def _add_signature(cards: CardFile, card: dict[str, Any], own: Signature, construction: Construction | None) -> None:
     if construction is None:
         _take_by_name(own)
         card["parameters"] = own.parameters
@@ -68,41 +70,30 @@ def _take_by_name(signature: Signature) -> None:
         parameter.pop("required", None)
 
 
-def _weight_facts(name: str) -> dict[str, Any]:
-    """The default weights' facts, and under `weights` what the others say otherwise."""
+def _published(name: str) -> ModelTraits:
+    """The default weights' traits, and under `weights` what the others change."""
     enum = torchvision.models.get_model_weights(name)
     members = sorted(enum, key=lambda member: member is not getattr(enum, "DEFAULT", None))
-    facts = {member.name: _facts(member) for member in members}
-    default = next(iter(facts.values()), {})
-    weights = {
-        tag: {key: value for key, value in told.items() if default.get(key) != value} for tag, told in facts.items()
-    }
-    return {**default, "has_weights": bool(facts), "weights": weights}
+    published = {member.name: _traits(member) for member in members}
+    default = next(iter(published.values()), ModelTraits(has_weights=False))
+    return default._replace(weights={tag: differences(default, traits) for tag, traits in published.items()})
 
 
-def _facts(weights: WeightsEnum) -> dict[str, Any]:
-    preset = weights.transforms()
-    meta = weights.meta
-    found: dict[str, Any] = {}
+def _traits(weights: WeightsEnum) -> ModelTraits:
+    preset, meta = weights.transforms(), weights.meta
     crop = _sizes(getattr(preset, "crop_size", None))
     resize = _sizes(getattr(preset, "resize_size", None))
-    if crop:
-        found["input_size"] = [3, *crop]
-    if resize:
-        found["resize_size"] = resize
-        if crop:
-            found["crop_pct"] = round(crop[0] / resize[0], 4)
-    for field in ("mean", "std"):
-        if (value := getattr(preset, field, None)) is not None:
-            found[field] = list(value)
-    if (interpolation := getattr(preset, "interpolation", None)) is not None:
-        found["interpolation"] = interpolation.value
-    if meta.get("categories"):
-        found["classes"] = len(meta["categories"])
-    for field in ("num_params", "min_size"):
-        if field in meta:
-            found[field] = signatures.plain(meta[field])
-    return found
+    interpolation = getattr(preset, "interpolation", None)
+    return ModelTraits(
+        classes=len(meta.get("categories") or ()) or None,
+        input_size=(3, crop[0], crop[1]) if crop else None,
+        smallest_input=_sizes(meta.get("min_size", 1))[0],
+        resize=resize[0] if resize else None,
+        crop_fraction=round(crop[0] / resize[0], 4) if crop and resize else None,
+        mean=tuple(getattr(preset, "mean", ())),
+        std=tuple(getattr(preset, "std", ())),
+        interpolation=interpolation.value if interpolation is not None else ModelTraits().interpolation,
+    )
 
 
 def _sizes(value: Any) -> list[int]:

@@ -5,6 +5,7 @@ import re
 
 from torchvision.transforms import v2
 
+from leaven.catalog.traits import TransformTraits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence
@@ -24,7 +25,7 @@ def survey(cards: CardFile) -> None:
             signatures.read(class_),
             spellings=spellings(name, "transform"),
             summary=first_sentence(class_.__doc__),
-            facts={"random": _is_random(class_)},
+            traits=TransformTraits(_is_random(class_)),
         )
     taken = set(cards.names)
     for friendly, (number, *_) in sorted(cards.names.items()):

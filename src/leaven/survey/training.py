@@ -8,37 +8,62 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from torch import nn, optim
+import torch
+from torch import Tensor, nn, optim
 from torch.optim import lr_scheduler
 
+from leaven.catalog.traits import LossTraits, OptimizerTraits, ScheduleTraits, Traits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence
 from leaven.survey.names import spellings
 
+_PER_BATCH = (lr_scheduler.OneCycleLR, lr_scheduler.CyclicLR)  # which only their documentation tells
 _NOT_CHOSEN = ("Optimizer", "LRScheduler", "ChainedScheduler", "SequentialLR")  # abstract, or made of other schedules
 
 
 def survey_optimizers(cards: CardFile) -> None:
     """torch's optimizers."""
     for class_ in _classes(optim, optim.Optimizer):
-        facts = {"closure": True} if class_ is optim.LBFGS else {}
-        _add(cards, f"torch.{class_.__name__}", f"torch.optim.{class_.__name__}", class_, {"params"}, facts)
+        traits = OptimizerTraits(needs_closure=_needs_closure(class_))
+        _add(cards, f"torch.{class_.__name__}", f"torch.optim.{class_.__name__}", class_, {"params"}, traits)
+
+
+def _needs_closure(class_: Any) -> bool:
+    closure = inspect.signature(class_.step).parameters.get("closure")
+    return closure is not None and closure.default is closure.empty
 
 
 def survey_schedules(cards: CardFile) -> None:
     """torch's schedules."""
     for class_ in _classes(lr_scheduler, lr_scheduler.LRScheduler):
-        facts = {"score": True} if class_ is lr_scheduler.ReduceLROnPlateau else {}
         target = f"torch.optim.lr_scheduler.{class_.__name__}"
-        _add(cards, f"torch.{class_.__name__}", target, class_, {"optimizer"}, facts)
+        _add(cards, f"torch.{class_.__name__}", target, class_, {"optimizer"}, _schedule_traits(class_))
+
+
+def _schedule_traits(class_: Any) -> ScheduleTraits:
+    needs_score = "metrics" in inspect.signature(class_.step).parameters
+    return ScheduleTraits(
+        stepped_by="score" if needs_score else "step" if class_ in _PER_BATCH else "epoch",
+        needs_total_steps="total_steps" in inspect.signature(class_.__init__).parameters,
+    )
 
 
 def survey_losses(cards: CardFile) -> None:
     """torch's losses, apart from those that hold weights of their own."""
     for class_ in _classes(nn, nn.Module):
         if class_.__name__.endswith("Loss") and "in_features" not in signatures.read(class_).names():
-            _add(cards, f"torch.{class_.__name__}", f"torch.nn.{class_.__name__}", class_, set(), {})
+            traits = LossTraits(compares_classes=_compares_classes(class_))
+            _add(cards, f"torch.{class_.__name__}", f"torch.nn.{class_.__name__}", class_, set(), traits)
+
+
+def _compares_classes(class_: Any) -> bool:
+    """Whether it takes a score for each class and the numbers of the right ones; tried out."""
+    try:
+        loss: Tensor = class_()(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return loss.ndim == 0
 
 
 def _classes(module: Any, parent: type) -> Iterator[type]:
@@ -50,19 +75,19 @@ def _classes(module: Any, parent: type) -> Iterator[type]:
             yield class_
 
 
-def _add(cards: CardFile, name: str, target: str, class_: type, supplied: set[str], facts: dict[str, Any]) -> None:
+def _add(cards: CardFile, name: str, target: str, class_: type, supplied: set[str], traits: Traits) -> None:
     cards.add(
         name,
         target,
         signatures.read(class_).without(supplied),
         spellings=spellings(class_.__name__, cards.kind),
         summary=first_sentence(class_.__doc__),
-        facts=facts,
+        traits=traits,
     )
 
 
 def survey_timm_optimizers(cards: CardFile) -> None:
-    """timm's optimizers by their registered names; `facts.arguments` is what a name adds to its class."""
+    """timm's optimizers by their registered names, which may have other defaults than their class."""
     timm_optim: Any = importlib.import_module("timm.optim")
     if not hasattr(timm_optim, "list_optimizers"):
         return  # timm before 1.0.12 keeps no list
@@ -79,9 +104,12 @@ def survey_timm_optimizers(cards: CardFile) -> None:
         for parameter in signature.parameters:
             if parameter["name"] in bound:
                 signatures.set_default(parameter, bound[parameter["name"]], parameter.get("summary", ""))
-        facts: dict[str, Any] = {"arguments": signatures.plain_items(bound)} if bound else {}
-        if info.second_order:
-            facts["second_order"] = True
-        described = info.description or first_sentence(class_.__doc__)
-        target = signatures.import_path(class_)
-        cards.add(f"timm.{name}", target, signature, spellings=(name,), summary=described, facts=facts)
+                parameter["passes_default"] = True
+        cards.add(
+            f"timm.{name}",
+            signatures.import_path(class_),
+            signature,
+            spellings=(name,),
+            summary=info.description or first_sentence(class_.__doc__),
+            traits=OptimizerTraits(_needs_closure(class_), bool(info.second_order)),
+        )

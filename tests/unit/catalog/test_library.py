@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,8 +106,8 @@ def test_a_transform_says_what_it_needs() -> None:
     size = parameter("transform", "random_resized_crop", "size")
     assert (size.required, size.types) == (True, ("int", "list"))
     assert crop.target == "torchvision.transforms.v2.RandomResizedCrop"
-    assert crop.facts["random"]
-    assert not card("transform", "center_crop").facts["random"]
+    assert crop.transform.is_random
+    assert not card("transform", "center_crop").transform.is_random
     interpolation = parameter("transform", "random_resized_crop", "interpolation")
     assert interpolation.default == "bilinear"
     assert "bicubic" in interpolation.choices
@@ -120,27 +121,26 @@ def test_random_may_be_left_out_only_where_nothing_else_has_the_name() -> None:
 
 def test_a_model_knows_what_its_weights_were_trained_with() -> None:
     for name in ("timm.resnet18", "torchvision.resnet18"):
-        facts = card("model", name).facts
-        assert facts["input_size"] == [3, 224, 224]
-        assert facts["mean"] == [0.485, 0.456, 0.406]
-        assert facts["classes"] == 1000
-        assert facts["has_weights"]
-        assert facts["task"] == "image-classification"
-        assert not facts.get("fixed_input_size")
-    assert card("model", "timm.resnet18").facts["classifier"] == "fc"
-    assert card("model", "torchvision.resnet18").facts["resize_size"] == [256, 256]
+        model = card("model", name).model
+        assert model.input_size == (3, 224, 224)
+        assert model.mean == (0.485, 0.456, 0.406)
+        assert model.classes == 1000
+        assert model.has_weights
+        assert model.task == "image-classification"
+        assert not model.has_fixed_input_size
+    assert card("model", "torchvision.resnet18").model.resize == 256
 
 
-def test_the_weights_of_a_tag_have_facts_of_their_own() -> None:
-    default, tagged = card("model", "resnet18"), card("model", "resnet18.a3_in1k")
-    assert tagged.facts["timm_name"] == "resnet18.a3_in1k"
-    assert default.facts["input_size"] != tagged.facts["input_size"] == [3, 160, 160]
-    assert card("model", "convnext_tiny.fb_in22k").facts["classes"] > 20_000
+def test_weights_of_a_tag_may_differ_from_the_default_ones() -> None:
+    default, tagged = card("model", "resnet18").model, card("model", "resnet18.a3_in1k").model
+    assert tagged.timm_name == "resnet18.a3_in1k"
+    assert default.input_size != tagged.input_size == (3, 160, 160)
+    assert (card("model", "convnext_tiny.fb_in22k").model.classes or 0) > 20_000
 
 
 @pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "torchvision.vit_b_16"])
 def test_a_vision_transformer_takes_one_size_only(name: str) -> None:
-    assert card("model", name).facts["fixed_input_size"] is True
+    assert card("model", name).model.has_fixed_input_size
 
 
 def test_a_models_arguments_are_those_of_the_class_it_builds() -> None:
@@ -171,17 +171,17 @@ def test_few_models_leave_their_arguments_open() -> None:
 
 
 def test_a_model_for_another_task_says_so() -> None:
-    assert card("model", "fasterrcnn_resnet50_fpn").facts["task"] == "detection"
-    assert card("model", "fcn_resnet50").facts["task"] == "segmentation"
+    assert card("model", "fasterrcnn_resnet50_fpn").model.task == "detection"
+    assert card("model", "fcn_resnet50").model.task == "segmentation"
 
 
 def test_a_data_set_knows_its_classes_and_parts() -> None:
     cifar = card("data", "cifar10")
-    assert (cifar.facts["classes"], cifar.facts["channels"], cifar.facts["size"]) == (10, 3, [32, 32])
-    assert cifar.facts["split_arguments"] == {"train": {"train": True}, "test": {"train": False}}
+    assert (cifar.data.classes, cifar.data.channels, cifar.data.size) == (10, 3, (32, 32))
+    assert cifar.data.split_arguments == {"train": {"train": True}, "test": {"train": False}}
     assert [parameter.name for parameter in cifar.parameters] == ["root", "download"]
-    assert card("data", "mnist").facts["natural"] is False
-    assert card("data", "flowers102").facts["splits"] == ["train", "val", "test"]
+    assert not card("data", "mnist").data.is_safe_to_augment
+    assert card("data", "flowers102").data.splits == ("train", "val", "test")
 
 
 def test_a_metric_takes_the_arguments_of_all_its_tasks() -> None:
@@ -191,14 +191,53 @@ def test_a_metric_takes_the_arguments_of_all_its_tasks() -> None:
     assert not {"task", "num_classes"} & names
     assert not accuracy.open_ended
     assert "macro" in parameter("metric", "accuracy", "average").choices
-    assert accuracy.facts["higher_is_better"] is True
+    assert accuracy.metric.higher_is_better is True
 
 
 def test_a_loss_says_which_lists_become_tensors() -> None:
     loss = card("loss", "cross_entropy")
-    assert loss.facts["tensors"] == ["weight"]
+    assert [parameter.name for parameter in loss.parameters if parameter.is_tensor] == ["weight"]
     smoothing = parameter("loss", "cross_entropy", "label_smoothing")
     assert (smoothing.type, smoothing.default) == ("float", 0.0)
+
+
+def named(kind: str, is_so: Callable[[Card], bool]) -> set[str]:
+    """The cards of a kind of which something is true, each once."""
+    cards = [card for name in library.names(kind) for card in library.find(kind, name)]
+    return {card.name for card in cards if is_so(card)}
+
+
+def test_an_optimizer_says_what_it_needs_of_the_loop() -> None:
+    assert named("optimizer", lambda card: card.optimizer.needs_closure) == {"torch.LBFGS"}
+    assert named("optimizer", lambda card: card.optimizer.is_second_order) == {"timm.adahessian"}
+
+
+def test_a_default_that_only_the_name_in_timm_has_is_passed_on() -> None:
+    nesterov = parameter("optimizer", "timm.sgd", "nesterov")
+    assert (nesterov.default, nesterov.passes_default) == (True, True)
+    assert not parameter("optimizer", "timm.sgd", "lr").passes_default
+
+
+def test_a_schedule_says_when_it_is_stepped() -> None:
+    assert named("schedule", lambda card: card.schedule.stepped_by == "score") == {"torch.ReduceLROnPlateau"}
+    assert named("schedule", lambda card: card.schedule.stepped_by == "step") == {"torch.OneCycleLR", "torch.CyclicLR"}
+    assert named("schedule", lambda card: card.schedule.needs_total_steps) == {"torch.OneCycleLR"}
+
+
+def test_losses_for_classes_are_found() -> None:
+    found = named("loss", lambda card: card.loss.compares_classes)
+    assert found == {"torch.CrossEntropyLoss", "torch.NLLLoss", "torch.MultiMarginLoss"}
+
+
+def test_metrics_that_are_not_one_number_are_found() -> None:
+    found = named("metric", lambda card: not card.metric.is_single_number)
+    assert {"torchmetrics.ConfusionMatrix", "torchmetrics.ROC", "torchmetrics.LogAUC"} <= found
+    assert not {"torchmetrics.Accuracy", "torchmetrics.F1Score", "torchmetrics.FBetaScore"} & found
+
+
+def test_models_with_auxiliary_outputs_are_found() -> None:
+    found = named("model", lambda card: card.model.has_auxiliary_outputs)
+    assert found == {"torchvision.googlenet", "torchvision.inception_v3"}
 
 
 def test_nothing_is_absent_where_all_is_installed() -> None:

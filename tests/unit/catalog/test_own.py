@@ -2,14 +2,16 @@
 
 import inspect
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
 from leaven.catalog import own
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.selectors import WORDS
+from leaven.catalog.traits import ComponentTraits, DataTraits, StatementRules, TechniqueTraits
 from leaven.language import syntax
 from leaven.language.parser import parse, parse_value
 from leaven.language.source import Source
@@ -18,21 +20,7 @@ PLAIN = {"int", "float", "bool", "text", "path", "list", "none", "any"}
 LANGUAGE = {"choice", "quantity", "selector", "score", "function", "transforms", "name", "statement"}
 FENCE = re.compile(r"^```leaven\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-STATEMENT_FACTS = {
-    "phase",
-    "technique",
-    "changes",
-    "once",
-    "required",
-    "example",
-    "block",
-    "key",
-    "missing",
-    "whole",
-    "tasks",
-}
 LIBRARY_KINDS = {"loss", "metric", "transform", "data"}
-CHANGES = {"input", "loss", "gradient", "weights", "activations", "model"}
 
 
 def read(kind: str, name: str) -> Card:
@@ -114,7 +102,7 @@ def statement_card(name: str, owner: str) -> Card | None:
         case "":
             return top_level or own.read("technique", name)
         case "phase":
-            return top_level if top_level and top_level.facts.get("phase") else own.read("technique", name)
+            return top_level if top_level and top_level.statement.in_phase else own.read("technique", name)
         case _:
             return own.read("statement", f"{owner}.{name}")
 
@@ -231,26 +219,79 @@ def test_parameters_can_be_given_in_order(card: Card) -> None:
     assert not any(parameter.variadic for parameter in parameters[:-1])
 
 
-# -- facts
+# -- traits
 
 
 @every_card
-def test_facts_name_parameters_that_exist(card: Card) -> None:
+def test_traits_have_the_types_of_their_fields(card: Card) -> None:
+    for record in (card.traits, card.reference, card.requires, *card.parameters):
+        if record is not None:
+            hints = get_type_hints(type(record))
+            wrong = {name: getattr(record, name) for name in hints if not conforms(getattr(record, name), hints[name])}
+            assert not wrong
+
+
+def conforms(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation says, as far as the traits use them."""
+    if hint is Any:
+        return True
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(conforms(value, one) for one in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple and inner[1:] == (...,):
+        return isinstance(value, tuple) and all(conforms(item, inner[0]) for item in value)
+    if origin is tuple:
+        return isinstance(value, tuple) and len(value) == len(inner) and all(map(conforms, value, inner))
+    if origin is Mapping:
+        pairs = value.items() if isinstance(value, Mapping) else [(None, None)]
+        return all(conforms(key, inner[0]) and conforms(item, inner[1]) for key, item in pairs)
+    return isinstance(value, float | int) if hint is float else type(value) is hint
+
+
+@pytest.mark.parametrize(
+    ("front", "said"),
+    [
+        ('summary = "A."\nwakse = true', "techniques/mine.md: unknown key `wakse`: not a field of TechniqueTraits"),
+        ('summary = "A."\n[[parameter]]\nname = "a"\nsmallest = 1', "techniques/mine.md: unknown key `smallest`"),
+        ('summary = "A."\nhooks_only_if.on_loss = { when = "a" }', "techniques/mine.md: unknown key `when`"),
+    ],
+)
+def test_an_unknown_key_is_an_error_that_names_file_and_key(front: str, said: str) -> None:
+    with pytest.raises(own.CardError, match=re.escape(said)):
+        own.read_card(f"+++\n{front}\n+++\n# Mine\n", "technique", "mine")
+
+
+def test_a_kind_without_traits_takes_no_further_keys() -> None:
+    with pytest.raises(own.CardError, match=re.escape("loggers/mine.md: unknown key `package`")):
+        own.read_card('+++\nsummary = "A."\npackage = "x"\n+++\n# Mine\n', "logger", "mine")
+
+
+@every_card
+def test_parameters_that_are_spoken_of_exist(card: Card) -> None:
     names = {parameter.name for parameter in card.parameters}
-    for fact in ("must_exist", "whole", "ordered", "exactly_one_of"):
-        assert set(card.facts.get(fact, ())) <= names
-    assert {card.facts[fact] for fact in ("key", "sets_lr") if fact in card.facts} <= names
-    assert set(card.facts.get("task_by", {})) <= names
+    conditions = [parameter.only_if for parameter in card.parameters if parameter.only_if]
+    spoken_of = {*card.exactly_one_of, *card.ordered}
+    match card.traits:
+        case StatementRules(key=key):
+            spoken_of |= {key}
+        case TechniqueTraits(hooks_only_if=only_if, loss_share=share):
+            conditions += only_if.values()
+            spoken_of |= {share}
+        case DataTraits(task_by_argument=task_by):
+            spoken_of |= set(task_by)
+        case ComponentTraits(out_channels=channels, downsamples_by=stride):
+            spoken_of |= {channels, stride}
+    assert {*spoken_of, *(condition.parameter for condition in conditions)} - {""} <= names
 
 
 @pytest.mark.parametrize("card", of_kind("statement"), ids=lambda card: card.name)
-def test_a_statement_says_where_and_how_often_it_stands(card: Card) -> None:
-    assert set(card.facts) <= STATEMENT_FACTS
-    assert card.facts.get("block", "data") in {"data", "optimizer", "phase", "changed"}
+def test_a_statement_says_where_and_how_often_it_is_written(card: Card) -> None:
     owner = card.name.rpartition(".")[0]
-    assert not owner or read("statement", owner).facts["block"] == owner
-    if "missing" in card.facts:
-        parsed = parse(Source("missing", card.facts["missing"]))
+    assert not owner or read("statement", owner).statement.block == owner
+    if card.statement.default:
+        parsed = parse(Source("default", card.statement.default))
         assert not parsed.diagnostics
         [statement] = parsed.tree.statements
         assert isinstance(statement, syntax.Statement)
@@ -258,30 +299,27 @@ def test_a_statement_says_where_and_how_often_it_stands(card: Card) -> None:
 
 
 @pytest.mark.parametrize("card", of_kind("technique"), ids=lambda card: card.name)
-def test_a_technique_cites_its_paper_and_what_it_touches(card: Card) -> None:
-    assert card.facts["paper"]
-    assert card.facts["url"].startswith("https://")
-    assert isinstance(card.facts["year"], int)
-    assert card.facts["changes"] in CHANGES
-    for other in card.facts.get("conflicts", ()):
-        assert card.name not in read("technique", other).facts.get("conflicts", ()), "one side is enough"
+def test_a_technique_cites_its_paper_and_what_it_changes(card: Card) -> None:
+    assert card.reference.paper
+    assert card.reference.year
+    assert card.reference.url.startswith("https://")
+    assert card.technique.changes
+    for other in card.technique.conflicts:
+        assert card.name not in read("technique", other).technique.conflicts, "one side is enough"
 
 
 @pytest.mark.parametrize("card", of_kind("schedule"), ids=lambda card: card.name)
-def test_a_schedule_can_warm_up_and_says_when_it_moves(card: Card) -> None:
-    assert card.facts["per"] in {"step", "epoch"}
+def test_a_schedule_can_warm_up(card: Card) -> None:
     warmup = card.parameter("warmup")
     assert warmup
     assert warmup.units == ("epochs", "steps", "%")
 
 
 @pytest.mark.parametrize("card", of_kind("data"), ids=lambda card: card.name)
-def test_a_data_set_says_its_task_and_what_is_safe(card: Card) -> None:
-    assert ("task" in card.facts) != ("task_by" in card.facts)
-    assert isinstance(card.facts["natural"], bool)
-    assert card.facts["channels"] == {"L": 1, "RGB": 3}[card.facts["channel_mode"]]
-    assert all(card.parameter(name).type.startswith("path") for name in card.facts.get("must_exist", ()))  # type: ignore[union-attr]
-    assert {"license", "url"} <= set(card.facts) or card.name in ("folder", "csv")
+def test_a_dataset_has_channels_paths_and_a_license(card: Card) -> None:
+    assert card.data.channels in (1, 3)
+    assert all(parameter.type.startswith("path") for parameter in card.parameters if parameter.must_exist)
+    assert (card.data.license and card.reference.url) or card.name in ("folder", "csv")
 
 
 # -- what a recipe relies on
@@ -299,13 +337,13 @@ def test_a_library_has_what_the_card_promises_to_call(card: Card) -> None:
 def test_the_starter_is_built_on_the_net_that_its_weights_belong_to() -> None:
     card = read("model", "efficientnet_lite0")
     assert card.name == "starters.efficientnet_lite0"
-    assert card.facts["timm_name"] == "tf_efficientnet_lite0"
-    assert (card.facts["mean"], card.facts["std"]) == ([0.5] * 3, [0.5] * 3)
+    assert card.model.timm_name == "tf_efficientnet_lite0"
+    assert (card.model.mean, card.model.std) == ((0.5,) * 3, (0.5,) * 3)
 
 
 def test_digits_are_never_flipped_and_photographs_may_be() -> None:
-    natural = {card.name for card in of_kind("data") if card.facts["natural"]}
-    assert natural == {"folder", "csv", "cifar10", "cifar100", "imagenet"}
+    flipped = {card.name for card in of_kind("data") if card.data.is_safe_to_augment}
+    assert flipped == {"folder", "csv", "cifar10", "cifar100", "imagenet"}
 
 
 def test_a_name_that_has_no_card_is_not_found() -> None:

@@ -53,19 +53,19 @@ def promised(card: Card, shape: Shape, settings: dict[str, Any]) -> Shape:
     """The shape that comes out, by the rule in the card."""
     chosen = {parameter.name: parameter.default for parameter in card.parameters} | settings
     channels, *size = shape
-    if card.facts.get("flattens"):
+    if card.component.flattens:
         return (torch.Size(shape).numel(),)
-    if "channels" in card.facts:
-        channels = chosen[card.facts["channels"]]
-    divisor = card.facts.get("divides", 1)
-    size = [ceil(side / (chosen[divisor] if isinstance(divisor, str) else divisor)) for side in size]
-    return (channels,) if card.facts["gives"] == "vector" else (channels, *size)
+    if card.component.out_channels:
+        channels = chosen[card.component.out_channels]
+    stride = chosen[card.component.downsamples_by] if card.component.downsamples_by else 1
+    size = [ceil(side / stride) for side in size]
+    return (channels,) if card.component.output_form == "vector" else (channels, *size)
 
 
 def cases() -> list[Any]:
     found = []
     for name in NAMES:
-        takes = card_of(name).facts["takes"]
+        takes = card_of(name).component.input_form
         shapes = {"image": IMAGES, "vector": VECTORS, "any": [*IMAGES, *VECTORS]}[takes]
         for settings in SETTINGS.get(name, [{}]):
             for shape in shapes:
@@ -77,12 +77,12 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize(("name", "settings", "shape"), cases())
 def test_the_real_shape_is_the_one_the_card_promises(name: str, settings: dict[str, Any], shape: Shape) -> None:
     card = card_of(name)
-    channels = {"in_channels": shape[0]} if card.facts.get("in_channels") else {}
+    channels = {"in_channels": shape[0]} if card.component.takes_in_channels else {}
     component = class_of(card)(**channels, **settings).eval()
     output = component(torch.randn(2, *shape))
     expected = promised(card, shape, settings)
     assert output.shape == (2, *expected)
-    if "channels" in card.facts:
+    if card.component.out_channels:
         assert component.out_channels == expected[0]
 
 
@@ -91,7 +91,7 @@ def test_the_class_is_named_after_its_card_and_takes_its_parameters(name: str) -
     card = card_of(name)
     assert card.target == f"leaven.components.{name}.{name.title().replace('_', '')}"
     signature = list(inspect.signature(class_of(card)).parameters.values())
-    if card.facts.get("in_channels"):
+    if card.component.takes_in_channels:
         assert signature.pop(0).name == "in_channels"
     written = [(each.name, None if each.required else each.default, each.required) for each in card.parameters]
     empty = inspect.Parameter.empty
@@ -102,8 +102,8 @@ def test_the_class_is_named_after_its_card_and_takes_its_parameters(name: str) -
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_reach_the_input_and_every_weight(name: str) -> None:
     card = card_of(name)
-    shape = (6, 8, 8) if card.facts["takes"] in ("image", "any") else (6,)
-    channels = {"in_channels": 6} if card.facts.get("in_channels") else {}
+    shape = (6, 8, 8) if card.component.input_form in ("image", "any") else (6,)
+    channels = {"in_channels": 6} if card.component.takes_in_channels else {}
     component = class_of(card)(**channels, **SETTINGS.get(name, [{}])[0])
     values = torch.randn(4, *shape, requires_grad=True)
     component(values).square().sum().backward()

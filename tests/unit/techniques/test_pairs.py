@@ -26,7 +26,7 @@ REFUSALS = ("contradiction", "missing-library")
 
 def _is_built(name: str) -> bool:
     card = own.read("technique", name)
-    return card is not None and bool(card.facts.get("hooks") or card.facts.get("moves"))
+    return card is not None and bool(card.technique.hooks or card.technique.trains_only)
 
 
 NAMES = [name for name in own.names("technique") if _is_built(name)]

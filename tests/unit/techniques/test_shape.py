@@ -12,17 +12,17 @@ from leaven.catalog.hooks import HAD, HOOKS, hooks_in
 
 def _cards() -> list[Card]:
     found = [own.read("technique", name) for name in own.names("technique")]
-    return [card for card in found if card is not None and card.facts.get("hooks")]
+    return [card for card in found if card is not None and card.technique.hooks]
 
 
 @pytest.mark.parametrize("card", _cards(), ids=lambda card: card.name)
 def test_class_and_card_agree(card: Card) -> None:
     made = getattr(techniques, card.target.rpartition(".")[2])
-    assert tuple(card.facts["hooks"]) == hooks_in(dir(made))
+    assert card.technique.hooks == hooks_in(dir(made))
     parameters = {
         name: parameter for name, parameter in inspect.signature(made).parameters.items() if name not in ("self",)
     }
-    wants = tuple(card.facts.get("wants", ()))
+    wants = card.technique.wants
     assert set(wants) == set(parameters) & set(HAD)
     said = {(p.target or p.name): p for p in card.parameters}
     assert set(said) == set(parameters) - set(HAD)
@@ -36,6 +36,6 @@ def test_class_and_card_agree(card: Card) -> None:
 @pytest.mark.parametrize("card", _cards(), ids=lambda card: card.name)
 def test_hooks_take_what_they_are_given(card: Card) -> None:
     made = getattr(techniques, card.target.rpartition(".")[2])
-    for hook in card.facts["hooks"]:
+    for hook in card.technique.hooks:
         if hook in HOOKS:
             assert tuple(inspect.signature(getattr(made, hook)).parameters)[1:] == HOOKS[hook]

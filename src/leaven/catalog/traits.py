@@ -1,0 +1,207 @@
+"""What is particular to each kind of card, one class per kind.
+
+A card holds the traits of its kind (`Card.traits`). Every field has a default that means "nothing special", so that a
+card file names only what differs, and so that nothing is claimed about a definition in the user's code. They are named
+tuples because every command imports them, and Python makes those eight times faster than dataclasses.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Condition(NamedTuple):
+    """Holds where a parameter has one of the values; without values, where it has any but none."""
+
+    parameter: str
+    values: tuple[str, ...] = ()
+
+    def is_met_by(self, value: Any) -> bool:
+        """Whether it holds where the parameter has that value."""
+        return value in self.values if self.values else value is not None
+
+
+class StatementRules(NamedTuple):
+    """Where a statement may be written, how often, and what its absence means."""
+
+    block: Literal["", "data", "optimizer", "phase", "changed"] = ""  # whose statements its block holds
+    once: bool = False
+    required: bool = False
+    example: str = ""  # for the report that a required one is missing
+    default: str = ""  # what is assumed where it is not written
+    in_phase: bool = False  # may be written in a phase, too
+    is_technique: bool = False
+    changes_model: bool = False
+    key: str = ""  # the parameter that distinguishes several statements of the same name
+
+
+class TechniqueTraits(NamedTuple):
+    """What a technique does to training."""
+
+    changes: Literal["", "input", "activations", "loss", "gradient", "weights", "model"] = ""
+    cost: str = ""
+    once: bool = False  # at most once in a phase
+    hooks: tuple[str, ...] = ()  # the methods that a program calls
+    wants: tuple[str, ...] = ()  # what its constructor takes from the program
+    hooks_only_if: Mapping[str, Condition] = NONE
+    tasks: tuple[str, ...] = ()  # the only tasks it is made for; empty for all
+    conflicts: Mapping[str, str] = NONE  # another technique, and why not both
+    trains_only: tuple[str, ...] = ()  # selector words for what stays trainable; all else is frozen
+    unfreezes: Literal["", "backbone", "stages"] = ""  # in the course of the phase; until then it is frozen
+    unfreezes_after: str = ""  # the parameter that says when
+    is_adapter: bool = False
+    default_layers: str = ""  # the selector word for its layers where the recipe names none
+    blends_labels: bool = False
+    balances_classes: bool = False
+    resizes_images: bool = False
+    needs_residual_branches: bool = False
+    compares_features: bool = False
+    loss_share: str = ""  # the parameter that says how much of the loss is the teacher's
+
+
+class WeightsPackage(NamedTuple):
+    """A Python package that holds pre-trained weights."""
+
+    name: str
+    file: str  # from a folder of Python's path
+    install: str  # what to give to pip
+
+
+class ModelTraits(NamedTuple):
+    """What is known about a model before it is built. Sizes are height and width, in pixels."""
+
+    task: str = "image-classification"
+    loads: Literal["library", "bundle", "earlier_phase", "transformers"] = "library"
+    timm_name: str = ""
+    classes: int | None = None  # that it was published with
+    input_size: tuple[int, int, int] | None = None  # with the channels first
+    has_fixed_input_size: bool = False
+    smallest_input: int = 1
+    resize: int | None = None  # the shorter side before the crop
+    crop_fraction: float | None = None  # the size of the crop by that of the resized image
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    interpolation: str = "bilinear"
+    license: str = ""
+    has_auxiliary_outputs: bool = False
+    has_weights: bool = True
+    weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
+    tag: str | None = None  # of the chosen weights
+    weights_package: WeightsPackage | None = None
+
+    @property
+    def only_teaches(self) -> bool:
+        """Whether it can be another model's teacher, but can't be trained."""
+        return self.loads in ("bundle", "earlier_phase")
+
+    def tagged(self, tag: str) -> "ModelTraits":
+        """The same architecture with certain published weights."""
+        timm_name = f"{self.timm_name}.{tag}" if self.timm_name else ""
+        return self._replace(tag=tag, timm_name=timm_name, **self.weights[tag])
+
+
+class DataTraits(NamedTuple):
+    """What is known about a dataset before it is read."""
+
+    task: str = "image-classification"
+    task_by_argument: Mapping[str, str] = NONE
+    classes: int | None = None
+    class_names: tuple[str, ...] = ()
+    channels: int | None = None
+    size: tuple[int, int] | None = None  # None where images differ in size
+    splits: tuple[str, ...] = ()
+    split_arguments: Mapping[str, Mapping[str, Any]] = NONE
+    is_safe_to_augment: bool = False  # a mirrored or cropped image keeps its label
+    license: str = ""
+
+
+class TransformTraits(NamedTuple):
+    is_random: bool = False
+
+
+class LossTraits(NamedTuple):
+    compares_classes: bool = True
+    takes_soft_labels: bool = True
+
+
+class MetricTraits(NamedTuple):
+    family: str = "classification"
+    higher_is_better: bool | None = None
+    is_single_number: bool = True
+    supplied: tuple[str, ...] = ()  # the arguments that the program gives: `task`, `num_classes`
+
+
+class OptimizerTraits(NamedTuple):
+    needs_closure: bool = False  # computes loss and gradient itself, several times in a step
+    is_second_order: bool = False  # differentiates the gradient
+
+
+class ScheduleTraits(NamedTuple):
+    stepped_by: Literal["step", "epoch", "score"] = "epoch"
+    needs_total_steps: bool = False
+
+
+class PruningTraits(NamedTuple):
+    shrinks_model: bool = False  # removes channels; otherwise weights become zero
+
+
+class ComponentTraits(NamedTuple):
+    """What flows through a component. Channels and stride are given by the parameter of that name."""
+
+    input_form: Literal["image", "vector", "any"] = "any"
+    output_form: Literal["image", "vector", "same"] = "same"
+    takes_in_channels: bool = False
+    out_channels: str = ""
+    downsamples_by: str = ""
+    flattens: bool = False
+
+
+class Definition(NamedTuple):
+    """A class or function in the user's code, as far as its source tells."""
+
+    form: Literal["class", "function", "unknown"] = "unknown"
+    bases: tuple[str, ...] = ()
+    hook_arguments: Mapping[str, tuple[float, float]] = NONE  # how many, at least and at most
+    other_methods: tuple[str, ...] = ()
+    technique: TechniqueTraits = TechniqueTraits()
+
+
+Traits = (
+    StatementRules
+    | TechniqueTraits
+    | ModelTraits
+    | DataTraits
+    | TransformTraits
+    | LossTraits
+    | MetricTraits
+    | OptimizerTraits
+    | ScheduleTraits
+    | PruningTraits
+    | ComponentTraits
+    | Definition
+)
+BY_KIND: dict[str, type[Traits]] = {
+    "statement": StatementRules,
+    "technique": TechniqueTraits,
+    "model": ModelTraits,
+    "component": ComponentTraits,
+    "data": DataTraits,
+    "transform": TransformTraits,
+    "loss": LossTraits,
+    "metric": MetricTraits,
+    "optimizer": OptimizerTraits,
+    "schedule": ScheduleTraits,
+    "pruning": PruningTraits,
+    "user": Definition,
+}
+
+
+def as_tuples(value: Any) -> Any:
+    """A value of TOML or JSON with its lists as tuples."""
+    if isinstance(value, list):
+        return tuple(as_tuples(item) for item in value)
+    if isinstance(value, dict):
+        return {key: as_tuples(item) for key, item in value.items()}
+    return value
