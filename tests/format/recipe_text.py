@@ -1,4 +1,4 @@
-"""Recipes that nobody would write: every form of the grammar, with blanks, line ends and comments in any place."""
+"""Random recipes: every rule of the grammar, with spaces, line ends and comments anywhere."""
 
 from collections.abc import Callable, Sequence
 
@@ -58,7 +58,7 @@ class RecipeText:
                 self._words("extends", '"base.leaven"')
 
     def _table(self) -> None:
-        """Lines much like each other, some of them padded, some as long as a line may be."""
+        """Similar lines, some of them padded, some as long as a line may be."""
         form = self.choose(("arg", "let", "phase", "phase", "mixed"))
         arguments = self._several("1123")
         for _ in self._several("2345"):
@@ -232,7 +232,7 @@ class RecipeText:
             self._blank()
 
     def _space(self) -> None:
-        """Where a line end means nothing."""
+        """Where a line end has no meaning."""
         match self.choose(("blank", "blank", "blank", "line", "comment", "comment line")):
             case "blank":
                 self._blank()

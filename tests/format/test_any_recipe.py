@@ -1,4 +1,4 @@
-"""What the formatter promises of every recipe: the same tree, the same comments, and nothing left to do."""
+"""The formatter keeps the tree and the comments of every recipe, and is stable."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def comments_of(text: str) -> list[str]:
 
 
 def check_promises(text: str) -> bool:
-    """Check a recipe, unless it has a mistake."""
+    """Check a recipe, unless it has a syntax error."""
     before = parse(Source("before", text))
     if before.diagnostics:
         return False
@@ -34,7 +34,7 @@ def check_promises(text: str) -> bool:
 
 
 def check_whitespace(formatted: str) -> None:
-    assert not re.search(r"[ \t]\n", formatted), "a line ends with blanks"
+    assert not re.search(r"[ \t]\n", formatted), "a line ends with spaces"
     assert "\n\n\n" not in formatted, "two blank lines in a row"
     assert not formatted.startswith("\n"), "a blank line at the start"
     assert not formatted.endswith("\n\n"), "a blank line at the end"

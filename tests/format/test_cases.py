@@ -1,4 +1,4 @@
-"""The cases of this folder's pages: each `before` is formatted to its `after`, and keeps every promise on the way."""
+"""The cases of this folder's pages: each `before` is formatted to its `after`, with an equal tree and stable."""
 
 import re
 from pathlib import Path

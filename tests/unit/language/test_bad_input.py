@@ -1,6 +1,4 @@
-"""Whatever is given in the place of a recipe: always a report and exit code 1, or the right answer; never a traceback,
-never a hang.
-"""
+"""Bad input: always a report and exit code 1, never a traceback or a hang."""
 
 import os
 import subprocess
@@ -16,12 +14,12 @@ from leaven.language.report import render_full
 from leaven.language.source import Source
 from leaven.language.source_files import read_source
 
-RIGHT = "model resnet18()\ndata  digits()\ntrain epochs=1\n"
+VALID = "model resnet18()\ndata  digits()\ntrain epochs=1\n"
 SECONDS = 60  # for what takes a fraction of one
 
 
 def reports(path: Path) -> list[Diagnostic]:
-    """What a check of a file says, as values; every report can be printed."""
+    """The diagnostics of a file; each must render."""
     source = read_source(path, path.name)
     diagnostics = [source] if isinstance(source, Diagnostic) else list(leaven.check(source).diagnostics)
     for diagnostic in diagnostics:
@@ -30,14 +28,14 @@ def reports(path: Path) -> list[Diagnostic]:
 
 
 def ids(content: str | bytes, folder: Path) -> list[str]:
-    """The ids of what a check says about a file with that content."""
+    """The ids of the diagnostics of a file with that content."""
     file = folder / "recipe.leaven"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     return [diagnostic.id for diagnostic in reports(file)]
 
 
 def run(*words: str | Path, stdin: bytes | None = None, cwd: Path | None = None) -> tuple[int, str]:
-    """The exit code of `leaven check` and all it prints."""
+    """The exit code and output of `leaven check`."""
     done = subprocess.run(
         [sys.executable, "-m", "leaven", "check", *map(str, words)],
         input=stdin if stdin is not None else b"",
@@ -53,21 +51,21 @@ def run(*words: str | Path, stdin: bytes | None = None, cwd: Path | None = None)
     return done.returncode, printed
 
 
-# -- right recipes in odd clothes
+# -- valid recipes in unusual files
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        RIGHT.replace("\n", "\r\n"),
-        RIGHT.replace("\n", "\r"),
-        RIGHT.replace(" ", "\t"),
-        RIGHT.replace("\n", "\f\n"),
-        RIGHT.rstrip("\n"),
-        "\n\n\n" + RIGHT + "\n \n\t\n",
-        b"\xef\xbb\xbf" + RIGHT.encode(),
-        RIGHT.replace("\n", ";"),
-        RIGHT + "# " + "é" * 1000,
+        VALID.replace("\n", "\r\n"),
+        VALID.replace("\n", "\r"),
+        VALID.replace(" ", "\t"),
+        VALID.replace("\n", "\f\n"),
+        VALID.rstrip("\n"),
+        "\n\n\n" + VALID + "\n \n\t\n",
+        b"\xef\xbb\xbf" + VALID.encode(),
+        VALID.replace("\n", ";"),
+        VALID + "# " + "é" * 1000,
     ],
     ids=[
         "CRLF",
@@ -81,17 +79,17 @@ def run(*words: str | Path, stdin: bytes | None = None, cwd: Path | None = None)
         "long comment",
     ],
 )
-def test_a_right_recipe_is_right_however_its_lines_end(content: str | bytes, tmp_path: Path) -> None:
+def test_a_recipe_is_valid_with_any_line_ends(content: str | bytes, tmp_path: Path) -> None:
     assert ids(content, tmp_path) == []
 
 
-# -- files without a recipe in them
+# -- files without a recipe
 
 
 @pytest.mark.parametrize(
     "content", ["", " ", "\n\n", "\t\r\n \f", "# a comment", "# one\n\n# two\n", ";", ";;\n;", "\ufeff"]
 )
-def test_a_file_without_a_statement_is_said_to_be_empty(content: str, tmp_path: Path) -> None:
+def test_a_file_without_a_statement_is_reported_as_empty(content: str, tmp_path: Path) -> None:
     assert ids(content, tmp_path) == ["empty-recipe"]
 
 
@@ -101,20 +99,20 @@ def test_a_file_without_a_statement_is_said_to_be_empty(content: str, tmp_path: 
         bytes(range(256)),
         b"\x7fELF\x02\x01\x01\0\0\0",
         b"model\0resnet18",
-        RIGHT.encode("utf-16"),
-        RIGHT.encode("utf-32"),
-        b"# caf\xe9\n" + RIGHT.encode(),
+        VALID.encode("utf-16"),
+        VALID.encode("utf-32"),
+        b"# caf\xe9\n" + VALID.encode(),
         b"\xff",
         b"\xc0\x80",
         b"\xed\xa0\x80",  # half of a surrogate pair
         "é".encode()[:1],
     ],
 )
-def test_what_is_not_text_is_said_to_be_none(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_reported(content: bytes, tmp_path: Path) -> None:
     assert ids(content, tmp_path) == ["not-utf8"]
 
 
-def test_the_first_byte_that_is_not_utf_8_is_shown(tmp_path: Path) -> None:
+def test_the_first_invalid_byte_is_shown(tmp_path: Path) -> None:
     (tmp_path / "latin.leaven").write_bytes(b"# fine\n# caf\xe9\n")
     (report,) = reports(tmp_path / "latin.leaven")
     assert report.spots[0].span.line == 2
@@ -122,35 +120,35 @@ def test_the_first_byte_that_is_not_utf_8_is_shown(tmp_path: Path) -> None:
     assert "0xE9" in report.spots[0].label
 
 
-def test_a_bom_in_the_middle_is_pointed_at(tmp_path: Path) -> None:
+def test_a_bom_in_the_middle_is_reported(tmp_path: Path) -> None:
     assert "unexpected-character" in ids("model resnet18()\n\ufeffdata digits()\n", tmp_path)
 
 
 @pytest.mark.parametrize("character", ["\v", "\x1b", "\x85", "\u2028", "\xa0", "\u200b", "'", "\U0001f33e", "\x07"])
-def test_a_character_without_meaning_is_named(character: str, tmp_path: Path) -> None:
-    found = ids(RIGHT.replace("train ", f"train {character}"), tmp_path)
+def test_an_unexpected_character_is_reported(character: str, tmp_path: Path) -> None:
+    found = ids(VALID.replace("train ", f"train {character}"), tmp_path)
     assert found
     assert set(found) <= {"unexpected-character", "wrong-quotes"}
 
 
-def test_an_unterminated_text_does_not_swallow_the_next_line(tmp_path: Path) -> None:
-    assert ids('output "runs\n' + RIGHT, tmp_path) == ["unclosed-string"]
+def test_an_unclosed_string_does_not_swallow_the_next_line(tmp_path: Path) -> None:
+    assert ids('output "runs\n' + VALID, tmp_path) == ["unclosed-string"]
 
 
 # -- limits
 
 
-@pytest.mark.parametrize("content", ["#" * 1_100_000, "x " * 550_000, "a" * 1_000_001, RIGHT + "\n" * 1_000_000])
-def test_a_file_above_the_limit_is_not_read(content: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["#" * 1_100_000, "x " * 550_000, "a" * 1_000_001, VALID + "\n" * 1_000_000])
+def test_a_file_above_the_limit_is_not_parsed(content: str, tmp_path: Path) -> None:
     assert ids(content, tmp_path) == ["too-large"]
 
 
-def test_a_line_of_10_mb_is_not_read(tmp_path: Path) -> None:
+def test_a_line_of_10_mb_is_not_parsed(tmp_path: Path) -> None:
     assert ids(b"model " + b"x" * 10_000_000, tmp_path) == ["too-large"]
 
 
-def test_a_file_just_below_the_limit_is_read(tmp_path: Path) -> None:
-    assert ids(RIGHT + "#" * (1_000_000 - len(RIGHT)), tmp_path) == []
+def test_a_file_just_below_the_limit_is_parsed(tmp_path: Path) -> None:
+    assert ids(VALID + "#" * (1_000_000 - len(VALID)), tmp_path) == []
 
 
 def test_a_name_as_long_as_the_file_is_shown_shortened(tmp_path: Path) -> None:
@@ -187,14 +185,14 @@ DEEP = {
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_what_is_endless_gets_a_report(name: str, tmp_path: Path) -> None:
+def test_endless_input_gets_a_report(name: str, tmp_path: Path) -> None:
     found = reports_of(DEEP[name], tmp_path)
     assert any(report.is_error for report in found)
     assert len(found) < 100_000
 
 
 @pytest.mark.parametrize("name", ["round", "calls", "square", "braces", "one of each", "unary minus", "operators"])
-def test_what_is_too_deep_is_said_at_once(name: str, tmp_path: Path) -> None:
+def test_deep_nesting_gets_one_report(name: str, tmp_path: Path) -> None:
     found = reports_of(DEEP[name], tmp_path)
     assert [report.id for report in found if report.id == "too-deep"] == ["too-deep"]
     assert len(found) <= 3  # with the statements that are then missing
@@ -205,7 +203,7 @@ def reports_of(content: str, folder: Path) -> list[Diagnostic]:
     return reports(folder / "recipe.leaven")
 
 
-# -- recipes that grow when they are unfolded
+# -- recipes that grow when they are expanded
 
 HEAD = "model resnet18()\ndata digits()\narg x: int = 1\n"
 
@@ -239,19 +237,19 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_grows_when_unfolded_is_bounded(name: str, tmp_path: Path) -> None:
-    """Each is a right recipe or one with a report; none takes long, and none takes Python's stack."""
+def test_expansion_is_bounded(name: str, tmp_path: Path) -> None:
+    """Each is valid or gets a report; none takes long or overflows the stack."""
     checked = leaven.check(Source("recipe.leaven", BOMBS[name], tmp_path))
     assert (checked.recipe is None) == any(report.is_error for report in checked.diagnostics)
     if checked.recipe is not None:
         assert leaven.show(checked.recipe)
 
 
-# -- what is no file
+# -- paths that are not readable files
 
 
-def test_a_missing_recipe_with_the_names_that_are_there(tmp_path: Path) -> None:
-    (tmp_path / "dogs.leaven").write_text(RIGHT)
+def test_a_missing_recipe_suggests_the_existing_ones(tmp_path: Path) -> None:
+    (tmp_path / "dogs.leaven").write_text(VALID)
     (report,) = reports(tmp_path / "dgs.leaven")
     assert report.id == "missing-file"
     assert report.fix is not None
@@ -259,17 +257,17 @@ def test_a_missing_recipe_with_the_names_that_are_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["no/such/folder/x.leaven", "x" * 5000, "\0", "\udc80", "a\nb", "~", ""])
-def test_a_name_that_leads_nowhere(name: str, tmp_path: Path) -> None:
+def test_a_path_that_does_not_exist(name: str, tmp_path: Path) -> None:
     assert [report.id for report in reports(tmp_path / name)] == ["missing-file"]
 
 
-def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_recipe(tmp_path: Path) -> None:
     (report,) = reports(tmp_path)
     assert report.id == "missing-file"
     assert "folder" in report.headline
 
 
-def test_a_link_to_itself_is_no_recipe(tmp_path: Path) -> None:
+def test_a_link_to_itself_is_not_a_recipe(tmp_path: Path) -> None:
     (tmp_path / "loop.leaven").symlink_to("loop.leaven")
     assert [report.id for report in reports(tmp_path / "loop.leaven")] == ["missing-file"]
 
@@ -277,12 +275,12 @@ def test_a_link_to_itself_is_no_recipe(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_file(tmp_path: Path) -> None:
     file = tmp_path / "secret.leaven"
-    file.write_text(RIGHT)
+    file.write_text(VALID)
     file.chmod(0)
     assert [report.id for report in reports(file)] == ["missing-file"]
 
 
-def test_a_file_that_is_there_is_not_misspelt(tmp_path: Path) -> None:
+def test_an_existing_file_gets_no_spelling_suggestion(tmp_path: Path) -> None:
     (tmp_path / "loop.leaven").symlink_to("loop.leaven")
     (report,) = reports(tmp_path / "loop.leaven")
     assert "symbolic links" in report.headline
@@ -291,7 +289,7 @@ def test_a_file_that_is_there_is_not_misspelt(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 @pytest.mark.parametrize("recipe", ["pipe.leaven", 'extends "pipe.leaven"\n'])
-def test_nobody_waits_for_a_pipe_that_nobody_may_write(recipe: str, tmp_path: Path) -> None:
+def test_a_named_pipe_does_not_block(recipe: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.leaven")
     (tmp_path / "recipe.leaven").write_text(recipe)
     (report,) = reports(tmp_path / ("pipe.leaven" if recipe == "pipe.leaven" else "recipe.leaven"))
@@ -300,17 +298,17 @@ def test_nobody_waits_for_a_pipe_that_nobody_may_write(recipe: str, tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
-def test_a_device_is_no_recipe() -> None:
+def test_a_device_is_not_a_recipe() -> None:
     (report,) = reports(Path("/dev/zero"))
     assert "it is a device, not a file" in report.headline
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no names of open files here")
 @pytest.mark.parametrize("options", [[], ["--lr", "1e-4"]])
-def test_a_recipe_may_come_through_a_pipe_that_is_open(options: list[str], tmp_path: Path) -> None:
-    """As a shell makes of `leaven check <(command)`."""
+def test_a_recipe_may_come_from_an_open_pipe(options: list[str], tmp_path: Path) -> None:
+    """As in `leaven check <(command)`."""
     reader, writer = os.pipe()
-    text = "arg lr: float = 1e-3\noptimizer adamw(lr=lr)\n" + RIGHT
+    text = "arg lr: float = 1e-3\noptimizer adamw(lr=lr)\n" + VALID
     threading.Timer(0.5, lambda: (os.write(writer, text.encode()), os.close(writer))).start()
     done = subprocess.run(
         [sys.executable, "-m", "leaven", "check", f"/dev/fd/{reader}", *options],
@@ -328,7 +326,7 @@ def test_a_recipe_may_come_through_a_pipe_that_is_open(options: list[str], tmp_p
 USES = {
     "import": 'import "{}" as mine\nmodel mine.Net()\ndata digits()\n',
     "weights": 'model resnet18(weights="{}")\ndata digits()\n',
-    "teacher": 'distill resnet18(weights="{}")\n' + RIGHT,
+    "teacher": 'distill resnet18(weights="{}")\n' + VALID,
     "table": 'model resnet18()\ndata csv("{}", image="a", label="b")\n',
 }
 
@@ -336,7 +334,7 @@ USES = {
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(("name", "told"), [("pipe", "it is a pipe"), ("loop", "symbolic links")])
-def test_what_a_recipe_uses_is_a_file_that_can_be_read(use: str, name: str, told: str, tmp_path: Path) -> None:
+def test_a_file_that_a_recipe_uses_must_be_readable(use: str, name: str, told: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     found = reports_of(USES[use].format(name), tmp_path)
@@ -361,7 +359,7 @@ def test_an_imported_file_has_a_limit_too(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 @pytest.mark.parametrize("use", ["import", "weights", "table"])
-def test_a_file_that_may_not_be_read_is_not_said_to_be_missing(use: str, tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_not_reported_as_missing(use: str, tmp_path: Path) -> None:
     (tmp_path / "secret").touch(mode=0)
     (report,) = [report for report in reports_of(USES[use].format("secret"), tmp_path) if report.is_error]
     assert "Permission denied" in report.headline
@@ -369,7 +367,7 @@ def test_a_file_that_may_not_be_read_is_not_said_to_be_missing(use: str, tmp_pat
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 @pytest.mark.parametrize("closed", ["photos", "photos/train"])
-def test_a_folder_that_may_not_be_read_is_not_said_to_be_empty(closed: str, tmp_path: Path) -> None:
+def test_a_folder_without_read_permission_is_not_reported_as_empty(closed: str, tmp_path: Path) -> None:
     for part in ("train", "val"):
         (tmp_path / "photos" / part / "ants").mkdir(parents=True)
     (tmp_path / closed).chmod(0)
@@ -383,10 +381,10 @@ def test_a_folder_that_may_not_be_read_is_not_said_to_be_empty(closed: str, tmp_
 # -- recipes that extend others
 
 
-def test_a_chain_of_recipes_that_is_too_long(tmp_path: Path) -> None:
+def test_a_chain_of_extends_that_is_too_long(tmp_path: Path) -> None:
     for at in range(60):
         (tmp_path / f"r{at}.leaven").write_text(f'extends "r{at + 1}.leaven"\n')
-    (tmp_path / "r60.leaven").write_text(RIGHT)
+    (tmp_path / "r60.leaven").write_text(VALID)
     found = reports(tmp_path / "r0.leaven")
     assert found[0].id == "too-deep"
     assert "extend" in found[0].headline
@@ -394,22 +392,22 @@ def test_a_chain_of_recipes_that_is_too_long(tmp_path: Path) -> None:
 
 
 def test_a_recipe_that_extends_itself(tmp_path: Path) -> None:
-    assert "circular-extends" in ids('extends "recipe.leaven"\n' + RIGHT, tmp_path)
+    assert "circular-extends" in ids('extends "recipe.leaven"\n' + VALID, tmp_path)
 
 
 def test_recipes_that_extend_each_other(tmp_path: Path) -> None:
     (tmp_path / "other.leaven").write_text('extends "./recipe.leaven"\n')
-    assert "circular-extends" in ids('extends "other.leaven"\n' + RIGHT, tmp_path)
+    assert "circular-extends" in ids('extends "other.leaven"\n' + VALID, tmp_path)
 
 
 @pytest.mark.parametrize("target", [".", "", "/", "..", "missing.leaven", "x" * 5000, "binary", "recipe.leaven/x"])
-def test_what_can_not_be_extended(target: str, tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_extended(target: str, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\0\1\2")
-    found = ids(f'extends "{target}"\n' + RIGHT, tmp_path)
+    found = ids(f'extends "{target}"\n' + VALID, tmp_path)
     assert found[0] in ("missing-file", "not-utf8")
 
 
-def test_a_mistake_in_a_base_is_reported_there(tmp_path: Path) -> None:
+def test_an_error_in_a_base_recipe_is_reported_there(tmp_path: Path) -> None:
     (tmp_path / "base.leaven").write_text("train epochs=(1\n")
     (tmp_path / "recipe.leaven").write_text('extends "base.leaven"\nmodel resnet18()\ndata digits()\n')
     found = reports(tmp_path / "recipe.leaven")
@@ -424,7 +422,7 @@ def test_the_command_reports_each_of_several_bad_files_and_exits_with_1(tmp_path
     contents = {
         "empty": b"",
         "binary": bytes(range(256)),
-        "utf16": RIGHT.encode("utf-16"),
+        "utf16": VALID.encode("utf-16"),
         "latin1": b"# caf\xe9",
         "deep": b"(" * 10_000,
         "long": b"x" * 10_000_000,
@@ -442,19 +440,19 @@ def test_the_command_reports_each_of_several_bad_files_and_exits_with_1(tmp_path
         assert f"{name}: " in printed
 
 
-def test_the_command_takes_a_recipe_from_standard_input() -> None:
-    assert run("-", stdin=RIGHT.encode())[0] == 0
+def test_the_command_reads_standard_input() -> None:
+    assert run("-", stdin=VALID.encode())[0] == 0
     assert run("-", stdin=b"\xff\xfe\0m")[0] == 1
     assert run("-", stdin=b"")[0] == 1
 
 
-def test_the_command_takes_crlf_and_a_bom(tmp_path: Path) -> None:
-    (tmp_path / "windows.leaven").write_bytes(b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode())
+def test_the_command_accepts_crlf_and_a_bom(tmp_path: Path) -> None:
+    (tmp_path / "windows.leaven").write_bytes(b"\xef\xbb\xbf" + VALID.replace("\n", "\r\n").encode())
     code, printed = run("windows.leaven", cwd=tmp_path)
     assert code == 0, printed
 
 
-def test_the_command_prints_where_only_ascii_can_be_printed(tmp_path: Path) -> None:
+def test_the_command_prints_to_an_ascii_terminal(tmp_path: Path) -> None:
     (tmp_path / "x.leaven").write_text("mödel “resnet18”\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
     done = subprocess.run(

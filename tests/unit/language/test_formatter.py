@@ -20,7 +20,7 @@ def tree_of(text: str) -> syntax.Tree:
 
 
 def formatted(text: str) -> str:
-    """The formatted text, after checking that it means the same and would not be changed again."""
+    """The formatted text, after checking that its tree is equal and that it is stable."""
     tree = tree_of(text)
     result = format_tree(tree)
     again = tree_of(result)
@@ -32,7 +32,7 @@ def formatted(text: str) -> str:
 
 @contextmanager
 def _deep_comparison() -> Iterator[None]:
-    """Comparing two trees takes more of Python's stack than writing one."""
+    """Comparing two trees recurses deeper than formatting one."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(20_000)
     try:
@@ -42,7 +42,7 @@ def _deep_comparison() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "  \t\n", ";;\n"])
-def test_nothing_stays_nothing(text: str) -> None:
+def test_an_empty_recipe_stays_empty(text: str) -> None:
     assert formatted(text) == ""
 
 
@@ -52,7 +52,7 @@ def test_the_text_ends_with_one_line_end(text: str) -> None:
 
 
 @pytest.mark.parametrize("line_end", ["\r\n", "\r", "\n"])
-def test_line_ends_become_plain(line_end: str) -> None:
+def test_line_ends_are_normalised(line_end: str) -> None:
     text = line_end.join(["model a", "", "data b {", "workers 4", "}", ""])
     assert formatted(text) == "model a\n\ndata b {\n    workers 4\n}\n"
 
@@ -63,7 +63,7 @@ def test_comments_of_a_windows_file_lose_their_carriage_return() -> None:
     )
 
 
-def test_tabs_become_blanks() -> None:
+def test_tabs_become_spaces() -> None:
     assert formatted("data a {\n\tworkers\t4,\tpinned=true\t# tuned\n}\n") == (
         "data a {\n    workers 4, pinned=true  # tuned\n}\n"
     )
@@ -81,24 +81,24 @@ def test_a_line_may_be_a_hundred_columns_wide_and_no_wider() -> None:
     assert formatted(wider).splitlines()[:3] == ["model f(", f'    "{"x" * 89}",', ") {"]
 
 
-def test_a_comment_behind_a_line_does_not_break_it() -> None:
+def test_a_trailing_comment_does_not_break_its_line() -> None:
     text = f'model f("{"x" * 80}")  # {"why " * 20}'.rstrip() + "\n"
     assert formatted(text) == text
 
 
-def test_a_very_long_name_does_not_push_its_neighbours() -> None:
+def test_a_very_long_name_does_not_move_its_neighbours() -> None:
     text = f"model  a\noptimizer b\n{'x' * 1000} c\n"
     assert formatted(text) == f"model     a\noptimizer b\n{'x' * 1000} c\n"
 
 
-def test_a_very_long_line_does_not_push_the_comments_of_its_neighbours() -> None:
+def test_a_very_long_line_does_not_move_the_comments_of_its_neighbours() -> None:
     long = f'output "{"x" * 1000}"'
     assert formatted(f"model a   # one\ndata bcd # two\n{long} # three\n") == (
         f"model a   # one\ndata bcd  # two\n{long}  # three\n"
     )
 
 
-def test_a_recipe_with_mistakes_is_refused() -> None:
+def test_a_recipe_with_syntax_errors_is_rejected() -> None:
     with pytest.raises(ValueError, match="syntax errors"):
         format_tree(parse(Source("recipe.leaven", "model = a")).tree)
 
@@ -123,12 +123,12 @@ OPERATORS = MAX_DEPTH - 1
     ],
     ids=lambda text: text[:15],
 )
-def test_whatever_can_be_read_can_be_formatted(text: str) -> None:
+def test_whatever_can_be_parsed_can_be_formatted(text: str) -> None:
     formatted(text)
 
 
 def seconds(text: str) -> float:
-    """How long a text takes to format. The collector is off: what it costs depends on all that is in memory."""
+    """How long a text takes to format. Garbage collection is off: its cost depends on everything in memory."""
     tree = tree_of(text)
     gc.disable()
     try:
@@ -150,7 +150,7 @@ def seconds(text: str) -> float:
     ],
     ids=["statements", "items", "arguments", "stages", "statements in blocks"],
 )
-def test_ten_times_as_much_takes_about_ten_times_as_long(opening: str, repeated: str, closing: str) -> None:
+def test_time_is_linear(opening: str, repeated: str, closing: str) -> None:
     little = min(seconds(opening + repeated * 200 + closing) for _ in range(3))
     much = min(seconds(opening + repeated * 2000 + closing) for _ in range(2))
     assert much < 25 * little

@@ -1,4 +1,4 @@
-"""What a person, an editor and a script get to see of a diagnostic."""
+"""How diagnostics look for a person, an editor and a script."""
 
 import io
 import json
@@ -21,7 +21,7 @@ def spot(source: Source, piece: str, label: str = "") -> Spot:
 
 
 def rendered(text: str, piece: str, label: str = "here") -> str:
-    """The snippet of a report about a piece of a text, without headline and place."""
+    """The snippet of a report about a piece of text, without headline and location."""
     source = Source("a.leaven", text)
     return "\n".join(render_full(error("odd", "odd", spot(source, piece, label))).split("\n")[3:])
 
@@ -39,7 +39,7 @@ def misspelt_layer() -> Diagnostic:
 # -- the full report
 
 
-def test_full_report_looks_as_the_language_page_says() -> None:
+def test_full_report() -> None:
     assert render_full(misspelt_layer()) == (
         "error[unknown-layer]: resnet18 has no layer named `layre4`\n"
         "  --> dogs.leaven:12:18\n"
@@ -50,17 +50,17 @@ def test_full_report_looks_as_the_language_page_says() -> None:
     )
 
 
-def test_without_a_place_only_the_words_are_shown() -> None:
+def test_a_report_without_a_spot_has_no_snippet() -> None:
     report = error("no-recipe", "there is no recipe", notes=["a recipe ends in .leaven"], fix="run `leaven new`")
     assert render_full(report) == (
         "error[no-recipe]: there is no recipe\nnote: a recipe ends in .leaven\nhelp: run `leaven new`"
     )
 
 
-def test_notes_stand_before_help_and_keep_their_lines() -> None:
-    report = error("odd", "odd", notes=["first", "second,\nin two lines"], fix="mend it:\n  like this")
+def test_notes_come_before_help_and_keep_their_lines() -> None:
+    report = error("odd", "odd", notes=["first", "second,\nin two lines"], fix="fix it:\n  like this")
     assert render_full(report) == (
-        "error[odd]: odd\nnote: first\nnote: second,\n      in two lines\nhelp: mend it:\n        like this"
+        "error[odd]: odd\nnote: first\nnote: second,\n      in two lines\nhelp: fix it:\n        like this"
     )
 
 
@@ -68,7 +68,7 @@ def test_a_spot_without_label_has_only_carets() -> None:
     assert rendered("model resnet18", "resnet18", "") == "1 | model resnet18\n  |       ^^^^^^^^"
 
 
-def test_warning_and_note_say_what_they_are() -> None:
+def test_warnings_and_notes_show_their_severity() -> None:
     place = DOGS.span(0, 0)
     assert render_full(error("odd", "odd", place, severity=Severity.WARNING)).startswith("warning[odd]: odd\n")
     assert render_full(error("odd", "odd", place, severity=Severity.NOTE)).startswith("note[odd]: odd\n")
@@ -138,7 +138,7 @@ def test_another_file_gets_its_own_section() -> None:
     )
 
 
-# -- where a span can stand
+# -- where a span can be
 
 
 def test_an_empty_span_gets_one_caret() -> None:
@@ -156,7 +156,7 @@ def test_the_end_of_file_after_a_last_newline_is_a_line_of_its_own() -> None:
     )
 
 
-def test_the_end_of_file_without_newline_is_behind_the_last_character() -> None:
+def test_the_end_of_file_without_newline_is_after_the_last_character() -> None:
     source = Source("a.leaven", "model x")
     assert render_full(error("odd", "odd", Spot(source.span(7, 99), "ends"))) == (
         "error[odd]: odd\n --> a.leaven:1:8\n  |\n1 | model x\n  |        ^ ends"
@@ -193,7 +193,7 @@ def test_a_lone_accent_is_marked_under_its_letter() -> None:
     assert rendered("cafe\u0301", "\u0301") == "1 | cafe\u0301\n  |    ^ here"
 
 
-def test_nothing_from_a_file_can_command_a_terminal() -> None:
+def test_control_characters_of_a_file_do_not_reach_the_terminal() -> None:
     source = Source("a\x1b[2J.leaven", "model \x1b[31m\x07\x7f\x9b\u202ex\ud800")
     report = error("odd", "odd \x1b[0m\n", spot(source, "x", "\x1b"), notes=["\x1b]0;title\x07"], fix="\x1b[1A")
     for text in (render_full(report), render_concise(report)):
@@ -202,7 +202,7 @@ def test_nothing_from_a_file_can_command_a_terminal() -> None:
     assert "1 | model ␛[31m␇␡<U+009B><U+202E>x<U+D800>\n" in render_full(report)
 
 
-def test_carets_stay_aligned_behind_characters_made_visible() -> None:
+def test_carets_stay_aligned_after_control_characters() -> None:
     assert rendered("a\x1b\u202eb", "b") == "1 | a␛<U+202E>b\n  |           ^ here"
 
 
@@ -221,13 +221,13 @@ def test_a_long_line_is_cut_on_one_side_where_the_caret_is_near_the_other() -> N
     assert rendered("a" * 1000 + "BAD", "BAD").split("\n")[0] == "1 | …" + "a" * 155 + "BAD"
 
 
-def test_a_span_longer_than_the_line_shown_starts_in_sight() -> None:
+def test_the_start_of_a_very_long_span_is_visible() -> None:
     shown, carets = rendered("model " + "x" * 1000, "x" * 1000).split("\n")
     assert shown.startswith("1 | model xxx")
     assert carets == "  |       " + "^" * (len(shown) - len("1 | model …")) + " here"
 
 
-def test_far_apart_places_of_a_long_line_are_both_shown() -> None:
+def test_distant_spots_of_a_long_line_are_both_shown() -> None:
     source = Source("a.leaven", "FIRST" + "-" * 1000 + "SECOND")
     text = render_full(error("odd", "odd", spot(source, "SECOND", "this"), spot(source, "FIRST", "that")))
     lines = text.split("\n")[3:]
@@ -352,8 +352,8 @@ def test_any_span_of_any_text_renders(data: st.DataObject) -> None:
 
 
 @given(st.text(st.sampled_from("ab \t日\u0301\x1b\u202e"), min_size=1, max_size=60), st.data())
-def test_carets_stand_under_what_they_mark(line: str, data: st.DataObject) -> None:
-    """Marking each half of a line: the carets of the second begin where those of the first end."""
+def test_carets_are_under_what_they_mark(line: str, data: st.DataObject) -> None:
+    """Marking each half of a line: the carets of the second start where those of the first end."""
     middle = data.draw(st.integers(1, len(line)))
     source = Source("a", line)
     report = error("any", "any", source.span(0, middle), source.span(middle, len(line)))
