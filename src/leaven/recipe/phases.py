@@ -169,12 +169,15 @@ class PhaseReader:
     def _with_default_layers(self, call: Invocation) -> Invocation:
         """A technique with the layers that it is for where none are named."""
         word = call.card.technique.default_layers
-        if not word or call.value("on") is not None:
-            return call
         layers = self.scope.layers
-        backbone = Selection(Word(word), matching(Word(word), layers) if layers is not None else None)
-        settings = (replace(s, value=backbone) if s.name == "on" else s for s in call.settings)
-        return replace(call, settings=tuple(settings))
+
+        def resolved(setting: Setting) -> Setting:
+            chosen = Word(word) if word and setting.name == "on" and setting.value is None else setting.value
+            if not isinstance(chosen, Word):
+                return setting
+            return replace(setting, value=Selection(chosen, matching(chosen, layers) if layers is not None else None))
+
+        return replace(call, settings=tuple(map(resolved, call.settings)))
 
     def _override(self, placed: Recognised) -> Any:
         call = self.statements.bound(placed)
