@@ -1,11 +1,17 @@
-"""Any two techniques work together in one phase, or the check says why not."""
+"""Any two techniques work together in one phase, or the check says why not.
 
+Every pair is compiled. Those that meet, at the same place of the training loop or in the weights, are run as well; the
+others are run by `make test-slow`.
+"""
+
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 from tests import at_work
 
 from leaven.catalog import own
+from leaven.catalog.hooks import HOOKS
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
@@ -22,14 +28,7 @@ SAID = {  # what must be said to those that can't do without; a teacher is said 
     "prune": "prune structured(), amount=25%",
 }
 REFUSALS = ("contradiction", "missing-library")
-
-
-def _is_built(name: str) -> bool:
-    card = own.read("technique", name)
-    return card is not None and bool(card.technique.hooks or card.technique.trains_only)
-
-
-NAMES = [name for name in own.names("technique") if _is_built(name)]
+NAMES = own.names("technique")
 
 
 def said(name: str) -> str:
@@ -38,6 +37,14 @@ def said(name: str) -> str:
     assert card is not None
     wants_teacher = any(parameter.required and "model" in parameter.types for parameter in card.parameters)
     return SAID.get(name, f'{name} former("train")' if wants_teacher else name)
+
+
+def places(name: str) -> set[str]:
+    """Where a technique acts: its hooks, and the weights."""
+    card = own.read("technique", name)
+    assert card is not None
+    hooks = set(card.technique.hooks) & set(HOOKS)
+    return hooks | ({"weights"} if card.technique.changes in ("weights", "model") else set())
 
 
 def program_of(first: str, second: str, file: Path) -> list[Diagnostic]:
@@ -50,19 +57,36 @@ def program_of(first: str, second: str, file: Path) -> list[Diagnostic]:
     return []
 
 
-@pytest.mark.parametrize("first", NAMES)
-def test_each_two_run_together_or_are_refused_with_a_reason(
-    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    programs: list[Path] = []
-    for second in NAMES[NAMES.index(first) + 1 :]:
-        file = tmp_path / f"{first}_and_{second}.py"
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+    """The programs of all pairs; a pair that is refused has none, and must have been told why."""
+    folder = tmp_path_factory.mktemp("pairs")
+    written: dict[tuple[str, str], Path] = {}
+    for first, second in combinations(NAMES, 2):
+        file = folder / f"{first}_and_{second}.py"
         refused = program_of(first, second, file)
         for report in refused:
             assert report.id in REFUSALS, f"{first} and {second}: {report}"
             assert report.notes or report.fix, f"{first} and {second} are refused without a reason"
         if not refused:
-            programs.append(file)
-    failed = at_work.run_each(programs, "--quick", "--output", "runs") if programs else {}
+            written[first, second] = file
+    return written
+
+
+def test_the_pairs_that_meet_are_some_and_not_all(programs: dict[tuple[str, str], Path]) -> None:
+    meet = [pair for pair in programs if places(pair[0]) & places(pair[1])]
+    assert len(NAMES) < len(meet) < len(programs) < len(NAMES) * (len(NAMES) - 1) / 2
+
+
+@pytest.mark.parametrize(
+    "is_meeting", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["that meet", "that don't"]
+)
+@pytest.mark.parametrize("first", NAMES)
+def test_two_run_together(first: str, is_meeting: bool, programs: dict[tuple[str, str], Path]) -> None:
+    files = [
+        file
+        for pair, file in programs.items()
+        if pair[0] == first and bool(places(pair[0]) & places(pair[1])) == is_meeting
+    ]
+    failed = at_work.run_each(files, "--quick", "--output", "runs") if files else {}
     assert not failed, "\n\n".join(f"{file.stem}:\n{said}" for file, said in failed.items())
