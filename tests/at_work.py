@@ -187,7 +187,9 @@ def run_folder(file: Path, output: str = "runs") -> Path:
 
 
 def become_a_process(log: Path | str) -> None:
-    """In a child: one thread, all that it prints goes to a file, and new processes start as they would anywhere."""
+    """In a child: one thread, all that it prints goes to a file, and new processes start as they would anywhere, but
+    for Leaven's helpers."""
+    helpers.run = help_quickly
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
@@ -238,15 +240,17 @@ _PYTHONPATH = os.environ.get("PYTHONPATH")
 
 
 def help_quickly(module: str, *arguments: str, text: str = "", seconds: float) -> helpers.Finished:
-    """What `leaven.catalog.process.run` answers, from a child of the server where that is the same.
+    """What `leaven.catalog.process.run` answers, from a process that need not load torch.
 
-    Whatever goes wrong in the child is left to a new process, so that tests see what users see.
+    Whatever goes wrong there is left to a new process, so that tests see what users see.
     """
     if text and os.environ.get("PYTHONPATH") == _PYTHONPATH:
+        is_child = multiprocessing.parent_process() is not None  # which has torch
+        context = multiprocessing.get_context("fork") if is_child else server()
         with tempfile.TemporaryDirectory() as folder:
             answer = Path(folder, "answer")
             answer.touch()
-            child = server().Process(target=_answer, args=(module, arguments, text, answer, dict(os.environ)))
+            child = context.Process(target=_answer, args=(module, arguments, text, answer, dict(os.environ)))
             child.start()
             child.join(seconds)
             if child.exitcode == 0:

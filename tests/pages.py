@@ -5,9 +5,10 @@
     ```sh                            commands that have to succeed; `leaven run` and `python` take two batches there
     ```python                        a program that has to succeed
 
-In what is printed, a line `…` stands for any lines, and `…` in a line for anything; a decimal number stands for any
-other, and so do the time that names a run, and how wide a gap is. Commands run in children of a server that has loaded
-torch already.
+In what is printed, a line `…` stands for any lines, and `…` in a line for anything. How wide a gap is, the time that
+names a run and the seconds that an epoch takes may differ. A score may differ by 0.2, or by a fifth if it is above 1:
+machines don't calculate alike. A number in code (`lr=0.001`) may not. Commands run in children of a server that has
+loaded torch already.
 """
 
 import os
@@ -25,7 +26,9 @@ from tests import at_work
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
-_LOOSE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_quick)?(?:_\d+)?| *\d+\.\d+(?:e-?\d+)?| {2,}|…")
+_NUMBER = r"(?<![=\w.(\[])\d+\.\d+(?:e-?\d+)?"
+_LOOSE = re.compile(rf"\d{{4}}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_quick)?(?:_\d+)?| *{_NUMBER}(?: s$)?| {{2,}}|…")
+_TOLERANCE = 0.2
 _NOT_HERE = ("make", "pip", "source", "torchrun", "git")  # they change the machine, or need more than one
 
 
@@ -86,10 +89,16 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def matches(shown: list[str], said: str) -> bool:
     """Whether a command said what is shown; of one that shows nothing, nothing is expected."""
+    if not shown:
+        return True
     pattern = "".join(r"(?:.*\n)*?" if line == ANYTHING else _loosely(line) + r"\n" for line in shown)
-    return not shown or bool(
-        re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines()))
-    )
+    found = re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines()))
+    numbers = [float(word) for line in shown for word in _LOOSE.findall(line) if _is_score(word)]
+    return found is not None and all(map(_is_near, numbers, map(float, found.groups())))
+
+
+def _is_near(shown: float, said: float) -> bool:
+    return abs(shown - said) <= _TOLERANCE * max(1.0, shown)
 
 
 def _loosely(line: str) -> str:
@@ -106,9 +115,15 @@ def _loose(word: str) -> str:
         return ".*"
     if not word.strip():
         return " {2,}"
+    if _is_score(word):
+        return r" *(\d+\.\d+(?:e-?\d+)?)"
     if "_" in word:
         return r"[\d_-]+_quick(?:_\d+)?" if "_quick" in word else r"[\d_-]+"
-    return r" *\d+\.\d+(?:e-?\d+)?"
+    return r" *\d+\.\d+ s"
+
+
+def _is_score(word: str) -> bool:
+    return word.strip()[:1].isdigit() and "_" not in word and not word.endswith(" s")
 
 
 def _quick(command: str) -> str:

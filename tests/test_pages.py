@@ -10,7 +10,7 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
-from tests.pages import blocks, carry_out, follow
+from tests.pages import blocks, carry_out, follow, matches
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -47,6 +47,23 @@ def test_a_page_can_be_followed(page: Path, checkout: Path) -> None:
 def test_nothing_on_a_page_is_left_untried(page: Path) -> None:
     known = {"leaven", "python", "console", "sh"}
     assert {block.words[0] if block.words else "" for block in blocks(page)} <= known
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_right"),
+    [
+        ("all 1/4  train.loss 0.8888  val.accuracy 0.9167  4.8 s", True),
+        ("all 1/4    train.loss 0.9999  val.accuracy 0.8167  99.0 s", True),
+        ("all 1/4  train.loss 0.8888  val.accuracy 0.4167  4.8 s", False),
+        ("all 2/4  train.loss 0.8888  val.accuracy 0.9167  4.8 s", False),
+        ("all 1/4  …  val.accuracy 0.9167  4.8 s", True),
+        ("all 1/4  train.loss 0.8888  val.accuracy 0.9167  4.8 m", False),
+    ],
+)
+def test_scores_on_a_page_may_differ_a_little_and_nothing_else(shown: str, is_right: bool) -> None:
+    said = "run runs/2026-01-01_10-00-00\nall 1/4  train.loss 0.8888  val.accuracy 0.9167  4.8 s\n"
+    assert matches(["run runs/2025-02-02_11-00-00", shown], said) == is_right
+    assert not matches(["…", "sgd(lr=0.01)"], "sgd(lr=0.1)\n")
 
 
 def test_every_promise_has_a_command() -> None:
