@@ -25,7 +25,7 @@ def _allowed_imports() -> dict[str, set[str]]:
     return {room: set(re.findall(r"\w+", imports)) for room, imports in rows}
 
 
-COMPILER = ("language", "catalog", "messages", "statements", "binding", "recipe", "plan", "program")
+COMPILER = ("language", "catalog", "messages", "statements", "binding", "recipe", "rules", "plan", "program")
 WORKSHOP = ("runtime", "techniques", "components", "tasks", "bundle")
 GROUND = "formats"  # which both halves stand on
 ROOMS = _allowed_imports()

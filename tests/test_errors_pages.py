@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.lang.sections import IS_BLESSING, Section, bless, due_exit_code, read_sections, try_out
+from tests.unit.rules.test_teachers import write_bundle
 
 from leaven.catalog import library, versions
 from leaven.cli.main import leaven
@@ -33,6 +34,8 @@ def test_an_example_gets_its_report(
 ) -> None:
     if example.page.stem == "missing-weights":
         request.getfixturevalue("without_starters")
+    if example.page.stem == "untrusted-code":
+        write_bundle(tmp_path / "teacher.bundle", [str(digit) for digit in range(10)], by="own", name="Net")
     monkeypatch.chdir(tmp_path)
     answer = try_out(example, tmp_path)
     assert answer.crash is None

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from leaven.language.parser import Parsed
     from leaven.language.source import Source
     from leaven.plan.plan import Plan
-    from leaven.recipe.checker import Checked
     from leaven.recipe.recipe import Recipe
+    from leaven.rules.checker import Checked
     from leaven.statements.options import Options
 
 __version__ = "0.1.0"
@@ -47,7 +47,7 @@ def parse(recipe: str | Path | Source) -> Parsed:
 
 def check(recipe: str | Path | Source, options: Options | None = None, *, run_code: bool = False) -> Checked:
     """The typed recipe, if it has no errors, and all there is to say about it. Runs the user's code only if told."""
-    from leaven.recipe import checker
+    from leaven.rules import checker
 
     return checker.check(_source(recipe), _options(options), run_code=run_code)
 

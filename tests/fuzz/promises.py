@@ -13,8 +13,8 @@ from leaven.language.formatter import format_tree
 from leaven.language.parser import Parsed
 from leaven.language.source import Source
 from leaven.recipe import show
-from leaven.recipe.checker import Checked
 from leaven.recipe.plain_data import to_json
+from leaven.rules.checker import Checked
 from leaven.statements.options import Options
 
 NAME = "recipe.leaven"

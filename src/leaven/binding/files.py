@@ -6,6 +6,7 @@ from pathlib import Path
 from leaven.binding.scope import Scope
 from leaven.catalog.values import UNKNOWN, FilePath, Unknown
 from leaven.formats.regular import open_regular
+from leaven.language.diagnostics import Diagnostic
 from leaven.messages import files as messages
 
 
@@ -25,10 +26,15 @@ def _obstacle(place: Path) -> str | None:
     return None
 
 
-def missing_file(scope: Scope, path: FilePath, what: str) -> Unknown:
-    """Report that a file is not where the recipe says, or can't be read there."""
+def missing_file(path: FilePath, what: str) -> Diagnostic:
+    """The report that a file is not where the recipe says, or can't be read there."""
+    if obstacle := _obstacle(path.place):
+        return messages.unreadable(path, what, obstacle)
+    return messages.missing(path, what)
+
+
+def report_missing(scope: Scope, path: FilePath, what: str) -> Unknown:
+    """Report a missing file, unless its path has an error already."""
     if path.span is not None and scope.has_error_in(path.span):
         return UNKNOWN
-    if obstacle := _obstacle(path.place):
-        return scope.add(messages.unreadable(path, what, obstacle))
-    return scope.add(messages.missing(path, what))
+    return scope.add(missing_file(path, what))

@@ -2,7 +2,7 @@
 
 import os.path
 
-from leaven.binding.files import missing_file
+from leaven.binding.files import report_missing
 from leaven.binding.scope import Scope
 from leaven.catalog.user_code import ImportedModule, Unreadable, find_module, read_definitions
 from leaven.catalog.values import FilePath, UserModule
@@ -18,7 +18,7 @@ def read_import(alias: str, statement: syntax.Import, scope: Scope) -> None:
         module = UserModule(alias, target.value, True, place)
         if not os.path.isfile(place):
             scope.broken_names.add(alias)
-            missing_file(scope, FilePath(target.value, place, target.span), "the Python file")
+            report_missing(scope, FilePath(target.value, place, target.span), "the Python file")
             return
     else:
         found = find_module(target.path, folder)

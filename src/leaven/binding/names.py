@@ -1,12 +1,13 @@
 """The names that a recipe defines: imports are read, `arg`s get their values, `let`s are kept until they are used."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from leaven.binding.args import read_args
 from leaven.binding.imports import read_import
 from leaven.binding.lets import refuse_unexpandable
 from leaven.binding.scope import BOUND_BY_DATA, Scope
 from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Source
 from leaven.messages import names as messages
 from leaven.messages import statements as statement_messages
@@ -60,9 +61,9 @@ def _refuse_in_blocks(statements: Iterable[syntax.AnyStatement], scope: Scope, i
             scope.add(statement_messages.definition_in_block(statement))
 
 
-def warn_unused(scope: Scope, assembled: Assembled, main: Source) -> None:
-    """Warn about names that nothing uses; those of an extended recipe may be meant for others."""
+def unused(scope: Scope, assembled: Assembled, main: Source) -> Iterator[Diagnostic]:
+    """Warnings about names that nothing uses; those of an extended recipe may be meant for others."""
     for definition in _definitions(assembled):
         name = definition.name
         if name.span.source is main and name.path not in scope.used and name.path not in scope.broken_names:
-            scope.add(messages.never_used(name, isinstance(definition, syntax.Arg)))
+            yield messages.never_used(name, isinstance(definition, syntax.Arg))

@@ -9,8 +9,8 @@ from leaven.catalog.values import Invocation, Quantity
 from leaven.cli.recipe_command import RECIPE_ERROR, exit_code, open_source, print_reports
 from leaven.language import report
 from leaven.language.diagnostics import Diagnostic, Severity
-from leaven.recipe.checker import Checked, check
 from leaven.recipe.recipe import Recipe
+from leaven.rules.checker import Checked, check
 from leaven.statements.options import Options
 
 

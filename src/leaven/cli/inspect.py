@@ -11,7 +11,7 @@ from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.plan.effects import effects, summarised
 from leaven.plan.plan import Plan
-from leaven.recipe.checker import model_layers
+from leaven.recipe.reader import model_layers
 from leaven.statements.options import Options
 
 

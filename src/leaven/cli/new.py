@@ -105,7 +105,7 @@ def _is_right(text: str, target: Path) -> bool:
     """Whether the recipe has no errors; an unknown model is reported before anything is written."""
     from leaven.cli.recipe_command import print_reports
     from leaven.language.source import Source
-    from leaven.recipe.checker import check
+    from leaven.rules.checker import check
 
     checked = check(Source(str(target), text, target.parent))
     if checked.recipe is None:

@@ -225,7 +225,7 @@ def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, con
 def report_and_exit(word: str, options: "Options", *, requires_args: bool = False) -> "Recipe":
     """The checked recipe; where there are errors, prints them and exits."""
     from leaven.language.diagnostics import Severity
-    from leaven.recipe.checker import check
+    from leaven.rules.checker import check
 
     checked = check(source_or_exit(word), options, requires_args=requires_args)
     print_reports([d for d in checked.diagnostics if d.severity is not Severity.NOTE], err=True)

@@ -271,8 +271,8 @@ def _no_train(name: str, tops: Sequence[str]) -> Finding:
 
 def _doubled(name: str, tops: Sequence[str]) -> Finding:
     return Finding(
-        "contradiction",
-        f"`{name}` has both {' and '.join(f'`{top}`' for top in tops)}, which mean the same part",
+        "repeated-split",
+        f"`{name}` has both {' and '.join(f'`{top}`' for top in tops)}, which are the same split",
         "keep one of them",
     )
 

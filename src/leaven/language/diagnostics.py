@@ -78,6 +78,18 @@ def error(
     )
 
 
+def warning(
+    id: str, headline: str, *spots: Spot | Span, notes: Iterable[str] = (), fix: Fix | str | None = None
+) -> Diagnostic:
+    """A likely mistake in a recipe that runs."""
+    return error(id, headline, *spots, notes=notes, fix=fix, severity=Severity.WARNING)
+
+
+def note(id: str, headline: str, *spots: Spot | Span) -> Diagnostic:
+    """Something worth knowing."""
+    return error(id, headline, *spots, severity=Severity.NOTE)
+
+
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     return any(diagnostic.is_error for diagnostic in diagnostics)
 

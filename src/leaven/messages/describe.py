@@ -101,6 +101,11 @@ def did_you_mean(names: Sequence[str]) -> str:
     return f"did you mean {either([f'`{name}`' for name in names])}?"
 
 
+def task_name(task: str) -> str:
+    """A task in words: `image classification`."""
+    return task.replace("-", " ")
+
+
 def card_name(card: Card, name: Span) -> str:
     """A card as the user called it: `adamw` and `AdamW` are the same."""
     word = name.text.rpartition(".")[2]

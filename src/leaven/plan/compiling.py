@@ -8,7 +8,7 @@ from leaven.language.parser import parse
 from leaven.language.source import Source
 from leaven.plan.make import NotBuilt, make_plan
 from leaven.plan.plan import Plan
-from leaven.recipe.checker import check
+from leaven.rules.checker import check
 from leaven.statements.options import Options
 
 

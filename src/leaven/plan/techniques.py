@@ -58,7 +58,7 @@ def _changed_layers(call: Invocation, phase: Phase, layers: Layers) -> tuple[str
     """The layers that an adapter or a pruning changes; None for any other technique."""
     for adapter in phase.adapters:
         if adapter.invocation is call:
-            modules = {weight.module_path for weight in adapter.weights}
+            modules = {weight.module_path for weight in adapter.weights or ()}
             return paths_of([p.name for p in layers.parameters if p.module_path in modules], layers)
     for pruning in phase.prunings:
         if pruning.invocation is call:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leaven.binding.files import missing_file
+from leaven.binding.files import report_missing
 from leaven.binding.scope import Scope
 from leaven.catalog.lookup import nearest
 from leaven.catalog.values import FilePath, Invocation, Written
@@ -50,7 +50,7 @@ def describe_data(data: Invocation, scope: Scope) -> DataFacts:
     for parameter in data.card.parameters:
         path = data.value(parameter.name) if parameter.must_exist else None
         if isinstance(path, FilePath) and not os.path.exists(path.place):
-            missing_file(scope, path, "the folder" if data.card.bare_name == "folder" else "the file")
+            report_missing(scope, path, "the folder" if data.card.bare_name == "folder" else "the file")
             return described
     if data.card.name == "folder":
         return _folder(data, described, scope)
@@ -151,14 +151,14 @@ def _train_table(folder: FilePath, parts: Mapping[str, Sequence[Path]], scope: S
     """The table to train on in a folder of tables, one for each part."""
     if "train" not in parts:
         missing = replace(folder, text=f"{folder.text}/train.csv", place=folder.place / "train.csv")
-        missing_file(scope, missing, "the table")
+        report_missing(scope, missing, "the table")
         return None
     doubled = next((there for there in parts.values() if len(there) > 1), None)
     if doubled is not None:
         both = " and ".join(f"`{file.name}`" for file in doubled)
         scope.report(
-            "contradiction",
-            f"`{folder.text}` has both {both}, which mean the same part",
+            "repeated-split",
+            f"`{folder.text}` has both {both}, which are the same split",
             *([Spot(folder.span, "the tables are looked for here")] if folder.span else []),
             fix="keep one of them",
         )

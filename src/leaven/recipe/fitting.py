@@ -1,19 +1,16 @@
 """Model and data together: the default transforms, and whether what comes out of them fits the model."""
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from leaven.binding.parameter_defaults import default_value
 from leaven.binding.scope import Scope
 from leaven.catalog import lookup
 from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, Written
-from leaven.language.diagnostics import Spot
-from leaven.language.source import Span
+from leaven.messages import inputs as messages
 from leaven.recipe.data import DataFacts
-from leaven.recipe.models import ModelFacts, takes_size
-from leaven.recipe.recipe import Data, KeepHead, Model, Steps
+from leaven.recipe.models import ModelFacts
+from leaven.recipe.recipe import Steps
 
 USUAL_SIZE = 224
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
@@ -140,173 +137,12 @@ def step(name: str, origin: Origin, **values: Any) -> Invocation:
     return Invocation(card, tuple(settings), origin)
 
 
-# -- whether it fits
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """What is known of an image on its way: `shorter` is the shorter side of pictures of different shapes."""
-
-    channels: int | None
-    size: tuple[int, int] | None = None
-    shorter: int | None = None
-    varies: bool = False
-
-
-def check_fit(model: Model, facts: ModelFacts, data: Data, data_facts: DataFacts, scope: Scope) -> None:
-    """Classes, channels and size of the data against the model."""
-    _check_classes(model, facts, data, scope)
-    if data_facts.task != "image-classification" or (isinstance(model.source, tuple) and data_facts.size):
-        return
-    reported: set[int] = set()
-    for part in (data.train, data.eval):
-        if part is None:
-            continue
-        picture, places = _through(part, data, data_facts)
-        if places["size"].start in reported:
-            continue
-        if not _check_picture(picture, facts, places, scope):
-            reported.add(places["size"].start)
-
-
 def check_split(split: Invocation, scope: Scope) -> None:
-    """The parts of a split add up to the whole at most."""
-    shares = [
-        setting
-        for setting in split.settings
-        if isinstance(setting.value, Quantity) and setting.value.unit == "%" and isinstance(setting.origin, Written)
-    ]
-    total = sum(setting.value.amount for setting in shares)
+    """The splits add up to the whole at most."""
+    shares = [s.value for s in split.settings if isinstance(s.value, Quantity) and isinstance(s.origin, Written)]
+    total = sum(share.amount for share in shares if share.unit == "%")
     if total > 100:
-        assert isinstance(split.origin, Written)
-        scope.report(
-            "wrong-value",
-            f"the parts add up to {total:g}%",
-            Spot(split.origin.span, "more than there is"),
-            fix="make them add up to 100%",
-        )
-
-
-def _check_classes(model: Model, facts: ModelFacts, data: Data, scope: Scope) -> None:
-    if not isinstance(model.head, KeepHead) or facts.classes is None or data.classes is None:
-        return
-    if facts.classes == data.classes or not (model.pretrained or facts.layers is None):
-        return
-    assert isinstance(model.origin, Written)
-    source = data.source.origin
-    spots = [Spot(source.span, f"{data.classes} classes")] if isinstance(source, Written) else []
-    scope.report(
-        "class-count",
-        f"the head of {facts.name} has {facts.classes} outputs, and the data has {data.classes} classes",
-        Spot(facts.kept or model.origin.span, "the head is kept"),
-        *spots,
-        fix="leave out `head=keep`: the head is then fitted to the data",
-    )
-
-
-def _through(steps: Steps, data: Data, facts: DataFacts) -> tuple[Picture, dict[str, Span]]:
-    """What the steps make of an image, and the places to blame for its channels and for its size."""
-    known = data.source.card.kind != "user"
-    picture = Picture(facts.channels, facts.size, None, facts.size is None and known)
-    place = steps.origin.span if isinstance(steps.origin, Written) else _span(data.source)
-    places = {"channels": place, "size": place}
-    for stage in steps.stages:
-        after = _after(stage, picture)
-        if isinstance(stage.origin, Written):
-            if after.channels != picture.channels:
-                places["channels"] = stage.origin.span
-            if replace(after, channels=picture.channels) != picture:
-                places["size"] = stage.origin.span
-        picture = after
-    return picture, places
-
-
-def _after(stage: Invocation, picture: Picture) -> Picture:
-    name, size = stage.card.friendly, stage.value("size")
-    if stage.card.kind == "user":
-        return Picture(None)
-    if any(_after(inner, picture) != picture for inner in _held(stage)):  # one that may be applied, or in any order
-        return Picture(None)
-    if name == "rgb":
-        return replace(picture, channels=3)
-    if name == "grayscale":
-        channels = stage.value("num_output_channels", 1)
-        return replace(picture, channels=channels if isinstance(channels, int) else None)
-    if name == "resize" and isinstance(size, int):
-        if picture.size is not None and picture.size[0] == picture.size[1]:
-            return replace(picture, size=(size, size), varies=False)
-        return replace(picture, size=None, shorter=size, varies=True)
-    if size is not None and ("crop" in name or name == "resize"):
-        return replace(picture, size=_pair(size), varies=False)
-    if name in ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda"):
-        return Picture(picture.channels)
-    return picture
-
-
-def _held(stage: Invocation) -> list[Invocation]:
-    """The transforms that a transform such as `random_apply` is given."""
-    lists = [setting.value for setting in stage.settings if isinstance(setting.value, tuple)]
-    return [item for items in lists for item in items if isinstance(item, Invocation)]
-
-
-def _check_picture(picture: Picture, facts: ModelFacts, places: Mapping[str, Span], scope: Scope) -> bool:
-    """Whether the model can take such pictures; the first reason against it is reported."""
-    place = places["size"]
-    if picture.channels and facts.channels and picture.channels != facts.channels:
-        better = "rgb()" if facts.channels == 3 else "grayscale()"
-        count = f"{picture.channels} channel" + "s" * (picture.channels != 1)
-        scope.report(
-            "input-channels",
-            f"{facts.name} takes pictures with {facts.channels} channels, and these have {picture.channels}",
-            Spot(places["channels"], f"{count} from here on"),
-            fix=f"add `-> {better}` to the transforms"
-            + (f", or give the model `in_chans={picture.channels}`" if "in_chans" in facts.arguments else ""),
-        )
-        return False
-    if picture.varies:
-        shorter = picture.shorter or (facts.size and facts.size[0]) or USUAL_SIZE
-        scope.report(
-            "input-size",
-            "the pictures have different shapes behind these steps, and can't be put into one batch",
-            Spot(place, "the sides keep their proportion" if picture.shorter else "as they come from the data"),
-            fix=f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`",
-        )
-        return False
-    if picture.size is None:
-        return True
-    height, width = picture.size
-    if facts.is_size_fixed and facts.size is not None and picture.size != facts.size:
-        scope.report(
-            "input-size",
-            f"{facts.name} takes pictures of {facts.size[0]} x {facts.size[1]}, not of {height} x {width}",
-            Spot(place, f"{height} x {width} from here on"),
-            fix=_other_size(place, height, facts.size[0])
-            + (f", or give the model `img_size={height}`" if "img_size" in facts.arguments else ""),
-        )
-        return False
-    if min(picture.size) < facts.smallest:
-        scope.report(
-            "input-size",
-            f"{facts.name} takes pictures of {facts.smallest} x {facts.smallest} or more, not of {height} x {width}",
-            Spot(place, f"{height} x {width} from here on"),
-            fix=_other_size(place, height, facts.size[0] if facts.size else facts.smallest),
-        )
-        return False
-    if not takes_size(facts, picture.size):
-        scope.report(
-            "input-size",
-            f"pictures of {height} x {width} do not pass through {facts.name}",
-            Spot(place, f"{height} x {width} from here on"),
-            fix=_other_size(place, height, (facts.size or (USUAL_SIZE,))[0]),
-        )
-        return False
-    return True
-
-
-def _other_size(place: Span, size: int, better: int) -> str:
-    """The step that makes pictures too large or too small, with the right size."""
-    sized = re.sub(rf"\b{size}\b", str(better), place.text)
-    return f"write `{sized}`" if sized != place.text else f"add `resize({better})` to the transforms"
+        scope.add(messages.split_above_all(split, total))
 
 
 def _pair(size: Any) -> tuple[int, int] | None:
@@ -317,8 +153,3 @@ def _pair(size: Any) -> tuple[int, int] | None:
 
 def _side(size: tuple[int, int]) -> Any:
     return size[0] if size[0] == size[1] else list(size)
-
-
-def _span(source: Invocation) -> Span:
-    assert isinstance(source.origin, Written)
-    return source.origin.span

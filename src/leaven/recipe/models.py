@@ -2,11 +2,11 @@
 
 import os.path  # whose questions about files, unlike pathlib's, are answered for any text
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leaven.binding.files import is_readable, missing_file
+from leaven.binding.files import is_readable, report_missing
 from leaven.binding.scope import Scope
 from leaven.catalog import layers as layer_facts
 from leaven.catalog import lookup
@@ -14,7 +14,7 @@ from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import FilePath, FromData, Invocation, Setting, Written
 from leaven.formats.trained import bundle_tells
-from leaven.language.diagnostics import Spot
+from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.source import Span
 from leaven.recipe.data import TASKS, DataFacts
 from leaven.recipe.recipe import FitHead, Model
@@ -125,14 +125,14 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
     pretrained, weights = chosen.setting("pretrained"), chosen.setting("weights")
     if model.pretrained and model.weights is not None and pretrained and weights:
         scope.report(
-            "contradiction",
-            "the weights are to come from two places",
+            "two-weight-sources",
+            "the model gets weights from two sources",
             Spot(_place(pretrained, chosen), "the published weights"),
             Spot(_place(weights, chosen), "and a file"),
             fix="keep one of the two",
         )
     if isinstance(model.weights, FilePath) and not is_readable(model.weights.place):
-        missing_file(scope, model.weights, "the weights file")
+        report_missing(scope, model.weights, "the weights file")
     elif isinstance(model.weights, FilePath) and os.path.isdir(model.weights.place):
         scope.report(
             "missing-file",
@@ -152,7 +152,8 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
             fix=_other_weights(model),
         )
     else:
-        check_installed(card, _place(pretrained, chosen), scope)
+        for report in missing_weights(card, _place(pretrained, chosen)):
+            scope.add(report)
 
 
 def are_weights_installed(card: Card) -> bool:
@@ -164,11 +165,11 @@ def are_weights_installed(card: Card) -> bool:
     return package is None or any(os.path.isfile(os.path.join(folder, package.file)) for folder in sys.path)
 
 
-def check_installed(card: Card, place: Span, scope: Scope) -> None:
-    """Report published weights that come as a package which is not installed."""
+def missing_weights(card: Card, place: Span) -> Iterator[Diagnostic]:
+    """The report that published weights come as a package which is not installed, if so."""
     package = card.model.weights_package
     if package is not None and not are_weights_installed(card):
-        scope.report(
+        yield error(
             "missing-weights",
             f"the weights of {card.bare_name} are not installed",
             Spot(place, "they come as a Python package"),
@@ -206,7 +207,7 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
         return ModelFacts(name, classes=classes)
     alias, _, definition = name.partition(".")
     module = scope.modules[alias].module
-    request = {"file": str(module.place), "name": definition, "arguments": _plain_arguments(source, scope)}
+    request = {"file": str(module.place), "name": definition, "arguments": _plain_arguments(source, scope.classes)}
     return _with_layers(ModelFacts(name, classes=classes), source, scope, request)
 
 
@@ -227,7 +228,7 @@ def _with_layers(
             Spot(_span(source), "selectors were not compared with them"),
         )
         return described
-    request = request or _library_request(source, scope)
+    request = request or _library_request(source)
     answer = layer_facts.ask(request)
     if answer is None or answer.is_unanswered:
         reason = f": {answer.error}" if answer is not None else ""
@@ -254,19 +255,19 @@ def _folder_of(source: Invocation) -> str | None:
     return str(folder) if folder is not None and os.path.isfile(folder / "config.json") else None
 
 
-def _library_request(source: Invocation, scope: Scope) -> dict[str, Any]:
+def _library_request(source: Invocation) -> dict[str, Any]:
     card = source.card
-    arguments = _plain_arguments(source, scope)
+    arguments = _plain_arguments(source)
     return {"target": card.target, "timm_name": card.model.timm_name or None, "arguments": arguments}
 
 
-def library_layers(teacher: Invocation, scope: Scope) -> Layers | None:
+def library_layers(teacher: Invocation) -> Layers | None:
     """The layers of a library's model that is named other than by the `model` statement; None where unknown."""
     if teacher.card.kind != "model" or teacher.card.model.loads == "transformers":
         return None
     leavens = ("pretrained", "weights", "head")
     source = replace(teacher, settings=tuple(s for s in teacher.settings if s.name not in leavens))
-    answer = layer_facts.ask(_library_request(source, scope))
+    answer = layer_facts.ask(_library_request(source))
     return None if answer is None or answer.error else answer
 
 
@@ -290,7 +291,7 @@ def _passes(facts: ModelFacts, size: tuple[int, int]) -> bool:
     return answer is None or bool(answer.error) or answer.is_forward_order
 
 
-def _plain_arguments(source: Invocation, scope: Scope) -> dict[str, Any]:
+def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str, Any]:
     """The written arguments that can be handed to another process."""
     found: dict[str, Any] = {}
     for setting in source.settings:
@@ -301,7 +302,7 @@ def _plain_arguments(source: Invocation, scope: Scope) -> dict[str, Any]:
             found[setting.name] = list(value) if isinstance(value, tuple) else value
     for name in ("classes", "num_classes"):
         if source.card.kind == "user" and source.card.parameter(name) and name not in found:
-            found[name] = scope.classes or 10
+            found[name] = classes or 10
     return found
 
 

@@ -1,6 +1,6 @@
 """The phases of a recipe: what stands at the top and what stands in each, put together.
 
-Whether what is put together contradicts itself is left to `conflicts.py`.
+Whether what is put together contradicts itself is left to the rules.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,7 +128,7 @@ class PhaseReader:
                 return part
         layers = self.scope.layers
         calls = [technique.invocation for technique in techniques if isinstance(technique, Technique)]
-        self.adapters += filter(None, (resolve_adapter(t.invocation, layers) for t in techniques if is_adapter(t)))
+        self.adapters += (resolve_adapter(t.invocation, layers) for t in techniques if is_adapter(t))
         return Phase(
             name,
             epochs,

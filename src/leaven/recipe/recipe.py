@@ -35,6 +35,11 @@ class Model:
     chosen_weights: Setting | None = field(default=None, compare=False)  # `pretrained` or `weights`, as it was said
     layers: Layers | None = field(default=None, compare=False)  # with the head fitted; None where they are not known
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether it starts from trained weights."""
+        return self.pretrained or self.weights is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -112,7 +117,7 @@ class Adapter:
     """An adapter and the weights that it adapts. It stays in the phases after its own."""
 
     invocation: Invocation
-    weights: tuple[LayerParameter, ...]
+    weights: tuple[LayerParameter, ...] | None  # None where it is not known which
     added: int  # parameters that it adds
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from leaven.formats.image_folder import files_below, pictures, read_image_folder
 from leaven.language.source import Source
-from leaven.recipe.checker import check
+from leaven.rules.checker import check
 from leaven.runtime.data.datasets import image_folder
 from leaven.runtime.failures import Failure
 
@@ -30,7 +30,7 @@ ODD: dict[str, tuple[str, list[str], list[str]]] = {
     "a test without labels": ("train/a/1.jpg train/b/1.jpg test/1.jpg", ["a", "b"], ["no-classes"]),
     "parts and something else": ("train/a/1.jpg train/b/1.jpg raw/c/1.jpg", ["a", "b"], []),
     "no train": ("val/a/1.jpg val/b/1.jpg", [], ["missing-file"]),
-    "two names for val": ("train/a/1.jpg train/b/1.jpg val/a/1.jpg valid/a/1.jpg", [], ["contradiction"]),
+    "two names for val": ("train/a/1.jpg train/b/1.jpg val/a/1.jpg valid/a/1.jpg", [], ["repeated-split"]),
     "val lacks a class": ("train/a/1.jpg train/b/1.jpg val/a/1.jpg", ["a", "b"], ["unequal-classes"]),
     "val has an empty class": ("train/a/1.jpg train/b/1.jpg val/a/1.jpg val/b/", ["a", "b"], ["empty-class"]),
     "val has one more": ("train/a/1.jpg train/b/1.jpg val/a/1.jpg val/b/1.jpg val/c/1.jpg", [], ["unequal-classes"]),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leaven.language.source import Source
-from leaven.recipe.checker import check
+from leaven.rules.checker import check
 from leaven.runtime.data.datasets import table
 
 ROWS = "file{0}kind\n1.jpg{0}ant\n2.jpg{0}bee \n3.jpg{0}bee\n"

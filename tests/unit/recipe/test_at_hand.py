@@ -6,7 +6,7 @@ import pytest
 
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Source
-from leaven.recipe.checker import check
+from leaven.rules.checker import check
 
 
 def errors(text: str, folder: Path = Path()) -> list[Diagnostic]:

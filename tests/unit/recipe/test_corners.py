@@ -6,7 +6,7 @@ import pytest
 
 import leaven
 from leaven.language.source import Source
-from leaven.recipe.checker import Checked
+from leaven.rules.checker import Checked
 from leaven.statements.options import Options
 
 HEAD = "model resnet18()\ndata digits()\n"
@@ -126,7 +126,7 @@ def test_no_data_is_not_the_folder_one_stands_in(tmp_path: Path) -> None:
 
 
 def test_techniques_that_exclude_each_other_are_reported_once_for_each_that_is_too_much() -> None:
-    assert ids(HEAD + "ema 0.99\nswa 50%\n") == ["contradiction"]
+    assert ids(HEAD + "ema 0.99\nswa 50%\n") == ["incompatible-techniques"]
 
 
 def test_how_a_choice_is_spaced_does_not_matter() -> None:

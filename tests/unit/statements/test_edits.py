@@ -3,7 +3,7 @@
 import pytest
 
 from leaven.language.source import Source
-from leaven.recipe.checker import check
+from leaven.rules.checker import check
 
 START = "model resnet18()\ndata digits()\n"
 FROM_SCRATCH = "model conv(8) -> res_block(8) -> global_pool() -> linear(classes)\ndata digits()\n"

@@ -27,7 +27,15 @@ train epochs=1, batch=8
 SAID = {  # what must be said to those that can't do without; a teacher is said to all that want one
     "prune": "prune structured(), amount=25%",
 }
-REFUSALS = ("contradiction", "missing-library")
+REFUSALS = (
+    "adapted-twice",
+    "adapter-after-pruning",
+    "incompatible-techniques",
+    "missing-library",
+    "nothing-to-unfreeze",
+    "pruning-order",
+    "teacher-weights",
+)
 NAMES = own.names("technique")
 
 

@@ -21,7 +21,7 @@ from leaven.components.conv import Conv
 from leaven.components.global_pool import GlobalPool
 from leaven.components.linear import Linear
 from leaven.language.source import Source
-from leaven.recipe.checker import check
+from leaven.rules.checker import check
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import freeze, parameter_groups, parameters_under, stays_in_eval, trainable, unfreeze
 from leaven.runtime.model.masks import add_mask

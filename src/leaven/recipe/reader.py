@@ -1,15 +1,13 @@
-"""The checker, the only builder of a `Recipe`.
+"""Reads a recipe: from statements to resolved parts.
 
 It reads the statements in the order in which they depend on each other: names, data, model, then all that chooses
 layers of the model. What it finds wrong it reports, every independent mistake once; only a recipe without errors is
 built.
 """
 
-import gc
 import os.path
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,14 +21,13 @@ from leaven.catalog.values import Default, FilePath, Invocation, Setting, Unknow
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, has_errors, in_order
 from leaven.language.source import Source, SourceKind
-from leaven.recipe import conflicts, fitting
+from leaven.recipe import fitting
 from leaven.recipe.data import DataFacts, describe_data
+from leaven.recipe.draft import Draft
 from leaven.recipe.modelling import read_model
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.phases import PhaseReader
 from leaven.recipe.recipe import Data, FitHead, Model, Phase, Recipe, Steps
-from leaven.recipe.relative_paths import relative_to_recipe
-from leaven.recipe.surroundings import check_techniques
 from leaven.statements import options
 from leaven.statements.assemble import Assembled, assemble
 from leaven.statements.contexts import Recognised, by_name, recognise
@@ -40,61 +37,23 @@ from leaven.statements.overrides import replace_overridden
 NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A recipe, or None where there are errors, and everything there is to say about it."""
-
-    recipe: Recipe | None
-    diagnostics: tuple[Diagnostic, ...]
-    sources: tuple[Source, ...] = ()
-
-
-def check(
-    source: Source, given: Options | None = None, *, run_code: bool = False, requires_args: bool = False
-) -> Checked:
-    """The recipe that a source holds, checked as far as possible without running anything of the user's."""
-    given = given or Options()
-    with _collector_at_rest():
-        checker = _open(source, given, run_code, requires_args)
-        recipe = checker.run()
-        if recipe is not None and (given != Options() or len(checker.assembled.sources) > 1):
-            recipe = relative_to_recipe(recipe, source)
-        if recipe is not None and given == Options(given.args):  # other options may have put aside what uses a name
-            names.warn_unused(checker.scope, checker.assembled, source)
-        diagnostics = in_order(checker.scope.diagnostics)
-        found = None if has_errors(diagnostics) else recipe
-        return Checked(found, diagnostics, tuple(checker.assembled.sources))
-
-
 def model_layers(
     source: Source, given: Options | None = None, *, run_code: bool = False
 ) -> tuple[str, Layers | None, int | None, tuple[Diagnostic, ...]]:
     """A recipe's model: its name, its layers, the classes that its head is fitted to, and the errors met on the way."""
-    checker = _open(source, given or Options(), run_code, requires_args=False)
-    model = checker.read_model_and_data(require_data=False).model
-    scope = checker.scope
+    reader = open_reader(source, given or Options(), run_code, requires_args=False)
+    model = reader.read_model_and_data(require_data=False).model
+    scope = reader.scope
     is_fitted = isinstance(model, Model) and model.head == FitHead(None)
     return scope.model_name, scope.layers, scope.classes if is_fitted else None, in_order(scope.diagnostics)
 
 
-def _open(source: Source, given: Options, run_code: bool, requires_args: bool) -> "_Checker":
-    """A checker for a recipe that is assembled, with its options, and whose names are known."""
+def open_reader(source: Source, given: Options, run_code: bool, requires_args: bool) -> "RecipeReader":
+    """A reader for a recipe: assembled, with its options, its names known."""
     assembled = assemble(source)
     options.apply(given, assembled)
     assembled.statements = replace_overridden(assembled.statements)
-    return _Checker(source, assembled, names.open_scope(assembled, given, requires_args), run_code)
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Python does not look for circles of garbage: a check makes none, and looking grows faster than the recipe."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    return RecipeReader(source, assembled, names.open_scope(assembled, given, requires_args), run_code)
 
 
 class _Foundation(NamedTuple):
@@ -106,7 +65,9 @@ class _Foundation(NamedTuple):
     model_facts: ModelFacts
 
 
-class _Checker:
+class RecipeReader:
+    """Reads one recipe. Errors are collected in its scope."""
+
     def __init__(self, source: Source, assembled: Assembled, scope: Scope, run_code: bool) -> None:
         self.source = source
         self.assembled = assembled
@@ -132,9 +93,10 @@ class _Checker:
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
         return _Foundation(placed, top, data_call, data_facts, model, model_facts)
 
-    def run(self) -> Recipe | None:
+    def read(self) -> tuple[Draft | None, Recipe | None]:
+        """What the rules ask, where model and data are sound; and the recipe, where nothing is wrong so far."""
         if self._is_empty() or self._lacks_libraries():
-            return None
+            return None, None
         placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
         train = self.statements.only(top, "train")
         metrics = self.statements.listed(top, "metrics")
@@ -146,18 +108,21 @@ class _Checker:
         self._check_sweeps(sweeps)
         checkpoint = self.statements.only(top, "checkpoint")
         logs, output = self._logs(top), self._output(top)
+        draft = None
         if isinstance(model, Model) and isinstance(data, Data):
-            fitting.check_fit(model, model_facts, data, data_facts, self.scope)
-            sound = [phase for phase in phases if isinstance(phase, Phase)]
-            conflicts.check_phases(sound, model, model_facts, data_facts, self.scope)
-            if isinstance(train, Invocation):
-                check_techniques(sound, model, model_facts, data, train, self.scope)
-            measures = () if isinstance(metrics, Unknown) else metrics
-            conflicts.check_measures(measures, [phase.loss for phase in sound], data_facts, self.scope)
+            draft = Draft(
+                model,
+                model_facts,
+                data,
+                data_facts,
+                phases=tuple(phase for phase in phases if isinstance(phase, Phase)),
+                metrics=() if isinstance(metrics, Unknown) else metrics,
+                train=train if isinstance(train, Invocation) else None,
+            )
         if has_errors(self.scope.diagnostics):
-            return None
+            return draft, None
         assert isinstance(model, Model)  # what is missing or wrong has been reported
-        return Recipe(
+        recipe = Recipe(
             name=self._name(),
             modules=tuple(imported.module for imported in self.scope.modules.values()),
             args=tuple(self.scope.args.values()),
@@ -172,6 +137,7 @@ class _Checker:
             output_origin=output.origin,
             sweeps=sweeps,
         )
+        return draft, recipe
 
     def _name(self) -> str:
         """The recipe's name; one from standard input has none of its own."""

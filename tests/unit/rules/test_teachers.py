@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leaven
-from leaven.recipe.checker import Checked
+from leaven.rules.checker import Checked
 
 DIGITS = [str(digit) for digit in range(10)]
 
@@ -88,7 +88,7 @@ def test_features_may_come_from_a_teacher_of_other_classes(tmp_path: Path) -> No
 
 def test_code_in_a_bundle_must_be_trusted(tmp_path: Path) -> None:
     write_bundle(tmp_path / "t.bundle", DIGITS, by="own", name="Net")
-    assert [id for id, _ in told(check(tmp_path, WAYS[0]))] == ["contradiction"]
+    assert [id for id, _ in told(check(tmp_path, WAYS[0]))] == ["untrusted-code"]
     assert told(check(tmp_path, 'bundle("t.bundle", trust_code=true)')) == []
 
 

@@ -1,0 +1,270 @@
+"""Reports about what is frozen, unfrozen, re-initialised, adapted and pruned."""
+
+from collections.abc import Sequence
+
+from leaven.catalog.layers import LayerParameter
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Invocation, Origin, Quantity, Setting
+from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.messages.places import setting_span, span_of, spots
+
+MOST_NAMED = 3
+_ADAPTABLE = "adapters are added to linear layers and to convolutions without groups, dilation or special padding"
+
+
+def nothing_frozen(unfreeze: Origin) -> Diagnostic:
+    return warning(
+        "nothing-frozen",
+        "none of these layers is frozen",
+        Spot(span_of(unfreeze), "has no effect"),
+        fix="remove the line, or unfreeze layers that are frozen above it",
+    )
+
+
+def nothing_trainable(who: str, model: str, causes: Sequence[Origin], is_at_first: bool) -> Diagnostic:
+    *others, last = causes
+    return error(
+        "nothing-trainable",
+        f"{who} has nothing to train{' at first' if is_at_first else ''}",
+        *spots((last, f"every layer of {model} is frozen"), *((one, "frozen here") for one in others)),
+        fix="leave something to train, as in `freeze all - head`",
+    )
+
+
+def frozen_new_head(model: str, cause: Origin) -> Diagnostic:
+    return warning(
+        "frozen-new-head",
+        f"the head of {model} is new and frozen: it stays random",
+        Spot(span_of(cause), "freezes the head"),
+        fix="leave the head out, as in `freeze all - head`",
+    )
+
+
+def frozen_untrained(cause: Origin) -> Diagnostic:
+    return warning(
+        "frozen-untrained",
+        "the frozen layers have no trained weights: they stay random",
+        Spot(span_of(cause), "freezes random weights"),
+        fix="give the model weights: `pretrained=true` or `weights=…`",
+    )
+
+
+def frozen_reinit(reinit: Origin, causes: Sequence[Origin]) -> Diagnostic:
+    return error(
+        "frozen-reinit",
+        "these layers are re-initialised and frozen: they would stay random",
+        *spots((reinit, "re-initialised"), *((cause, "frozen") for cause in causes)),
+        fix="freeze other layers, or don't re-initialise these",
+    )
+
+
+def frozen_group(group: Origin, causes: Sequence[Origin]) -> Diagnostic:
+    return warning(
+        "frozen-group",
+        "every layer of this group is frozen",
+        *spots((group, "the optimizer never gets them"), *((cause, "frozen") for cause in causes)),
+        fix="remove the group, or don't freeze its layers",
+    )
+
+
+def covered_group(group: Origin, later: Origin) -> Diagnostic:
+    return warning(
+        "covered-group",
+        "later groups take every layer of this one",
+        *spots((group, "has no effect"), (later, "takes its layers")),
+        fix="put the narrower group last",
+    )
+
+
+def no_such_layers(call: Invocation, model: str, word: str) -> Diagnostic:
+    return error(
+        "unknown-layer",
+        f"{model} has no layers that `{word}` means",
+        Spot(span_of(call.origin), f"trains its {word}"),
+        fix="train only the head with `linear_probe`, or choose other layers with `freeze`",
+    )
+
+
+# -- unfreezing in the course of a phase
+
+
+def unfrozen_after_phase(unfreeze: Origin, at: Quantity, epochs: Setting) -> Diagnostic:
+    return error(
+        "after-phase",
+        f"the layers are unfrozen after {value_text(at)}, when the phase is already over",
+        *spots((unfreeze, "never happens"), (epochs.origin, "the length of the phase")),
+        fix="write a smaller number, or make the phase longer",
+    )
+
+
+def unfrozen_twice(call: Invocation, unfreeze: Origin) -> Diagnostic:
+    return error(
+        "unfrozen-twice",
+        f"`{call.card.bare_name}` and `unfreeze … at=` both decide when layers are unfrozen",
+        *spots((call.origin, "this one"), (unfreeze, "and this one")),
+        fix="remove one of them",
+    )
+
+
+def unfrozen_and_frozen(call: Invocation, freezes: Invocation) -> Diagnostic:
+    return error(
+        "nothing-to-unfreeze",
+        f"`{call.card.bare_name}` unfreezes layers, and `{freezes.card.bare_name}` freezes them for the whole phase",
+        *spots((call.origin, "unfreezes them"), (freezes.origin, "freezes them")),
+        fix="remove one of them, or move one to another phase",
+    )
+
+
+def nothing_to_unfreeze(call: Invocation, cause: Origin | None) -> Diagnostic:
+    name = call.card.bare_name
+    if cause is None:
+        return error(
+            "nothing-to-unfreeze",
+            f"`{name}` unfreezes the model in stages, and it has no stage besides its head",
+            Spot(span_of(call.origin), "nothing to unfreeze"),
+            fix=f"remove `{name}`, or name the layers: `freeze all - head` and `unfreeze …, at=2 epochs`",
+        )
+    return error(
+        "nothing-to-unfreeze",
+        f"`{name}` unfreezes layers, and all of them are frozen for the whole phase",
+        *spots((call.origin, "nothing is left to unfreeze"), (cause, "frozen for the whole phase")),
+        notes=[f"`{name}` itself freezes what it unfreezes later"],
+        fix="remove the `freeze`",
+    )
+
+
+# -- adapters
+
+
+def adapter_without_base(call: Invocation, merge: Setting) -> Diagnostic:
+    return error(
+        "adapter-without-base",
+        "the adapter is saved without the model, which nobody else has",
+        Spot(setting_span(merge, call), "saves the adapter alone"),
+        notes=["a model without `pretrained` or `weights` starts from random weights and can't be built again"],
+        fix="leave out `merge=false`: then the whole model is saved",
+    )
+
+
+def nothing_to_adapt(call: Invocation, model: str) -> Diagnostic:
+    return error(
+        "empty-selector",
+        f"{model} has no layers that `{call.card.name}` could adapt",
+        Spot(span_of(call.origin), "nothing to adapt"),
+        notes=[_ADAPTABLE],
+        fix=f"remove `{call.card.name}`: then the model's own layers are trained",
+    )
+
+
+def adapts_head_only(call: Invocation, on: Setting) -> Diagnostic:
+    return error(
+        "empty-selector",
+        f"`{call.card.name}` trains the head itself, and adapts other layers",
+        Spot(setting_span(on, call), "the head only"),
+        fix="leave out `on`, or choose other layers",
+    )
+
+
+def not_adaptable(call: Invocation, on: Setting, model: str, types: Sequence[str]) -> Diagnostic:
+    named = [f"`{kind}`{' with groups or dilation' if kind == 'Conv2d' else ''}" for kind in types]
+    shown = ", ".join(named[:MOST_NAMED]) + (", …" if len(named) > MOST_NAMED else "")
+    return error(
+        "empty-selector",
+        f"`{call.card.name}` can't adapt any of these layers of {model}",
+        Spot(setting_span(on, call), f"of type {shown}"),
+        notes=[_ADAPTABLE],
+        fix="leave out `on`, or choose other layers (`leaven inspect` lists them)",
+    )
+
+
+def adapted_twice(call: Invocation, other: Invocation, layer: str) -> Diagnostic:
+    return error(
+        "adapted-twice",
+        f"`{layer}` would get two adapters",
+        *spots((call.origin, "this one"), (other.origin, "and this one, which stays")),
+        fix="choose layers for each with `on=`, or remove one of them",
+    )
+
+
+def rank_too_large(rank: Setting, call: Invocation, layer: str, largest: int) -> Diagnostic:
+    return warning(
+        "wrong-value",
+        f"rank {rank.value} is larger than `{layer}`",
+        Spot(setting_span(rank, call), f"more than {largest} adds nothing there"),
+        fix=f"write `rank={largest}` or less, or leave such layers out of `on`",
+    )
+
+
+# -- pruning
+
+
+def pruning_order(call: Invocation, earlier: Invocation, is_adapter: bool) -> Diagnostic:
+    headline = "single weights can't be pruned before whole channels"
+    note = "single weights are removed by a mask, which has the shape of the whole layer"
+    if is_adapter:
+        headline = f"`{earlier.card.name}` can't come before pruning"
+        note = "an adapter is trained for the layer as it is"
+    return error(
+        "pruning-order",
+        headline,
+        *spots((call.origin, "this one"), (earlier.origin, "comes before")),
+        notes=[note],
+        fix="change their order",
+    )
+
+
+def adapter_after_pruning(adapter: Invocation, pruning: Invocation) -> Diagnostic:
+    return error(
+        "adapter-after-pruning",
+        f"`{adapter.card.name}` can't come after single weights were pruned",
+        *spots((adapter.origin, "would fill them again"), (pruning.origin, "removes single weights")),
+        fix="prune whole channels with `structured()`, or train the weights themselves",
+    )
+
+
+def pruned_reinit(reinit: Origin, pruning: Invocation) -> Diagnostic:
+    return error(
+        "pruned-reinit",
+        "these layers are re-initialised, and some of their weights are pruned",
+        *spots((reinit, "re-initialises whole layers"), (pruning.origin, "keeps some weights at zero")),
+        fix='say how, as in `how="kaiming"`, which keeps pruned weights at zero; or choose other layers',
+    )
+
+
+def gradual_channels(call: Invocation, over: Setting) -> Diagnostic:
+    return error(
+        "gradual-channels",
+        "whole channels are removed at once, not over several epochs",
+        Spot(setting_span(over, call), "not possible for channels"),
+        fix="leave out `over`, or write several phases, each with a smaller `amount`",
+    )
+
+
+def pruning_too_slow(call: Invocation, over: Setting, epochs: Setting) -> Diagnostic:
+    return error(
+        "after-phase",
+        f"pruning takes {value_text(over.value)}, and the phase has {value_text(epochs.value)}",
+        Spot(setting_span(over, call), "the amount would not be reached"),
+        *spots((epochs.origin, "the length of the phase")),
+        fix="write fewer epochs, or make the phase longer",
+    )
+
+
+def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
+    return error(
+        "empty-selector",
+        f"the head of {model} keeps its channels: its outputs are the classes",
+        Spot(setting_span(on, call), "the head only"),
+        fix="leave out `on`, or choose other layers",
+    )
+
+
+def not_prunable(call: Invocation, on: Setting, model: str, chosen: Sequence[LayerParameter]) -> Diagnostic:
+    types = list(dict.fromkeys(parameter.module_type for parameter in chosen))
+    return error(
+        "empty-selector",
+        f"none of these layers of {model} can be pruned",
+        Spot(setting_span(on, call), f"of type {', '.join(f'`{kind}`' for kind in types[:MOST_NAMED])}"),
+        notes=["only the weights of convolutions and linear layers are pruned; norms follow the layers around them"],
+        fix="leave out `on`, or choose other layers (`leaven inspect` lists them)",
+    )

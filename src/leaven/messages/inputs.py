@@ -1,0 +1,82 @@
+"""Reports about data that does not fit the model: classes, channels, image sizes."""
+
+import re
+
+from leaven.catalog.values import Invocation, Origin
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.source import Span
+from leaven.messages.places import span_of, spots
+
+
+def class_count(model: str, outputs: int, classes: int, kept: Span, data: Origin) -> Diagnostic:
+    return error(
+        "class-count",
+        f"the head of {model} has {outputs} outputs, and the data has {classes} classes",
+        Spot(kept, "the head is kept"),
+        *spots((data, f"{classes} classes")),
+        fix="leave out `head=keep`: the head is then fitted to the data",
+    )
+
+
+def split_above_all(split: Invocation, total: float) -> Diagnostic:
+    return error(
+        "wrong-value",
+        f"the splits add up to {total:g}%",
+        Spot(span_of(split.origin), "more than 100%"),
+        fix="make them add up to 100%",
+    )
+
+
+def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: bool) -> Diagnostic:
+    transform = "rgb()" if wanted == 3 else "grayscale()"
+    return error(
+        "input-channels",
+        f"{model} takes images with {wanted} channels, and these have {given}",
+        Spot(place, f"{given} channel{'s' * (given != 1)} from here on"),
+        fix=f"add `-> {transform}` to the transforms"
+        + (f", or give the model `in_chans={given}`" if has_in_chans else ""),
+    )
+
+
+def different_shapes(place: Span, shorter: int, is_resized: bool) -> Diagnostic:
+    return error(
+        "input-size",
+        "the images have different shapes after these transforms, and can't be put into one batch",
+        Spot(place, "keeps the aspect ratio" if is_resized else "as they come from the data"),
+        fix=f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`",
+    )
+
+
+def other_size(
+    model: str, takes: tuple[int, int], size: tuple[int, int], place: Span, has_img_size: bool
+) -> Diagnostic:
+    return _size(
+        f"{model} takes images of {takes[0]} x {takes[1]}, not of {size[0]} x {size[1]}",
+        size,
+        place,
+        _resized(place, size[0], takes[0]) + (f", or give the model `img_size={size[0]}`" if has_img_size else ""),
+    )
+
+
+def too_small(model: str, smallest: int, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
+    return _size(
+        f"{model} takes images of {smallest} x {smallest} or more, not of {size[0]} x {size[1]}",
+        size,
+        place,
+        _resized(place, size[0], usual),
+    )
+
+
+def does_not_pass(model: str, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
+    headline = f"images of {size[0]} x {size[1]} are too small for {model}"
+    return _size(headline, size, place, _resized(place, size[0], usual))
+
+
+def _size(headline: str, size: tuple[int, int], place: Span, fix: str) -> Diagnostic:
+    return error("input-size", headline, Spot(place, f"{size[0]} x {size[1]} from here on"), fix=fix)
+
+
+def _resized(place: Span, size: int, better: int) -> str:
+    """The transform with another size."""
+    sized = re.sub(rf"\b{size}\b", str(better), place.text)
+    return f"write `{sized}`" if sized != place.text else f"add `resize({better})` to the transforms"

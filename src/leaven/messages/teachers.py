@@ -1,0 +1,107 @@
+"""Reports about the teachers of distillation."""
+
+from collections.abc import Sequence
+
+from leaven.catalog.value_text import quoted, value_text
+from leaven.catalog.values import FilePath, Invocation, Setting
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error, note
+from leaven.language.source import Span
+from leaven.messages.describe import did_you_mean
+from leaven.messages.places import setting_span, span_of
+
+FOR_THIS_DATA = "give it the weights of a teacher for this data"
+
+
+def untrained(name: str, place: Span, fix: str) -> Diagnostic:
+    headline = f"the teacher {name} has no trained weights"
+    return error("untrained-teacher", headline, Spot(place, "its outputs would be noise"), fix=fix)
+
+
+def weights_above_one(calls: Sequence[Invocation], weights: Sequence[Setting], total: float) -> Diagnostic:
+    places = reversed(list(zip(calls, weights, strict=True)))
+    return error(
+        "teacher-weights",
+        f"the weights of the teachers add up to {value_text(total)}, more than 1",
+        *(Spot(setting_span(weight, call), f"weight {value_text(weight.value)}") for call, weight in places),
+        notes=["what remains of 1 is the weight of the loss on the labels"],
+        fix=f"give each a smaller `{weights[-1].name}`",
+    )
+
+
+def not_a_bundle(teacher: Invocation, file: FilePath) -> Diagnostic:
+    return error(
+        "wrong-value",
+        f"`{file.text}` is not a bundle",
+        Spot(file.span or span_of(teacher.origin), "can't be read as a bundle"),
+        fix="a bundle is what a run writes as `model.bundle`; for other weights name the model: "
+        f"`resnet18(weights={quoted(file.text)})`",
+    )
+
+
+def untrusted_code(teacher: Invocation, file: FilePath) -> Diagnostic:
+    return error(
+        "untrusted-code",
+        f"the model in `{file.text}` is built by code inside the bundle, which is not trusted",
+        Spot(span_of(teacher.origin), "`trust_code` is false"),
+        fix=f"if you trust it, write `bundle({quoted(file.text)}, trust_code=true)`",
+    )
+
+
+def classes_not_checked(teacher: Invocation, weights: FilePath) -> Diagnostic:
+    place = Spot(weights.span or span_of(teacher.origin), "compared with the data when it is loaded")
+    headline = f"the classes of `{weights.text}` are known only when it is loaded"
+    return note("not-checked", headline, place)
+
+
+def class_count(teacher: Invocation, outputs: int, classes: int | None, fix: str = FOR_THIS_DATA) -> Diagnostic:
+    return error(
+        "class-count",
+        f"the teacher {teacher.card.bare_name} has {outputs} outputs, and the data has {classes} classes",
+        Spot(span_of(teacher.origin), "a teacher keeps its head"),
+        fix=fix,
+    )
+
+
+def unequal_classes(teacher: Invocation, number: int, theirs: str, ours: str, is_reordered: bool) -> Diagnostic:
+    return error(
+        "unequal-classes",
+        f"class {number} of the teacher is `{theirs}`, and of the data `{ours}`",
+        Spot(span_of(teacher.origin), "was trained on other classes"),
+        notes=["the names are the same, in another order"] if is_reordered else [],
+        fix="give the weights of a teacher that was trained on data with these classes, in this order",
+    )
+
+
+def unequal_layers(ours: Setting, theirs: Setting) -> Diagnostic:
+    return error(
+        "unequal-layers",
+        f"`layers` names {len(ours.value)}, and `teacher_layers` {len(theirs.value)}",
+        Spot(span_of(theirs.origin), "compared one by one"),
+        Spot(span_of(ours.origin), "with these"),
+        fix="name the same number of layers in both",
+    )
+
+
+def unknown_layer(setting: Setting, name: str, model: str, near: Sequence[str]) -> Diagnostic:
+    place = _within(span_of(setting.origin), quoted(name))
+    fix = Fix(did_you_mean([quoted(path) for path in near]), Edit(place, quoted(near[0]))) if near else None
+    headline = f"{model} has no layer named `{name}`"
+    return error("unknown-layer", headline, Spot(place, "no layer matches"), fix=fix)
+
+
+def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) -> Diagnostic:
+    place = span_of(phase.origin)
+    return error(
+        "unknown-phase",
+        f'no phase up to this one is named "{phase.value}"',
+        Spot(place, "not begun yet, or unknown"),
+        fix=Fix(did_you_mean([quoted(name) for name in near]), Edit(place, quoted(near[0])))
+        if near
+        else f"name one of {', '.join(quoted(name) for name in phases)}",
+    )
+
+
+def _within(span: Span, text: str) -> Span:
+    """Where a piece of text is; the whole span where it is not written there, but in a `let`."""
+    at = span.text.find(text)
+    return span if at < 0 else span.source.span(span.start + at, span.start + at + len(text))

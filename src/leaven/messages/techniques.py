@@ -1,0 +1,153 @@
+"""Reports about techniques that do not fit each other, the phase, the model or the data."""
+
+from collections.abc import Sequence
+
+from leaven.catalog.card import Requirement
+from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Invocation, Origin, Quantity, Setting
+from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.messages.describe import task_name
+from leaven.messages.places import span_of, spots
+
+
+def incompatible(first: Invocation, second: Invocation, reason: str) -> Diagnostic:
+    return error(
+        "incompatible-techniques",
+        f"`{first.card.bare_name}` and `{second.card.bare_name}` can't be used in the same phase",
+        *spots((second.origin, "this one"), (first.origin, "and this one")),
+        notes=[reason] if reason else [],
+        fix="remove one of them, or move one to another phase",
+    )
+
+
+def missing_library(call: Invocation, requires: Requirement) -> Diagnostic:
+    return error(
+        "missing-library",
+        f"`{call.card.name}` needs the library {requires.library}, which is not installed",
+        Spot(span_of(call.origin), f"uses {requires.library}"),
+        fix=f'`pip install "leaven[{requires.extra}]"` installs it',
+    )
+
+
+def wrong_task(call: Invocation, task: str) -> Diagnostic:
+    tasks = " and ".join(map(task_name, call.card.technique.tasks))
+    return error(
+        "wrong-task",
+        f"`{call.card.bare_name}` is for {tasks}, and the data is for {task_name(task)}",
+        Spot(span_of(call.origin), "can't be used here"),
+        fix=f"remove `{call.card.bare_name}`",
+    )
+
+
+def soft_labels(call: Invocation, loss: Invocation) -> Diagnostic:
+    return error(
+        "soft-labels",
+        f"`{call.card.bare_name}` mixes labels, and the loss `{loss.card.bare_name}` takes only class indices",
+        *spots((call.origin, "gives soft labels"), (loss.origin, "takes hard labels")),
+        fix=f"remove `{call.card.bare_name}`, or use another loss: `loss cross_entropy()`",
+    )
+
+
+def overridden_train_step(call: Invocation, override: Origin) -> Diagnostic:
+    return error(
+        "overridden-train-step",
+        f"`{call.card.bare_name}` needs the model's outputs, and the overridden `train_step` returns only the loss",
+        *spots((call.origin, "changes the loss by the outputs"), (override, "returns only the loss")),
+        fix=f"remove one of them, or compute in `train_step` what `{call.card.bare_name}` adds",
+    )
+
+
+def closure_optimizer(call: Invocation, optimizer: Invocation) -> Diagnostic:
+    return error(
+        "closure-optimizer",
+        f"`{call.card.bare_name}` changes the gradients of a step, and `{optimizer.card.friendly}` computes its own",
+        *spots(
+            (call.origin, "would not see the gradients"),
+            (optimizer.origin, "computes loss and gradients several times in a step"),
+        ),
+        fix="use another optimizer, such as `optimizer sgd(lr=0.1, momentum=0.9)`",
+    )
+
+
+def accumulated_steps(call: Invocation, accumulate: Setting) -> Diagnostic:
+    return error(
+        "accumulated-steps",
+        f"`{call.card.bare_name}` needs the gradients of one batch twice, and `accumulate` sums several batches",
+        *spots((call.origin, "needs one batch per step"), (accumulate.origin, "several batches per step")),
+        fix="remove `accumulate`, and make the batch as large as memory allows",
+    )
+
+
+def after_phase(call: Invocation, name: str, value: Quantity, epochs: Setting) -> Diagnostic:
+    return error(
+        "after-phase",
+        f"`{call.card.bare_name}` has `{name}={value_text(value)}`, when the phase is already over",
+        *spots((call.origin, "never happens"), (epochs.origin, "the length of the phase")),
+        fix="write a smaller number, or make the phase longer",
+    )
+
+
+def fixed_input_size(call: Invocation, model: str, size: tuple[int, int]) -> Diagnostic:
+    return error(
+        "fixed-input-size",
+        f"`{call.card.bare_name}` makes images smaller, and {model} takes only {size[0]}x{size[1]}",
+        Spot(span_of(call.origin), "gives other sizes"),
+        fix=f"remove `{call.card.bare_name}`, or use a model that takes any size, such as a ResNet",
+    )
+
+
+def no_residual_branches(call: Invocation, model: str) -> Diagnostic:
+    return error(
+        "no-residual-branches",
+        f"`{call.card.bare_name}` skips residual branches, and {model} has none that can be skipped",
+        Spot(span_of(call.origin), "nothing to skip"),
+        fix=f"remove `{call.card.bare_name}`, or use a model with such blocks: `res_block`, or a ResNet from timm",
+    )
+
+
+def balanced_twice(call: Invocation, others: Sequence[tuple[Origin, str]]) -> Diagnostic:
+    return error(
+        "balanced-twice",
+        f"`{call.card.bare_name}` compensates for imbalanced classes, and something else does so already",
+        *spots((call.origin, "a second time"), *others),
+        fix="keep one of them",
+    )
+
+
+# -- techniques in the user's code
+
+
+def not_a_technique(call: Invocation, reason: str, similar: tuple[str, str] | None) -> Diagnostic:
+    """`similar` is a method of the class, and the hook that was likely meant."""
+    fix = "write a class with a method such as `on_batch(self, images, labels)`"
+    if similar is not None:
+        fix = f"`{similar[0]}`: did you mean `{similar[1]}`?"
+    headline = f"`{call.card.name}` is not a technique: {reason}"
+    return error("not-a-technique", headline, Spot(span_of(call.origin), "used as a technique"), fix=fix)
+
+
+def wrong_hook_signature(call: Invocation, hook: str, arguments: Sequence[str]) -> Diagnostic:
+    return error(
+        "wrong-signature",
+        f"`{hook}` of `{call.card.name}` can't be called with the {len(arguments)} arguments that programs pass",
+        Spot(span_of(call.origin), f"is called as `{hook}({', '.join(arguments)})`"),
+        fix=f"write `def {hook}({', '.join(('self', *arguments))})`",
+    )
+
+
+def unused_method(call: Invocation, method: str, similar: str) -> Diagnostic:
+    return warning(
+        "unused-name",
+        f"programs never call `{method}` of `{call.card.name}`",
+        Spot(span_of(call.origin), "has such a method"),
+        fix=f"did you mean `{similar}`?",
+    )
+
+
+def constructed_too_early(call: Invocation, hook: str, wanted: str) -> Diagnostic:
+    return error(
+        "constructed-too-early",
+        f"`{call.card.bare_name}` has `{hook}`, so it is constructed before the `{wanted}` that it takes exists",
+        Spot(span_of(call.origin), f"takes `{wanted}`"),
+        fix=f"remove `{wanted}` from its constructor, or split it into two techniques",
+    )

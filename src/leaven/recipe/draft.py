@@ -1,0 +1,21 @@
+"""A recipe whose parts are read and resolved, and whose rules are still to be checked."""
+
+from dataclasses import dataclass
+
+from leaven.catalog.values import Invocation
+from leaven.recipe.data import DataFacts
+from leaven.recipe.models import ModelFacts
+from leaven.recipe.recipe import Data, Model, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What the rules ask. Parts with errors are left out, so that the others are still checked."""
+
+    model: Model
+    model_facts: ModelFacts
+    data: Data
+    data_facts: DataFacts
+    phases: tuple[Phase, ...]
+    metrics: tuple[Invocation, ...]
+    train: Invocation | None

@@ -1,0 +1,68 @@
+"""The checker: reads a recipe, applies every rule, and returns the recipe only if it has no errors."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from leaven.binding import names
+from leaven.language.diagnostics import Diagnostic, has_errors, in_order
+from leaven.language.source import Source
+from leaven.recipe.draft import Draft
+from leaven.recipe.reader import open_reader
+from leaven.recipe.recipe import Recipe
+from leaven.recipe.relative_paths import relative_to_recipe
+from leaven.rules import adapters, freezing, inputs, pruning, teachers, techniques, training
+from leaven.statements.options import Options
+
+FAMILIES = (inputs, training, techniques, teachers, freezing, adapters, pruning)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A recipe, or None where there are errors, and all diagnostics."""
+
+    recipe: Recipe | None
+    diagnostics: tuple[Diagnostic, ...]
+    sources: tuple[Source, ...] = ()
+
+
+def check(
+    source: Source, given: Options | None = None, *, run_code: bool = False, requires_args: bool = False
+) -> Checked:
+    """The recipe in a source, checked as far as possible without running the user's code, unless told to."""
+    given = given or Options()
+    with _without_garbage_collection():
+        reader = open_reader(source, given, run_code, requires_args)
+        draft, recipe = reader.read()
+        found = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]
+        if recipe is None or has_errors(found):
+            return Checked(None, in_order(found), tuple(reader.assembled.sources))
+        if given != Options() or len(reader.assembled.sources) > 1:
+            recipe = relative_to_recipe(recipe, source)
+        if given == Options(given.args):  # other options may have replaced what uses a name
+            found += names.unused(reader.scope, reader.assembled, source)
+        return Checked(recipe, in_order(found), tuple(reader.assembled.sources))
+
+
+def apply_rules(draft: Draft) -> Iterator[Diagnostic]:
+    """Everything that is wrong with a recipe as a whole; what holds for several phases is said once."""
+    said = set()
+    for family in FAMILIES:
+        for diagnostic in family.check(draft):
+            key = (diagnostic.id, diagnostic.headline, diagnostic.spots[:1])
+            if key not in said:
+                said.add(key)
+                yield diagnostic
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """A check makes no reference cycles, and looking for them grows faster than the recipe."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,109 @@
+"""What is frozen in a phase, against what it is to train."""
+
+from collections.abc import Iterator, Sequence
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import Word, matching
+from leaven.catalog.values import Quantity, Written
+from leaven.language.diagnostics import Diagnostic
+from leaven.messages import freezing as messages
+from leaven.recipe.draft import Draft
+from leaven.recipe.freezing import trained_words, unfreezes_gradually
+from leaven.recipe.recipe import FitHead, Freezing, Group, Phase, Reinit, Technique, Unfreeze
+
+
+def check(draft: Draft) -> Iterator[Diagnostic]:
+    for at, phase in enumerate(draft.phases):
+        yield from _groups(phase.optimizer.groups)
+        yield from _late(phase)
+        yield from _unfreezing(phase)
+        if phase.freezing is None or draft.model.layers is None:
+            continue
+        yield from _phase(phase, phase.freezing, draft.model.layers, draft)
+        if at == 0 and not draft.model.has_weights:
+            yield from _untrained(phase.freezing, draft.model.layers)
+
+
+def _phase(phase: Phase, freezing: Freezing, layers: Layers, draft: Draft) -> Iterator[Diagnostic]:
+    name = draft.model_facts.name
+    for technique in phase.techniques:
+        for word in trained_words(technique):
+            if isinstance(technique, Technique) and word != "head" and not matching(Word(word), layers):
+                yield messages.no_such_layers(technique.invocation, name, word)
+    yield from map(messages.nothing_frozen, freezing.without_effect)
+    if not freezing.causes or not phase.trains:
+        return
+    if freezing.at_first >= matching(Word("all"), layers) and not phase.adapters:
+        who = f'phase "{phase.name}"' if len(draft.phases) > 1 else "the recipe"
+        yield messages.nothing_trainable(who, name, [one.origin for one in freezing.causes], bool(freezing.later))
+        return
+    head = matching(Word("head"), layers)
+    if isinstance(draft.model.head, FitHead) and head and freezing.frozen >= head:
+        cause = next(one for one in reversed(freezing.causes) if one.parameters & head)
+        yield messages.frozen_new_head(name, cause.origin)
+    yield from _frozen_in_vain(phase, freezing)
+
+
+def _frozen_in_vain(phase: Phase, freezing: Freezing) -> Iterator[Diagnostic]:
+    """Layers that are to change, and are frozen."""
+    adapted = {weight.name for adapter in phase.adapters for weight in adapter.weights or ()}
+    for technique in phase.techniques:
+        chosen = technique.layers.parameters if isinstance(technique, Reinit) else None
+        if isinstance(technique, Reinit) and chosen is not None and chosen <= freezing.frozen:
+            causes = [one.origin for one in freezing.causes if one.parameters & chosen]
+            yield messages.frozen_reinit(technique.origin, causes)
+    for group in phase.optimizer.groups:
+        chosen = group.layers.parameters
+        if chosen is not None and chosen <= freezing.frozen - adapted:
+            causes = [one.origin for one in freezing.causes if one.parameters & chosen]
+            yield messages.frozen_group(group.origin, causes)
+
+
+def _untrained(freezing: Freezing, layers: Layers) -> Iterator[Diagnostic]:
+    """A model that was never trained, and of which more than the head is frozen."""
+    head = matching(Word("head"), layers)
+    cause = next((one for one in freezing.causes if one.parameters - head), None)
+    if cause is not None:
+        yield messages.frozen_untrained(cause.origin)
+
+
+def _groups(groups: Sequence[Group]) -> Iterator[Diagnostic]:
+    """A group all of whose layers later groups take has no effect."""
+    for at, group in enumerate(groups):
+        own = group.layers.parameters
+        later = [other for other in groups[at + 1 :] if own and own & (other.layers.parameters or frozenset())]
+        if own and own <= frozenset().union(*(other.layers.parameters or () for other in later)):
+            yield messages.covered_group(group.origin, later[-1].origin)
+
+
+# -- unfreezing in the course of a phase
+
+
+def _late(phase: Phase) -> Iterator[Diagnostic]:
+    """Layers that would be unfrozen when the phase is over."""
+    epochs = phase.epochs.value
+    for technique in phase.techniques:
+        if not isinstance(technique, Unfreeze) or technique.at is None or not isinstance(technique.origin, Written):
+            continue
+        at = technique.at.value
+        if isinstance(at, Quantity) and isinstance(epochs, Quantity) and at.amount >= epochs.amount:
+            yield messages.unfrozen_after_phase(technique.origin, at, phase.epochs)
+
+
+def _unfreezing(phase: Phase) -> Iterator[Diagnostic]:
+    """Techniques that unfreeze layers, where something else decides that too, or where there is nothing to unfreeze."""
+    for technique in phase.techniques:
+        if not isinstance(technique, Technique) or not unfreezes_gradually(technique):
+            continue
+        call = technique.invocation
+        for other in phase.techniques:
+            if isinstance(other, Unfreeze) and other.at is not None:
+                yield messages.unfrozen_twice(call, other.origin)
+            elif isinstance(other, Technique) and trained_words(other):
+                yield messages.unfrozen_and_frozen(call, other.invocation)
+        freezing, after = phase.freezing, call[call.card.technique.unfreezes_after]
+        if freezing is None or not phase.trains or after.value == Quantity(0, "epochs"):
+            continue
+        is_reported = any(isinstance(other, Technique) and trained_words(other) for other in phase.techniques)
+        if not is_reported and not any(one.origin == call.origin for one in freezing.later):
+            yield messages.nothing_to_unfreeze(call, freezing.causes[0].origin if freezing.causes else None)

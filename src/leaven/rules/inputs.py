@@ -1,0 +1,128 @@
+"""The data against the model: classes, channels and size of the images that the transforms give."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leaven.catalog.values import Invocation, Written
+from leaven.language.diagnostics import Diagnostic
+from leaven.language.source import Span
+from leaven.messages import inputs as messages
+from leaven.messages.places import span_of
+from leaven.recipe.data import DataFacts
+from leaven.recipe.draft import Draft
+from leaven.recipe.fitting import USUAL_SIZE
+from leaven.recipe.models import ModelFacts, takes_size
+from leaven.recipe.recipe import Data, KeepHead, Steps
+
+_UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What is known of an image between two transforms: `shorter` is the shorter side where shapes vary."""
+
+    channels: int | None
+    size: tuple[int, int] | None = None
+    shorter: int | None = None
+    varies: bool = False
+
+
+def check(draft: Draft) -> Iterator[Diagnostic]:
+    yield from _classes(draft)
+    if draft.data_facts.task != "image-classification" or (
+        isinstance(draft.model.source, tuple) and draft.data_facts.size
+    ):
+        return
+    reported: set[int] = set()
+    for transforms in (draft.data.train, draft.data.eval):
+        if transforms is None:
+            continue
+        image, places = _through(transforms, draft.data, draft.data_facts)
+        if places["size"].start not in reported:
+            found = list(_image(image, draft.model_facts, places))
+            reported |= {places["size"].start} if found else set()
+            yield from found
+
+
+def _classes(draft: Draft) -> Iterator[Diagnostic]:
+    model, facts, data = draft.model, draft.model_facts, draft.data
+    if not isinstance(model.head, KeepHead) or facts.classes is None or data.classes is None:
+        return
+    if facts.classes != data.classes and (model.pretrained or facts.layers is None):
+        kept = facts.kept or span_of(model.origin)
+        yield messages.class_count(facts.name, facts.classes, data.classes, kept, data.source.origin)
+
+
+# -- what the transforms make of an image
+
+
+def _through(transforms: Steps, data: Data, facts: DataFacts) -> tuple[Image, dict[str, Span]]:
+    """What the transforms make of an image, and the places to blame for its channels and its size."""
+    is_known = data.source.card.kind != "user"
+    image = Image(facts.channels, facts.size, None, facts.size is None and is_known)
+    place = transforms.origin.span if isinstance(transforms.origin, Written) else span_of(data.source.origin)
+    places = {"channels": place, "size": place}
+    for transform in transforms.stages:
+        after = _after(transform, image)
+        if isinstance(transform.origin, Written):
+            if after.channels != image.channels:
+                places["channels"] = transform.origin.span
+            if replace(after, channels=image.channels) != image:
+                places["size"] = transform.origin.span
+        image = after
+    return image, places
+
+
+def _after(transform: Invocation, image: Image) -> Image:
+    name, size = transform.card.friendly, transform.value("size")
+    if transform.card.kind == "user":
+        return Image(None)
+    if any(_after(inner, image) != image for inner in _inner(transform)):  # one that may be applied, or in any order
+        return Image(None)
+    if name == "rgb":
+        return replace(image, channels=3)
+    if name == "grayscale":
+        channels = transform.value("num_output_channels", 1)
+        return replace(image, channels=channels if isinstance(channels, int) else None)
+    if name == "resize" and isinstance(size, int):
+        if image.size is not None and image.size[0] == image.size[1]:
+            return replace(image, size=(size, size), varies=False)
+        return replace(image, size=None, shorter=size, varies=True)
+    if size is not None and ("crop" in name or name == "resize"):
+        return replace(image, size=_pair(size), varies=False)
+    return Image(image.channels) if name in _UNKNOWN_SIZE else image
+
+
+def _inner(transform: Invocation) -> list[Invocation]:
+    """The transforms that a transform such as `random_apply` is given."""
+    lists = [setting.value for setting in transform.settings if isinstance(setting.value, tuple)]
+    return [item for items in lists for item in items if isinstance(item, Invocation)]
+
+
+def _pair(size: Any) -> tuple[int, int] | None:
+    """Height and width, where both are known."""
+    sides = size if isinstance(size, tuple) else (size,)
+    return (sides[0], sides[-1]) if sides and all(isinstance(side, int) for side in sides) else None
+
+
+# -- whether the model takes it
+
+
+def _image(image: Image, facts: ModelFacts, places: Mapping[str, Span]) -> Iterator[Diagnostic]:
+    """The first reason why the model can't take such an image."""
+    place, usual = places["size"], facts.size[0] if facts.size else USUAL_SIZE
+    if image.channels and facts.channels and image.channels != facts.channels:
+        has_in_chans = "in_chans" in facts.arguments
+        yield messages.channels(facts.name, facts.channels, image.channels, places["channels"], has_in_chans)
+    elif image.varies:
+        yield messages.different_shapes(place, image.shorter or usual, image.shorter is not None)
+    elif image.size is None:
+        return
+    elif facts.is_size_fixed and facts.size is not None and image.size != facts.size:
+        yield messages.other_size(facts.name, facts.size, image.size, place, "img_size" in facts.arguments)
+    elif min(image.size) < facts.smallest:
+        better = facts.size[0] if facts.size else facts.smallest
+        yield messages.too_small(facts.name, facts.smallest, image.size, place, better)
+    elif not takes_size(facts, image.size):
+        yield messages.does_not_pass(facts.name, image.size, place, usual)

@@ -1,0 +1,189 @@
+"""Teachers of distillation: trained, readable, with the same classes; and their weight in the loss."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from leaven.binding.files import is_readable, missing_file
+from leaven.catalog.layers import Layers
+from leaven.catalog.lookup import nearest
+from leaven.catalog.values import FilePath, Invocation, Setting
+from leaven.formats.layer_names import is_glob, is_named, is_under
+from leaven.formats.run_folder import BUNDLE, newest
+from leaven.formats.trained import Told, bundle_tells, safetensors_shapes
+from leaven.language.diagnostics import Diagnostic
+from leaven.messages import teachers as messages
+from leaven.messages.places import span_of
+from leaven.recipe.data import DataFacts
+from leaven.recipe.draft import Draft
+from leaven.recipe.modelling import is_model
+from leaven.recipe.models import library_layers, missing_weights
+from leaven.recipe.recipe import Technique
+
+_ROUNDING = 1e-6
+
+
+def check(draft: Draft) -> Iterator[Diagnostic]:
+    """Every model that a technique learns from."""
+    for at, phase in enumerate(draft.phases):
+        phases = [earlier.name for earlier in draft.phases[: at + 1]]
+        calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
+        yield from _weights(calls)
+        for call in calls:
+            for setting in call.settings:
+                yield from _argument(call, setting, phases, draft.data_facts)
+            if call.card.technique.compares_features:
+                yield from _layers(call, draft)
+
+
+def _argument(call: Invocation, setting: Setting, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
+    parameter = call.card.parameter(setting.name)
+    if is_model(setting, call):
+        yield from _teacher(call, setting.value, phases, data)
+    elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
+        yield messages.untrained("of components", span_of(setting.origin), 'write `bundle("teacher.bundle")`')
+
+
+def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
+    known = teacher.card.model
+    matches_outputs = not call.card.technique.compares_features
+    if known.loads == "earlier_phase":
+        yield from _earlier_phase(teacher, phases)
+        return
+    if known.loads == "bundle":
+        yield from _bundle(teacher, matches_outputs, data)
+        return
+    weights, is_pretrained = teacher.value("weights"), bool(teacher.value("pretrained"))
+    if not is_pretrained and weights is None:
+        fix = 'give it some: `weights="teacher.bundle"`, or `pretrained=true`'
+        yield messages.untrained(teacher.card.bare_name, span_of(teacher.origin), fix)
+    if isinstance(weights, FilePath):
+        yield from (
+            _file(teacher, weights, data)
+            if is_readable(weights.place)
+            else (missing_file(weights, "the weights file"),)
+        )
+    if is_pretrained and matches_outputs and _differ(known.classes or 0, data):
+        fix = f'{messages.FOR_THIS_DATA}: `weights="teacher.bundle"`'
+        yield messages.class_count(teacher, known.classes or 0, data.classes, fix)
+    elif is_pretrained:
+        yield from missing_weights(teacher.card, span_of(teacher.origin))
+
+
+def _weights(calls: Sequence[Invocation]) -> Iterator[Diagnostic]:
+    """The weights of all teachers in the loss are at most 1 together."""
+    teaching = [call for call in calls if call.card.technique.loss_share]
+    weights = [call[call.card.technique.loss_share] for call in teaching]
+    if all(isinstance(weight.value, int | float) for weight in weights):
+        total = sum(weight.value for weight in weights)
+        if total > 1 + _ROUNDING:
+            yield messages.weights_above_one(teaching, weights, round(total, 6))
+
+
+# -- classes
+
+
+def _bundle(teacher: Invocation, matches_outputs: bool, data: DataFacts) -> Iterator[Diagnostic]:
+    """A bundle says itself how it is built and which classes it has."""
+    file = teacher.value("file")
+    if not isinstance(file, FilePath):
+        return
+    if not is_readable(file.place):
+        yield missing_file(file, "the bundle")
+        return
+    told = _told(file.place)
+    if told is None:
+        yield messages.not_a_bundle(teacher, file)
+        return
+    if told.built_by.get("by") == "own" and not teacher.value("trust_code"):
+        yield messages.untrusted_code(teacher, file)
+    if matches_outputs:
+        yield from _classes(teacher, told, data)
+
+
+def _file(teacher: Invocation, weights: FilePath, data: DataFacts) -> Iterator[Diagnostic]:
+    """Weights in a file: the teacher is built for the data's classes, so the file must have them."""
+    if (told := _told(weights.place)) is not None:
+        yield from _classes(teacher, told, data)
+        return
+    shapes = safetensors_shapes(weights.place)
+    outputs = _outputs(shapes, library_layers(teacher)) if shapes else None
+    if outputs is None:
+        yield messages.classes_not_checked(teacher, weights)
+    elif _differ(outputs, data):
+        yield messages.class_count(teacher, outputs, data.classes)
+
+
+def _told(place: Path) -> Told | None:
+    return bundle_tells(newest(place, BUNDLE) or place)
+
+
+def _outputs(shapes: dict[str, tuple[int, ...]], layers: Layers | None) -> int | None:
+    """How many outputs weights have, by the names of the model's own head."""
+    if layers is None:
+        return None
+    heads = [p.name for p in layers.parameters if is_under(p.module_path, layers.head)]
+    found = (shape[0] for head in heads for name, shape in shapes.items() if shape and f".{name}".endswith(f".{head}"))
+    return next(found, None)
+
+
+def _classes(teacher: Invocation, told: Told, data: DataFacts) -> Iterator[Diagnostic]:
+    """The classes that a bundle names, against those of the data: as many, the same, in the same order."""
+    if _differ(len(told.classes), data):
+        yield messages.class_count(teacher, len(told.classes), data.classes)
+        return
+    pairs = zip(told.classes, data.names, strict=False)
+    for at, (theirs, ours) in enumerate(pairs, 1):
+        if theirs != ours:
+            is_reordered = sorted(told.classes) == sorted(data.names)
+            yield messages.unequal_classes(teacher, at, theirs, ours, is_reordered)
+            return
+
+
+def _differ(outputs: int, data: DataFacts) -> bool:
+    return bool(outputs and data.classes and outputs != data.classes)
+
+
+# -- layers
+
+
+def _layers(call: Invocation, draft: Draft) -> Iterator[Diagnostic]:
+    """The layers that are compared exist, and are as many in both models."""
+    ours, theirs = call["layers"], call["teacher_layers"]
+    if isinstance(ours.value, tuple) and draft.model.layers is not None:
+        yield from _names(ours, draft.model.layers, draft.model_facts.name)
+    teacher = call.value("teacher")
+    if isinstance(theirs.value, tuple) and isinstance(teacher, Invocation) and teacher.card.kind == "model":
+        known = _teacher_layers(teacher, draft)
+        if known is not None:
+            yield from _names(theirs, known, teacher.card.bare_name)
+    if not isinstance(ours.value, tuple) or not isinstance(theirs.value, tuple):
+        return
+    names = [*ours.value, *theirs.value]
+    if len(ours.value) != len(theirs.value) and not any(is_glob(str(name)) for name in names):
+        yield messages.unequal_layers(ours, theirs)
+
+
+def _teacher_layers(teacher: Invocation, draft: Draft) -> Layers | None:
+    match teacher.card.model.loads:
+        case "earlier_phase":
+            return draft.model.layers
+        case "bundle":
+            return None
+    return library_layers(teacher)
+
+
+def _names(setting: Setting, layers: Layers, model: str) -> Iterator[Diagnostic]:
+    paths = [module.path for module in layers.modules if module.path]
+    for name in setting.value:
+        if isinstance(name, str) and not any(is_named(path, name) for path in paths):
+            yield messages.unknown_layer(setting, name, model, nearest(name, paths))
+
+
+# -- the model in an earlier phase
+
+
+def _earlier_phase(teacher: Invocation, phases: Sequence[str]) -> Iterator[Diagnostic]:
+    """`former("phase")` names a phase that has begun."""
+    phase = teacher.setting("phase")
+    if phase is not None and isinstance(phase.value, str) and phase.value not in phases:
+        yield messages.unknown_phase(phase, phases, nearest(phase.value, phases))
