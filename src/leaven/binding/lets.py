@@ -1,6 +1,6 @@
 """`let`s: those that can't be expanded are refused before anything expands them.
 
-A few lines can stand for more than fits into memory (`let b = [a, a]`, `let c = [b, b]`, …) or on Python's stack.
+A few lines can expand to more than fits into memory (`let b = [a, a]`, `let c = [b, b]`, …) or on Python's stack.
 `limits.py` says how much is too much.
 """
 

@@ -1,4 +1,4 @@
-"""What a parameter is where nobody sets it, and which settings differ from that."""
+"""The default values of parameters, and which settings differ from them."""
 
 from pathlib import Path
 from typing import Any

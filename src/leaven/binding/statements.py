@@ -24,11 +24,11 @@ class Statements:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.binder = Binder(scope)
-        # By identity, for equal statements may stand in two places; each is kept, so that its id stays its own.
+        # By identity, as two equal statements may be bound differently; each is kept, so that its id is not reused.
         self._bound: dict[int, tuple[syntax.Statement, Invocation | Unknown]] = {}
 
     def bound(self, placed: Recognised) -> Any:
-        """The statement's arguments bound to its card, once, however many phases it holds for."""
+        """The statement's arguments bound to its card, once, however many phases it applies to."""
         statement = placed.statement
         if id(statement) not in self._bound:
             self._bound[id(statement)] = (statement, self._bind(placed))
@@ -37,7 +37,7 @@ class Statements:
     def _bind(self, placed: Recognised) -> Invocation | Unknown:
         statement = placed.statement
         if self.refuse_block(placed) and not statement.arguments:
-            return UNKNOWN  # what stands in the block was meant to be the argument
+            return UNKNOWN  # what is in the block was meant to be the argument
         misplaced = arguments_in_block(placed) if placed.card.statement.block == "phase" else []
         arguments = (*statement.arguments, *misplaced)
         settings = self.binder.bind_arguments(placed.card, arguments, statement.name.span)
@@ -67,17 +67,17 @@ class Statements:
 
 
 def value_of(statement: Any) -> Any:
-    """What a statement with one value says: the loss of a `loss` statement."""
+    """The value of a statement that has one: the loss of a `loss` statement."""
     return statement if isinstance(statement, Unknown) else statement.settings[0].value
 
 
 @cache
 def default_of(name: str) -> Any:
-    """What holds where a recipe has no statement of that name; no word of the recipe changes its meaning."""
+    """The default statement of that name; no definition of the recipe changes its meaning."""
     statement = default_statement(name)
     found = own.read("statement", name)
     assert found is not None
-    card = replace(found, name=found.bare_name)  # as it is called where it stands: `split`, not `data.split`
+    card = replace(found, name=found.bare_name)  # as it is written: `split`, not `data.split`
     settings = Binder(Scope()).bind_arguments(card, statement.arguments, statement.name.span)
     assert not isinstance(settings, Unknown), f"the default of `{name}` does not fit its card"
     return Invocation(card, settings, Default(""))

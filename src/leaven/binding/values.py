@@ -315,11 +315,11 @@ class Binder:
             for parameter in card.parameters
             if parameter.name not in own
         ]
-        # A teacher always keeps its head, so nothing can be said about it.
+        # A teacher always keeps its head.
         found = self._invocation(card, call, [*parameters, *(MODEL_PARAMETERS[:2] if is_teacher else MODEL_PARAMETERS)])
         if isinstance(found, Unknown) or card.kind != "model":
             return found
-        # What a published model is made of, its name says; only what differs is worth repeating.
+        # The name of a published model implies its other settings; only what differs is kept.
         kept = tuple(s for s in found.settings if s.name in own or isinstance(s.origin, Written))
         return replace(found, settings=kept)
 
@@ -362,7 +362,7 @@ def is_changed_let(call: syntax.Call, scope: Scope) -> bool:
 
 
 def origin_of(span: Span) -> Origin:
-    """Written, unless the text is a card's own statement for what nobody wrote."""
+    """Written, unless the text is a default statement's."""
     return Default("") if span.source.kind is SourceKind.DEFAULT else Written(span)
 
 

@@ -55,8 +55,8 @@ def read_definitions(file: Path, alias: str) -> Definitions | Unreadable:
         if len(content) > MAX_BYTES:
             return Unreadable(f"it is larger than {MAX_BYTES:,} bytes, the limit of an imported file")
         tree = ast.parse(content, filename=str(file))
-    except SyntaxError as mistake:
-        return Unreadable(mistake.msg or "invalid syntax", mistake.lineno)
+    except SyntaxError as problem:
+        return Unreadable(problem.msg or "invalid syntax", problem.lineno)
     except (OSError, ValueError, RecursionError, MemoryError) as problem:
         return Unreadable(getattr(problem, "strerror", None) or str(problem) or type(problem).__name__)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}

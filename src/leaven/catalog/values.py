@@ -26,7 +26,7 @@ UNKNOWN = Unknown.UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """It stands in a recipe file or in an option on the command line."""
+    """Written in a recipe file or in an option on the command line."""
 
     span: Span
 
@@ -39,7 +39,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """Nobody said; this is why it is so."""
+    """Not written; `reason` says why it is so."""
 
     reason: str
 
@@ -77,7 +77,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class FilePath:
-    """A path as written, and where it leads."""
+    """A path as written, and the place that it means."""
 
     text: str
     place: Path = field(compare=False)
@@ -158,7 +158,7 @@ class Invocation:
         return next((setting for setting in self.settings if setting.name == name), None)
 
 
-# -- what a recipe introduces
+# -- what a recipe defines
 
 
 @dataclass(frozen=True, slots=True)

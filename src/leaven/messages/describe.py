@@ -159,7 +159,7 @@ _PLACEHOLDERS = {
 
 
 def placeholder(parameter: Parameter) -> str:
-    """What stands for a value that must be given: an example, or the name of the parameter."""
+    """What to show for a value that must be given: an example, or the name of the parameter."""
     kind = parameter.types[0]
     if kind in ("text", "path"):
         return f'"{parameter.name}"'

@@ -1,8 +1,7 @@
-"""Paths from elsewhere as the recipe itself would write them.
+"""Paths in options and base recipes, relative to the recipe's folder.
 
-A path starts at the folder of the text it stands in: an option's where one stands, a base's where that file is. Only
-once the recipe is checked are they rewritten to start at the recipe's folder, so that reports repeat what was written
-and the recipe, printed, still leads to the same files.
+A path is relative to the folder of the text it is written in: an option's to the current folder, a base's to the folder
+of that file. They are rewritten only after the check, so that reports repeat what was written.
 """
 
 import os.path
@@ -43,7 +42,7 @@ def _rewritten(item: Any, home: Source) -> Any:
 
 
 def _from(folder: Path, place: Path) -> str:
-    """The way from a folder to a place; through links too, which `..` does not lead back over."""
+    """The path from a folder to a place, links resolved: `..` after a link does not lead back."""
     try:
         return Path(os.path.relpath(os.path.realpath(place), os.path.realpath(folder))).as_posix()
     except ValueError:  # on another drive

@@ -75,7 +75,7 @@ def changes_model(statement: BodyStatement) -> bool:
 def phase_statements(
     base: Iterable[BodyStatement], inner: Iterable[syntax.AnyStatement], diagnostics: list[Diagnostic]
 ) -> list[BodyStatement]:
-    """What holds in a phase: its own statements replace those that may be given once, and are added to the others."""
+    """All statements of a phase: its own replace those that may be given once, and are added to the others."""
     own_statements = body(inner)
     replaced = {key_of(s) for s in own_statements if s.name is not None and _is_given_once(s.name.path)}
     kept = [s for s in base if key_of(s) not in replaced] if replaced else base

@@ -1,4 +1,4 @@
-"""What a recipe says where it says nothing: the default statements, written as recipes and read like them."""
+"""The default statements, written on their cards as in a recipe."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from leaven.language.source import Source, SourceKind
 
 @cache
 def default_statement(name: str) -> syntax.Statement:
-    """The statement that holds where a recipe has none of that name, as its card says."""
+    """The statement that a recipe has if it does not write one of that name."""
     card = own.read("statement", name)
     assert card is not None
     text = card.statement.default or name.rpartition(".")[2]

@@ -94,7 +94,7 @@ def _is_path(text: str) -> bool:
 
 
 def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
-    """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path leads into phases and blocks."""
+    """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path goes into phases and blocks."""
     source = option_source("set", text)
     setting, diagnostics = parse_setting(source)
     if setting is None:
@@ -116,7 +116,7 @@ def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, 
 
 
 def _targets(owners: Sequence[syntax.Name | syntax.String]) -> list[tuple[syntax.Argument, ...]]:
-    """The statements that a path leads through, each with its label: `phase.head.optimizer`."""
+    """The statements of a path, each with its label: `phase.head.optimizer`."""
     targets: list[tuple[syntax.Argument, ...]] = []
     for owner in owners:
         argument = syntax.Argument(None, owner, owner.span)
