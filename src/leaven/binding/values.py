@@ -239,7 +239,7 @@ class Binder:
             scope.used.add(path)
             arg = scope.args[path]
             place = arg.origin.span if isinstance(arg.origin, Written) else value.span
-            found = describe.ARG_TYPES.get(arg.type, "something else")
+            found = describe.TYPE_NOUNS.get(arg.type, "something else")
             return scope.add(messages.wrong_type_of_name(value, parameter, found, place))
         literals = ["true", "false"] * bool({"bool", "any"} & set(parameter.types))
         literals += ["none"] * bool({"none", "any"} & set(parameter.types))

@@ -28,7 +28,7 @@ TYPE_NOUNS = KIND_NOUNS | {
     "float": "a number",
     "bool": "true or false",
     "text": "a string",
-    "path": "a path in quotes",
+    "path": "a path",
     "list": "a list",
     "none": "none",
     "any": "a value",
@@ -37,13 +37,6 @@ TYPE_NOUNS = KIND_NOUNS | {
     "function": "a function from an imported file",
     "transforms": "transforms",
     "name": "the name of an `arg`",
-}
-ARG_TYPES = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "text": "a string",
-    "path": "a path",
     "choice": "a choice",
 }
 

@@ -10,7 +10,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Fix, Severity, Spot, error
 from leaven.language.source import Source, Span
 from leaven.messages import describe
-from leaven.messages.suggestions import similar, write
+from leaven.messages.suggestions import as_statement, similar, write
 
 # -- names that mean nothing
 
@@ -59,19 +59,6 @@ def not_in_module(name: syntax.Name, module: ImportedModule, near: Sequence[str]
     )
 
 
-# Where each kind of card is written.
-_STATEMENTS = {
-    "model": "model {}(…)",
-    "data": "data {}(…)",
-    "optimizer": "optimizer {}(…)",
-    "schedule": "schedule {}(…)",
-    "transform": "data … {{ train {}(…) }}",
-    "loss": "loss {}(…)",
-    "metric": "metrics {}(…)",
-    "technique": "{}",
-}
-
-
 def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: Sequence[str]) -> Diagnostic:
     """A name that is no optimizer, loss, transform, …; `near` are similar candidates."""
     path, noun = name.path, describe.KIND_NOUNS[kind]
@@ -86,11 +73,8 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
     notes = [f"nothing is imported as `{path.partition('.')[0]}`"] if dot and not is_library else []
     if kind in lookup.LIBRARY_KINDS:
         notes += [f"{absent} could not be read: {reason}" for absent, reason in library.absent().items()]
-    elsewhere = next((k for k in _STATEMENTS if k != kind and lookup.find(k, path)), None)
-    fix: Fix | str | None = similar(name.span, near)
-    if fix is None and elsewhere:
-        fix = f"`{path}` is {describe.KIND_NOUNS[elsewhere]}: write `{_STATEMENTS[elsewhere].format(path)}`"
-    elif fix is None and dot and not is_library and "." not in prefix:
+    fix: Fix | str | None = similar(name.span, near) or as_statement(path, f"{path}(…)", without=kind)
+    if fix is None and dot and not is_library and "." not in prefix:
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
     elif fix is None and len(set(candidates)) <= 8:
         fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"

@@ -51,9 +51,7 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
         case syntax.Call(name=name) if parameter.items in KINDS and lookup.find(parameter.items, name.path):
             return write(value.span, f"[{text}]", _LIST)
         case syntax.Call(name=name):
-            for kind in ("schedule", "optimizer", "loss"):
-                if lookup.find(kind, name.path):
-                    return f"`{name.path}` is {describe.KIND_NOUNS[kind]}: write `{kind} {shortened(text)}`"
+            return as_statement(name.path, shortened(text))
     return None
 
 
@@ -97,7 +95,27 @@ def _is_number(text: str) -> bool:
     return True
 
 
-# -- an argument whose statement was not named
+# -- where a name belongs
+
+# Where each kind of card is written.
+_STATEMENTS = {
+    "model": "model {}",
+    "data": "data {}",
+    "optimizer": "optimizer {}",
+    "schedule": "schedule {}",
+    "transform": "data … {{ train {} }}",
+    "loss": "loss {}",
+    "metric": "metrics {}",
+}
+
+
+def as_statement(name: str, call: str, without: str = "") -> str | None:
+    """What a name is, and the statement in which it is written; None where it is unknown or of the kind `without`."""
+    for kind, statement in _STATEMENTS.items():
+        if kind != without and lookup.find(kind, name):
+            return f"`{name}` is {describe.KIND_NOUNS[kind]}: write `{statement.format(call)}`"
+    technique = without != "technique" and lookup.find("technique", name)
+    return f"`{name}` is a technique: write `{name}`" if technique else None
 
 
 def owner_of(argument: str) -> str:
