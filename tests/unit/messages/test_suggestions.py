@@ -1,4 +1,4 @@
-"""What a report tells to write in place of a wrong option, written: the command then works."""
+"""What a report suggests for a wrong option works."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ FIELDS = {"--set": "settings", "--with": "additions", "--model": "model", "--dat
 
 
 def options(command: str) -> Options:
-    """The options that a command line holds: one flag with its value."""
+    """The options of a command line: one flag with its value."""
     flag, value = shlex.split(command)
     return Options(**{FIELDS[flag]: (value,) if flag in ("--set", "--with") else value})
 
@@ -39,13 +39,13 @@ def options(command: str) -> Options:
         "arg.lr=1",
     ],
 )
-def test_what_is_proposed_for_a_setting_works(setting: str) -> None:
+def test_what_is_suggested_for_a_setting_works(setting: str) -> None:
     source = Source("recipe.leaven", RECIPE)
     (report,) = leaven.check(source, Options(settings=(setting,))).diagnostics
     assert report.fix is not None
-    proposed = re.search(r"`(--.*)`", report.fix.message)
-    assert proposed is not None
-    assert leaven.check(source, options(proposed[1])).recipe is not None
+    suggested = re.search(r"`(--.*)`", report.fix.message)
+    assert suggested is not None
+    assert leaven.check(source, options(suggested[1])).recipe is not None
 
 
 @pytest.mark.parametrize("value", ["resnet18()", "conv(8) -> global_pool() -> linear(classes)"])
@@ -80,6 +80,6 @@ def test_a_default_number_of_classes_is_not_shown_where_the_data_gives_it(tmp_pa
     assert "1000" not in leaven.show(recipe)
 
 
-def test_a_let_that_is_a_word_for_layers_is_no_endless_model() -> None:
+def test_a_let_that_is_a_word_for_layers_is_not_an_endless_model() -> None:
     source = Source("recipe.leaven", "let head = head\nmodel head\ndata digits()\n")
     assert leaven.check(source).recipe is None

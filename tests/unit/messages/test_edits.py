@@ -1,4 +1,4 @@
-"""The edit that a report carries, applied: what an editor does with it leaves a recipe that is right."""
+"""The edit of a report, applied as an editor does, gives a recipe without errors."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from leaven.rules.checker import check
 START = "model resnet18()\ndata digits()\n"
 FROM_SCRATCH = "model conv(8) -> res_block(8) -> global_pool() -> linear(classes)\ndata digits()\n"
 
-MENDED = {
+FIXED = {
     "a layer whose path begins with a number": (
         FROM_SCRATCH + "freeze conv1\n",
         FROM_SCRATCH + 'freeze "1.conv1"\n',
@@ -28,9 +28,9 @@ MENDED = {
 }
 
 
-@pytest.mark.parametrize("case", MENDED)
-def test_an_edit_mends_what_it_is_proposed_for(case: str) -> None:
-    before, after = MENDED[case]
+@pytest.mark.parametrize("case", FIXED)
+def test_an_edit_fixes_the_recipe(case: str) -> None:
+    before, after = FIXED[case]
     report = check(Source("recipe.leaven", before)).diagnostics[0]
     assert report.fix is not None
     edit = report.fix.edit
