@@ -4,15 +4,29 @@ A card's name is its file's name and its kind is its folder's, so that names can
 card is read only when somebody asks for it.
 """
 
+import ast
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from leaven.catalog.card import Card, Parameter, Reference, Requirement
-from leaven.catalog.traits import BY_KIND, Condition, Traits, WeightsPackage, as_tuples
+from leaven.catalog.hooks import HAD
+from leaven.catalog.python_source import ClassSource, names_in, read_class
+from leaven.catalog.traits import (
+    BY_KIND,
+    ComponentTraits,
+    Condition,
+    TechniqueTraits,
+    Traits,
+    WeightsPackage,
+    as_tuples,
+)
 
 T = TypeVar("T", bound=Traits | Parameter | Requirement | Condition | WeightsPackage)
+IN_CHANNELS = "in_channels"  # what a component gets from the one before it
+PASSED_BY_PROGRAM = {*HAD, IN_CHANNELS}
 _PACKAGE = Path(__file__).parent.parent
 FOLDERS: dict[str, Path] = {
     "statement": _PACKAGE / "catalog" / "statements",
@@ -49,19 +63,31 @@ def read(kind: str, name: str) -> Card | None:
     """Leaven's own card of that kind and name."""
     if name not in names(kind):
         return None
-    return read_card(_files(kind)[name].read_text(encoding="utf-8"), kind, name)
+    file = _files(kind)[name]
+    return read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
 
 
 class CardError(ValueError):
     """A card file says something that no reader of cards understands."""
 
 
-def read_card(text: str, kind: str, name: str) -> Card:
-    """A card from the text of its file."""
+def _class_beside(card: Path) -> ClassSource | None:
+    """The class in the Python file beside a card, which is named like it: `L2Sp` of `l2_sp.py` and `l2_sp.md`."""
+    try:
+        tree = ast.parse(card.with_suffix(".py").read_bytes())
+    except FileNotFoundError:
+        return None
+    names = names_in(tree)
+    return read_class(names.classes[card.stem.title().replace("_", "")], names)
+
+
+def read_card(text: str, kind: str, name: str, source: ClassSource | None = None) -> Card:
+    """A card from the text of its file, completed by the class that it describes."""
     file = f"{FOLDERS[kind].name}/{name}.md"
     _, front, article = text.split("+++", 2)
     fields: dict[str, Any] = as_tuples(tomllib.loads(front))
-    parameters = tuple(_parameter(entry, file) for entry in fields.pop("parameter", ()))
+    entries: dict[str, dict[str, Any]] = {entry["name"]: entry for entry in fields.pop("parameter", ())}
+    parameters = tuple(_parameter(entry, file) for entry in _completed(entries, source, file))
     requires = fields.pop("requires", None)
     return Card(
         kind=kind,
@@ -76,9 +102,38 @@ def read_card(text: str, kind: str, name: str) -> Card:
         ordered=fields.pop("ordered", ()),
         reference=Reference(fields.pop("paper", ""), fields.pop("url", ""), fields.pop("year", None)),
         requires=_make(Requirement, requires, file) if requires else None,
-        traits=_traits(kind, fields, file),
+        traits=_with_class(_traits(kind, fields, file), source),
         article=article.strip() + "\n",
     )
+
+
+def _completed(entries: dict[str, dict[str, Any]], source: ClassSource | None, file: str) -> Iterator[dict[str, Any]]:
+    """The parameters of a card, in the order and with the types and defaults that the class gives them."""
+    if source is None:
+        yield from entries.values()
+        return
+    for parameter in source.parameters:
+        if parameter.name in PASSED_BY_PROGRAM:
+            continue
+        said = entries.pop(parameter.name, {})
+        told: dict[str, Any] = {"name": parameter.name, "positional": parameter.positional}
+        if "type" not in said:
+            told |= {"type": parameter.type, "choices": parameter.choices, "items": parameter.items}
+        if "default" not in said:
+            told |= {"default": parameter.default, "required": parameter.required}
+        yield told | said
+    if entries:
+        raise CardError(f"{file}: unknown parameter `{next(iter(entries))}`: the class does not take it")
+
+
+def _with_class(traits: Traits | None, source: ClassSource | None) -> Traits | None:
+    """The traits that only the class tells."""
+    match traits:
+        case TechniqueTraits() if source is not None:
+            return traits._replace(hooks=source.technique.hooks, wants=source.technique.wants)
+        case ComponentTraits() if source is not None:
+            return traits._replace(takes_in_channels=any(p.name == IN_CHANNELS for p in source.parameters))
+    return traits
 
 
 def _traits(kind: str, fields: dict[str, Any], file: str) -> Traits | None:

@@ -6,10 +6,9 @@ tuples because every command imports them, and Python makes those eight times fa
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-NONE: Mapping[str, Any] = MappingProxyType({})
+NONE: Mapping[str, Any] = {}
 
 
 class Condition(NamedTuple):

@@ -8,13 +8,12 @@ import ast
 import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
-from typing import Any
 
 from leaven.catalog.card import Card, Parameter
-from leaven.catalog.hooks import HAD, HOOKS, hooks_in
-from leaven.catalog.traits import Definition, TechniqueTraits
+from leaven.catalog.hooks import HAD
+from leaven.catalog.python_source import Names, hook_arguments, names_in, read_class, read_parameters, summary
+from leaven.catalog.traits import Definition
 from leaven.catalog.values import UserModule
 from leaven.formats.regular import open_regular
 from leaven.language.source import Span
@@ -59,15 +58,15 @@ def read_definitions(file: Path, alias: str) -> Definitions | Unreadable:
         return Unreadable(problem.msg or "invalid syntax", problem.lineno)
     except (OSError, ValueError, RecursionError, MemoryError) as problem:
         return Unreadable(getattr(problem, "strerror", None) or str(problem) or type(problem).__name__)
-    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    names = names_in(tree)
     cards: dict[str, Card] = {}
     is_complete = True
     for node in _top_level(tree.body):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                cards[node.name] = _function_card(node, alias)
+                cards[node.name] = _function_card(node, alias, names)
             case ast.ClassDef():
-                cards[node.name] = _class_card(node, alias, classes)
+                cards[node.name] = _class_card(node, alias, names)
             case ast.Import() | ast.ImportFrom():
                 for name in node.names:
                     is_complete &= name.name != "*"
@@ -109,147 +108,29 @@ def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
     return found
 
 
-def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str) -> Card:
+def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str, names: Names) -> Card:
     # A decorator may change the signature, so nothing is promised about a decorated function's.
     if node.decorator_list:
-        return unseen_card(alias, node.name, summary=_summary(node))
-    parameters, open_ended = _parameters(node.args)
-    return _card(alias, node.name, _summary(node), parameters, open_ended, Definition("function"))
+        return unseen_card(alias, node.name, summary(node))
+    parameters, open_ended = read_parameters(node.args, names)
+    return _card(alias, node.name, summary(node), parameters, open_ended, Definition("function"))
 
 
-def _class_card(node: ast.ClassDef, alias: str, classes: Mapping[str, ast.ClassDef]) -> Card:
-    definition = _class_definition(node, _methods(node, classes))
-    init = _initializer(node, classes)
-    if init is not None:
-        parameters, open_ended = _parameters(init.args)
-        return _card(alias, node.name, _summary(node), parameters[1:], open_ended, definition)
-    if _is_dataclass(node):
-        fields = [line for line in node.body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
-        parameters = tuple(
-            Parameter(line.target.id, required=line.value is None)
-            for line in fields
-            if isinstance(line.target, ast.Name)
-        )
-        return _card(alias, node.name, _summary(node), parameters, bool(node.bases), definition)
-    takes_nothing = all(
-        isinstance(base, ast.Attribute | ast.Name) and _last(base) in _PLAIN_BASES for base in node.bases
-    )
-    return _card(alias, node.name, _summary(node), (), not takes_nothing, definition)
-
-
-# Bases whose own constructor takes no arguments.
-_PLAIN_BASES = {"Module", "object", "Dataset", "IterableDataset", "ABC", "Protocol"}
-
-
-def _initializer(
-    node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
-) -> ast.FunctionDef | None:
-    """The `__init__` of a class, or of its nearest base in the same file."""
-    for line in node.body:
-        if isinstance(line, ast.FunctionDef) and line.name == "__init__":
-            return line
-    for base in node.bases:
-        name = _last(base)
-        if name in classes and name not in seen and name != node.name:
-            found = _initializer(classes[name], classes, seen | {node.name})
-            if found is not None:
-                return found
-    return None
-
-
-def _methods(
-    node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
-) -> dict[str, ast.FunctionDef]:
-    """The methods of a class and of its bases in the same file."""
-    found: dict[str, ast.FunctionDef] = {}
-    for name in map(_last, node.bases):
-        if name in classes and name not in seen and name != node.name:
-            found |= _methods(classes[name], classes, seen | {node.name})
-    return found | {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
-
-
-def _class_definition(node: ast.ClassDef, methods: Mapping[str, ast.FunctionDef]) -> Definition:
-    """What a class would do as a technique: its hooks, with how many values each can be called, and other methods."""
-    hooks = hooks_in(methods)
-    called = [name for name in hooks if name in HOOKS and not methods[name].decorator_list]
-    return Definition(
+def _class_card(node: ast.ClassDef, alias: str, names: Names) -> Card:
+    source = read_class(node, names)
+    definition = Definition(
         "class",
         bases=tuple(ast.unparse(base) for base in node.bases),
-        hook_arguments={name: _count(methods[name]) for name in called},
-        other_methods=tuple(name for name in methods if name not in hooks),
-        technique=TechniqueTraits(hooks=hooks),
+        hook_arguments=hook_arguments(source.methods),
+        other_methods=tuple(name for name in source.methods if name not in source.technique.hooks),
+        technique=source.technique,
     )
-
-
-def _count(method: ast.FunctionDef) -> tuple[float, float]:
-    """With how many values a method can be called, at least and at most."""
-    parameters, _ = _parameters(method.args)
-    own = parameters[1:]  # without `self`
-    places = [parameter for parameter in own if parameter.positional and not parameter.variadic]
-    if any(parameter.required for parameter in own if not parameter.positional):
-        return inf, inf
-    most = inf if any(parameter.variadic for parameter in own) else len(places)
-    return sum(parameter.required for parameter in places), most
+    return _card(alias, node.name, summary(node), source.parameters, source.open_ended, definition)
 
 
 def technique_card(card: Card) -> Card:
-    """A class of the user's as a technique: what the program gives its constructor is no matter of the recipe."""
-    wants = tuple(parameter.name for parameter in card.parameters if parameter.name in HAD)
-    own = tuple(parameter for parameter in card.parameters if parameter.name not in HAD)
-    technique = card.technique._replace(wants=wants)
-    return replace(card, parameters=own, traits=card.definition._replace(technique=technique))
-
-
-def _is_dataclass(node: ast.ClassDef) -> bool:
-    return any(
-        _last(decorator.func if isinstance(decorator, ast.Call) else decorator) == "dataclass"
-        for decorator in node.decorator_list
-    )
-
-
-def _parameters(arguments: ast.arguments) -> tuple[tuple[Parameter, ...], bool]:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    without_default = len(positional) - len(arguments.defaults)
-    found = [
-        _parameter(argument, None if index < without_default else arguments.defaults[index - without_default])
-        for index, argument in enumerate(positional)
-    ]
-    found += [
-        _parameter(argument, default, positional=False)
-        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    ]
-    if arguments.vararg:
-        found.append(Parameter(arguments.vararg.arg, variadic=True))
-    return tuple(found), arguments.kwarg is not None
-
-
-def _parameter(argument: ast.arg, default: ast.expr | None, positional: bool = True) -> Parameter:
-    value: Any = None
-    if default is not None:
-        try:
-            value = ast.literal_eval(default)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            value = None
-    return Parameter(
-        argument.arg,
-        type=_type_word(argument.annotation),
-        required=default is None,
-        default=value if isinstance(value, int | float | str | bool | None) else None,
-        positional=positional,
-    )
-
-
-def _type_word(annotation: ast.expr | None) -> str:
-    words = {"int": "int", "float": "float", "bool": "bool", "str": "text|path"}
-    return words.get(annotation.id, "any") if isinstance(annotation, ast.Name) else "any"
-
-
-def _summary(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
-    return (ast.get_docstring(node) or "").strip().partition("\n")[0]
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    """A class of the user's as a technique: what the program passes to its constructor is not the recipe's to say."""
+    return replace(card, parameters=tuple(parameter for parameter in card.parameters if parameter.name not in HAD))
 
 
 def unseen_card(alias: str, name: str, summary: str = "") -> Card:

@@ -1,8 +1,11 @@
 """A convolution, then batch normalisation and an activation."""
 
+from typing import Literal
+
 from torch import Tensor, nn
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+Activation = Literal["relu", "gelu", "silu"]
+ACTIVATIONS: dict[Activation, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
 
 class Conv(nn.Module):
@@ -15,7 +18,7 @@ class Conv(nn.Module):
         kernel: int = 3,
         stride: int = 1,
         norm: bool = True,
-        activation: str | None = "relu",
+        activation: Activation | None = "relu",
     ) -> None:
         super().__init__()
         self.out_channels = channels

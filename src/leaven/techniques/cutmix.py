@@ -8,7 +8,7 @@ from torchvision.transforms.v2 import CutMix
 class Cutmix:
     """Pastes into every image of a batch a patch of another one, or as many batches as `probability` says."""
 
-    def __init__(self, classes: int, alpha: float = 1.0, probability: float = 1.0) -> None:
+    def __init__(self, classes: int, alpha: float = 1.0, *, probability: float = 1.0) -> None:
         self.paste = CutMix(alpha=alpha, num_classes=classes)
         self.probability = probability
 

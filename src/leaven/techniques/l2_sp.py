@@ -10,7 +10,7 @@ from leaven.runtime.model.freezing import parameters_under
 class L2Sp:
     """Adds to the loss how far the reused weights have gone, and how large the new ones are."""
 
-    def __init__(self, model: nn.Module, new: Sequence[str], alpha: float = 0.1, beta: float = 0.01) -> None:
+    def __init__(self, model: nn.Module, alpha: float = 0.1, beta: float = 0.01, *, new: Sequence[str]) -> None:
         fresh = parameters_under(model, new)
         self.new = [weight for weight in model.parameters() if weight in fresh]
         reused = [weight for weight in model.parameters() if weight not in fresh]

@@ -12,7 +12,7 @@ class Lookahead:
     """After every `every` steps, and when an epoch ends, moves the slow weights `share` of the way to the fast ones,
     which go on from there."""
 
-    def __init__(self, model: nn.Module, phase: Phase, every: int = 5, share: float = 0.5) -> None:
+    def __init__(self, model: nn.Module, phase: Phase, every: int = 5, *, share: float = 0.5) -> None:
         self.slow = [weight.detach().clone() for weight in model.parameters()]
         self.phase = phase
         self.every = every

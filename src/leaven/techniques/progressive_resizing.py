@@ -9,7 +9,7 @@ from leaven.runtime.run.phase import Phase
 class ProgressiveResizing:
     """Makes the images of a batch smaller: to `start` of their size at first, to all of it after `until` epochs."""
 
-    def __init__(self, until: int, start: float = 0.5, multiple: int = 4) -> None:
+    def __init__(self, start: float = 0.5, *, until: int, multiple: int = 4) -> None:
         self.until = until
         self.start = start
         self.multiple = multiple

@@ -13,7 +13,7 @@ class Sam:
     The second one stays. The weights are put back, and so are the statistics, which count the first pass alone.
     """
 
-    def __init__(self, optimizer: Optimizer, rho: float = 0.05, adaptive: bool = False) -> None:
+    def __init__(self, optimizer: Optimizer, rho: float = 0.05, *, adaptive: bool = False) -> None:
         self.optimizer = optimizer
         self.rho = rho
         self.adaptive = adaptive

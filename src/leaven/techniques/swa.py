@@ -17,7 +17,7 @@ class Swa:
     """
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, phase: Phase, start: int, lr: float | None = None
+        self, model: nn.Module, optimizer: Optimizer, phase: Phase, start: int, *, lr: float | None = None
     ) -> None:
         self.average = AveragedModel(model)
         self.optimizer = optimizer

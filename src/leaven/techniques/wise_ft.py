@@ -14,7 +14,7 @@ from leaven.runtime.run.phase import Phase
 class WiseFt:
     """Lets weights be measured and left in the model that lie `alpha` of the way from the phase's start to now."""
 
-    def __init__(self, model: nn.Module, phase: Phase, layers: Sequence[str], alpha: float = 0.5) -> None:
+    def __init__(self, model: nn.Module, phase: Phase, alpha: float = 0.5, *, layers: Sequence[str]) -> None:
         chosen = parameters_under(model, layers)
         self.start = {name: weight.detach().clone() for name, weight in model.named_parameters() if weight in chosen}
         self.between = deepcopy(model)

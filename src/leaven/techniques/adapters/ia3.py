@@ -11,7 +11,7 @@ from leaven.techniques.adapters.adapter import add_adapter
 class Ia3:
     """Multiplies the outputs of each chosen layer by a vector that starts with ones."""
 
-    def __init__(self, on: Sequence[str] | None = None, merge: bool = True) -> None:
+    def __init__(self, *, on: Sequence[str] | None = None, merge: bool = True) -> None:
         self.on = on
         self.merge = merge
 

@@ -14,6 +14,7 @@ class Lora:
     def __init__(
         self,
         rank: int = 8,
+        *,
         on: Sequence[str] | None = None,
         alpha: float | None = None,
         dropout: float = 0.0,

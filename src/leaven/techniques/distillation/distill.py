@@ -20,10 +20,11 @@ class Distill:
 
     def __init__(
         self,
-        fabric: "Fabric",
         data: "Data",
+        fabric: "Fabric",
         criterion: Callable[[Tensor, Tensor], Tensor],
         teacher: nn.Module,
+        *,
         temperature: float = 4.0,
         weight: float = 0.7,
         how: Literal["kd", "dkd", "dist"] = "kd",

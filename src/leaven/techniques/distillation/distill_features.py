@@ -39,9 +39,10 @@ class DistillFeatures:
     def __init__(
         self,
         model: nn.Module,
-        fabric: "Fabric",
         data: "Data",
+        fabric: "Fabric",
         teacher: nn.Module,
+        *,
         how: How = "hint",
         layers: Sequence[str] | None = None,
         teacher_layers: Sequence[str] | None = None,

@@ -25,6 +25,7 @@ class Prune:
         run: "Run",
         data: "Data",
         how: Structured | Unstructured,
+        *,
         amount: float,
         on: Sequence[str] | None = None,
         over: int | None = None,

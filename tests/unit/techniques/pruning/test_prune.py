@@ -56,7 +56,7 @@ class Epoch:
 
 def pruned(net: nn.Module, how: Structured | Unstructured, amount: float, size: int = 8, **more: Any) -> Told:
     run = Told()
-    Prune(run, Some(size=size), how, amount, **more).on_model(net)  # type: ignore[arg-type]
+    Prune(run, Some(size=size), how, amount=amount, **more).on_model(net)  # type: ignore[arg-type]
     return run
 
 
@@ -300,7 +300,7 @@ def test_a_second_pruning_goes_on_from_the_first() -> None:
 @pytest.mark.parametrize("by", ["l1", "random"])
 def test_little_by_little_as_zhu_and_gupta_say(by: Any) -> None:
     net = plain_net()
-    prune = Prune(Told(), Some(), Unstructured(by=by), 80, on=["0", "4"], over=4)  # type: ignore[arg-type]
+    prune = Prune(Told(), Some(), Unstructured(by=by), amount=80, on=["0", "4"], over=4)  # type: ignore[arg-type]
     prune.on_model(net)
     assert zeros(net[0].weight) == 0
     ema = Ema(net, 0.9)
@@ -321,7 +321,7 @@ def test_little_by_little_as_zhu_and_gupta_say(by: Any) -> None:
 
 def test_in_the_middle_of_an_epoch_nothing_more_goes() -> None:
     net = plain_net()
-    prune = Prune(Told(), Some(), Unstructured(), 80, on=["0"], over=4)  # type: ignore[arg-type]
+    prune = Prune(Told(), Some(), Unstructured(), amount=80, on=["0"], over=4)  # type: ignore[arg-type]
     prune.on_model(net)
     prune.before_epoch(Epoch(2, batch=3))  # type: ignore[arg-type]
     assert zeros(net[0].weight) == 0
@@ -329,7 +329,7 @@ def test_in_the_middle_of_an_epoch_nothing_more_goes() -> None:
 
 def test_a_phase_that_was_cut_short_reaches_the_amount() -> None:
     net = plain_net()
-    prune = Prune(Told(), Some(), Unstructured(), 80, on=["0"], over=4)  # type: ignore[arg-type]
+    prune = Prune(Told(), Some(), Unstructured(), amount=80, on=["0"], over=4)  # type: ignore[arg-type]
     prune.on_model(net)
     epoch = Epoch(0, total=1)
     prune.before_epoch(epoch)  # type: ignore[arg-type]

@@ -1,0 +1,202 @@
+"""Signatures of classes and functions, read from their source code without running it.
+
+Serves Leaven's own techniques and components (`own.py`) and the user's code (`user_code.py`) alike.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from leaven.catalog.card import Parameter
+from leaven.catalog.hooks import HAD, HOOKS, hooks_in
+from leaven.catalog.traits import TechniqueTraits
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_TYPES = {"int": "int", "float": "float", "bool": "bool", "str": "text|path", "None": "none"}
+_LISTS = ("Sequence", "list", "tuple", "Iterable", "Collection")
+_PLAIN_BASES = {"Module", "object", "Dataset", "IterableDataset", "ABC", "Protocol"}  # their constructors take nothing
+
+
+class ClassSource(NamedTuple):
+    """What a class's constructor takes, and its methods with those of its bases in the same file."""
+
+    parameters: tuple[Parameter, ...]
+    open_ended: bool
+    methods: Mapping[str, ast.FunctionDef]
+
+    @property
+    def technique(self) -> TechniqueTraits:
+        """What a program calls of it and passes to it if it is used as a technique."""
+        wants = tuple(parameter.name for parameter in self.parameters if parameter.name in HAD)
+        return TechniqueTraits(hooks=hooks_in(self.methods), wants=wants)
+
+
+class Names(NamedTuple):
+    """What a file defines: its classes, and the values of its constants."""
+
+    classes: Mapping[str, ast.ClassDef]
+    values: Mapping[str, ast.expr]
+
+
+def names_in(tree: ast.Module) -> Names:
+    """The classes of a file, wherever they are defined, and its constants."""
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    return Names(
+        {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)},
+        {target.id: node.value for node in assigned for target in node.targets if isinstance(target, ast.Name)},
+    )
+
+
+# -- classes
+
+
+def read_class(node: ast.ClassDef, names: Names) -> ClassSource:
+    methods = _methods(node, names.classes)
+    constructor = _constructor(node, names.classes)
+    if constructor is not None:
+        parameters, open_ended = read_parameters(constructor.args, names)
+        return ClassSource(parameters[1:], open_ended, methods)
+    if _is_dataclass(node):
+        fields = [(line.target, line.value) for line in node.body if isinstance(line, ast.AnnAssign)]
+        parameters = tuple(Parameter(f.id, required=value is None) for f, value in fields if isinstance(f, ast.Name))
+        return ClassSource(parameters, bool(node.bases), methods)
+    return ClassSource((), any(_last_name(base) not in _PLAIN_BASES for base in node.bases), methods)
+
+
+def _constructor(
+    node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
+) -> ast.FunctionDef | None:
+    """The `__init__` of a class, or of its nearest base in the same file."""
+    for line in node.body:
+        if isinstance(line, ast.FunctionDef) and line.name == "__init__":
+            return line
+    for name in map(_last_name, node.bases):
+        if name in classes and name not in seen and name != node.name:
+            found = _constructor(classes[name], classes, seen | {node.name})
+            if found is not None:
+                return found
+    return None
+
+
+def _methods(
+    node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
+) -> dict[str, ast.FunctionDef]:
+    found: dict[str, ast.FunctionDef] = {}
+    for name in map(_last_name, node.bases):
+        if name in classes and name not in seen and name != node.name:
+            found |= _methods(classes[name], classes, seen | {node.name})
+    return found | {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    decorators = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
+    return any(_last_name(decorator) == "dataclass" for decorator in decorators)
+
+
+def hook_arguments(methods: Mapping[str, ast.FunctionDef]) -> dict[str, tuple[float, float]]:
+    """With how many arguments each hook can be called, at least and at most."""
+    return {name: _count(methods[name]) for name in HOOKS if name in methods and not methods[name].decorator_list}
+
+
+def _count(method: ast.FunctionDef) -> tuple[float, float]:
+    parameters, _ = read_parameters(method.args)
+    own = parameters[1:]  # without `self`
+    positional = [parameter for parameter in own if parameter.positional and not parameter.variadic]
+    if any(parameter.required for parameter in own if not parameter.positional):
+        return inf, inf
+    most = inf if any(parameter.variadic for parameter in own) else len(positional)
+    return sum(parameter.required for parameter in positional), most
+
+
+# -- parameters
+
+
+def read_parameters(arguments: ast.arguments, names: Names | None = None) -> tuple[tuple[Parameter, ...], bool]:
+    """The parameters of a function, and whether it takes other keyword arguments, too."""
+    values = names.values if names is not None else {}
+    positional = [*arguments.posonlyargs, *arguments.args]
+    without_default = len(positional) - len(arguments.defaults)
+    defaults = [*[None] * without_default, *arguments.defaults]
+    found = [_parameter(argument, default, values) for argument, default in zip(positional, defaults, strict=True)]
+    found += [
+        _parameter(argument, default, values, positional=False)
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    if arguments.vararg:
+        found.append(Parameter(arguments.vararg.arg, variadic=True))
+    return tuple(found), arguments.kwarg is not None
+
+
+def _parameter(
+    argument: ast.arg, default: ast.expr | None, values: Mapping[str, ast.expr], *, positional: bool = True
+) -> Parameter:
+    types, choices, items = _annotated(argument.annotation, values)
+    return Parameter(
+        argument.arg,
+        type=types,
+        choices=choices,
+        items=items,
+        required=default is None,
+        default=_constant(default),
+        positional=positional,
+    )
+
+
+def _constant(default: ast.expr | None) -> Any:
+    """A default that a recipe could write; None for any other."""
+    try:
+        value = ast.literal_eval(default) if default is not None else None
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, int | float | str | bool) else None
+
+
+def _annotated(annotation: ast.expr | None, aliases: Mapping[str, ast.expr]) -> tuple[str, tuple[str, ...], str]:
+    """An annotation as `type`, `choices` and `items` of a parameter; `any` where it says what no recipe can check."""
+    types: list[str] = []
+    choices: tuple[str, ...] = ()
+    items = "any"
+    for part in _alternatives(annotation, aliases):
+        match part:
+            case ast.Constant(value=None):
+                types.append("none")
+            case ast.Name(id=name) if name in _TYPES:
+                types.append(_TYPES[name])
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=inner) if texts := _texts(inner):
+                types.append("choice")
+                choices = texts
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Name(id=item)) if name in _LISTS and item in _TYPES:
+                types.append("list")
+                items = _TYPES[item].partition("|")[0]
+            case _:
+                return "any", (), "any"
+    return "|".join(types), choices, items
+
+
+def _alternatives(annotation: ast.expr | None, aliases: Mapping[str, ast.expr]) -> list[ast.expr | None]:
+    """The parts of a union; an alias such as `Mode = Literal["sum", "mean"]` stands for its value."""
+    match annotation:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return [*_alternatives(left, aliases), *_alternatives(right, aliases)]
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            return [*_alternatives(inner, aliases), ast.Constant(None)]
+        case ast.Name(id=name) if name in aliases:
+            return _alternatives(aliases[name], {})
+    return [annotation]
+
+
+def _texts(literals: ast.expr) -> tuple[str, ...]:
+    """The strings of a `Literal`; nothing where it has other values, too."""
+    parts: Sequence[ast.expr] = literals.elts if isinstance(literals, ast.Tuple) else [literals]
+    texts = tuple(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return texts if len(texts) == len(parts) else ()
+
+
+def summary(node: Function | ast.ClassDef) -> str:
+    """The first line of a docstring."""
+    return (ast.get_docstring(node) or "").strip().partition("\n")[0]
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
