@@ -19,8 +19,8 @@ from leaven.program.emit import emit
 
 RECIPE = """
 model conv(8) -> batch_norm() -> relu() -> res_block(8) -> global_pool() -> linear(classes)
-data digits() {{ split train=32 items, val=16 items, test=16 items }}
-train epochs=1, batch=8
+data digits() {{ split train=16 items, val=10 items, test=10 items }}
+train epochs=2, batch=8
 {first}
 {second}
 """
