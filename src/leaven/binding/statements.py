@@ -1,17 +1,17 @@
-"""Statements as they are meant: each bound to its card once, or its default where a recipe has none.
+"""Bound statements: each with its card and typed arguments, once, or its default where a recipe has none.
 
-What the statements of a phase make together is left to `phases.py`, what all of them do to `checker.py`.
+A statement with an error is dropped, after it is reported: whoever asks for it gets None.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from leaven.binding.scope import Scope
 from leaven.binding.values import Binder
 from leaven.catalog import own
-from leaven.catalog.values import UNKNOWN, Default, Invocation, Unknown, Written
+from leaven.catalog.card import Card, Parameter
+from leaven.catalog.values import Default, Invocation, Unknown, Written
 from leaven.language import syntax
 from leaven.messages import statements as messages
 from leaven.statements.contexts import Recognised, arguments_in_block
@@ -23,25 +23,22 @@ class Statements:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.binder = Binder(scope)
         # By identity, as two equal statements may be bound differently; each is kept, so that its id is not reused.
-        self._bound: dict[int, tuple[syntax.Statement, Invocation | Unknown]] = {}
+        self._bound: dict[int, tuple[syntax.Statement, Invocation | None]] = {}
 
-    def bound(self, placed: Recognised) -> Any:
+    def bound(self, placed: Recognised) -> Invocation | None:
         """The statement's arguments bound to its card, once, however many phases it applies to."""
         statement = placed.statement
         if id(statement) not in self._bound:
             self._bound[id(statement)] = (statement, self._bind(placed))
         return self._bound[id(statement)][1]
 
-    def _bind(self, placed: Recognised) -> Invocation | Unknown:
+    def _bind(self, placed: Recognised) -> Invocation | None:
         statement = placed.statement
         if self.refuse_block(placed) and not statement.arguments:
-            return UNKNOWN  # what is in the block was meant to be the argument
+            return None  # what is in the block was meant to be the argument
         misplaced = arguments_in_block(placed) if placed.card.statement.block == "phase" else []
-        arguments = (*statement.arguments, *misplaced)
-        settings = self.binder.bind_arguments(placed.card, arguments, statement.name.span)
-        return settings if isinstance(settings, Unknown) else Invocation(placed.card, settings, Written(statement.span))
+        return bind_statement(replace(statement, arguments=(*statement.arguments, *misplaced)), placed.card, self.scope)
 
     def refuse_block(self, placed: Recognised) -> bool:
         """Whether a statement has a block that it does not take, which is reported."""
@@ -52,32 +49,41 @@ class Statements:
         self.scope.add(messages.unexpected_block(placed.statement, block, takes_transforms))
         return True
 
-    def only(self, top: Mapping[str, list[Recognised]], name: str) -> Any:
+    def only(self, top: Mapping[str, list[Recognised]], name: str) -> Invocation | None:
         """The one statement of that name, or its default."""
-        if top.get(name):
-            return self.bound(top[name][-1])
-        return default_of(name)
+        return self.bound(top[name][-1]) if top.get(name) else default_of(name)
 
-    def listed(self, top: Mapping[str, list[Recognised]], name: str) -> Any:
-        """What all statements of that name list."""
+    def call(self, top: Mapping[str, list[Recognised]], name: str) -> Invocation | None:
+        """The call in the one statement of that name, or in its default: the loss of a `loss` statement."""
+        return call_in(self.only(top, name))
+
+    def listed(self, top: Mapping[str, list[Recognised]], name: str) -> tuple[Invocation, ...] | None:
+        """What all statements of that name list, or their default; None if one of them has an error."""
         statements = [self.bound(one) for one in top.get(name, ())] or [default_of(name)]
-        if any(isinstance(statement, Unknown) for statement in statements):
-            return next(statement for statement in statements if isinstance(statement, Unknown))
-        return tuple(value for statement in statements for value in value_of(statement))
+        found = [statement.settings[0].value for statement in statements if statement is not None]
+        return tuple(call for calls in found for call in calls) if len(found) == len(statements) else None
 
 
-def value_of(statement: Any) -> Any:
-    """The value of a statement that has one: the loss of a `loss` statement."""
-    return statement if isinstance(statement, Unknown) else statement.settings[0].value
+def bind_statement(
+    statement: syntax.Statement, card: Card, scope: Scope, parameters: Sequence[Parameter] | None = None
+) -> Invocation | None:
+    """A statement's arguments bound to a card, or to other parameters than the card's own."""
+    settings = Binder(scope).bind_arguments(card, statement.arguments, statement.name.span, parameters)
+    return None if isinstance(settings, Unknown) else Invocation(card, settings, Written(statement.span))
+
+
+def call_in(statement: Invocation | None) -> Invocation | None:
+    """The call that a statement consists of."""
+    found = statement.settings[0].value if statement is not None else None
+    return found if isinstance(found, Invocation) else None
 
 
 @cache
-def default_of(name: str) -> Any:
+def default_of(name: str) -> Invocation:
     """The default statement of that name; no definition of the recipe changes its meaning."""
-    statement = default_statement(name)
-    found = own.read("statement", name)
-    assert found is not None
-    card = replace(found, name=found.bare_name)  # as it is written: `split`, not `data.split`
-    settings = Binder(Scope()).bind_arguments(card, statement.arguments, statement.name.span)
-    assert not isinstance(settings, Unknown), f"the default of `{name}` does not fit its card"
-    return Invocation(card, settings, Default(""))
+    card = own.read("statement", name)
+    assert card is not None
+    # As it is written: `split`, not `data.split`.
+    found = bind_statement(default_statement(name), replace(card, name=card.bare_name), Scope())
+    assert found is not None, f"the default of `{name}` does not fit its card"
+    return replace(found, origin=Default(""))

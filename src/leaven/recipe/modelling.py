@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from leaven.binding.scope import Scope
+from leaven.binding.statements import bind_statement
 from leaven.binding.values import MODEL_PARAMETERS, Binder, is_changed_let
 from leaven.catalog import own
-from leaven.catalog.values import Invocation, Origin, Setting, Unknown, Written
+from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language import syntax
 from leaven.recipe.data import DataFacts
 from leaven.recipe.models import ModelFacts, describe_model
@@ -15,24 +16,22 @@ from leaven.statements.contexts import Recognised
 _LEAVENS = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
 
 
-def read_model(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> tuple[Model | Unknown, ModelFacts]:
+def read_model(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> tuple[Model | None, ModelFacts]:
     """The model that a statement names, and what is known about it."""
-    settings = _settings(placed.statement, scope)
-    if isinstance(settings, Unknown):
-        return settings, _facts_all_the_same(placed, data, scope, run_code)
-    model, chosen = _model(placed, settings)
+    statement = _bound(placed.statement, scope)
+    if statement is None:
+        return None, _facts_all_the_same(placed, data, scope, run_code)
+    model, chosen = _model(statement)
     return model, describe_model(model, chosen, data, scope, run_code)
 
 
-def _settings(statement: syntax.Statement, scope: Scope) -> tuple[Setting, ...] | Unknown:
+def _bound(statement: syntax.Statement, scope: Scope) -> Invocation | None:
     """The model, and for a pipeline also what a call would say in its brackets: `model a -> b, weights="…"`."""
     card = own.read("statement", "model")
     assert card is not None
-    with_leavens = (*card.parameters, *MODEL_PARAMETERS)
-    binder, place = Binder(scope), statement.name.span
     statement = _outside_of_let(statement, scope)
-    is_row = bool(statement.arguments) and _is_pipeline(statement.arguments[0].value, binder)
-    return binder.bind_arguments(card, statement.arguments, place, with_leavens if is_row else None)
+    is_row = bool(statement.arguments) and _is_pipeline(statement.arguments[0].value, Binder(scope))
+    return bind_statement(statement, card, scope, (*card.parameters, *MODEL_PARAMETERS) if is_row else None)
 
 
 def _is_pipeline(value: syntax.Value, binder: Binder) -> bool:
@@ -58,14 +57,13 @@ def _outside_of_let(statement: syntax.Statement, scope: Scope) -> syntax.Stateme
     return replace(statement, arguments=arguments)
 
 
-def _model(placed: Recognised, settings: tuple[Setting, ...]) -> tuple[Model, Invocation]:
+def _model(statement: Invocation) -> tuple[Model, Invocation]:
     """The model, and the call or statement in which its weights and head were chosen."""
-    span = placed.statement.span
-    source = settings[0].value
-    chosen = source if isinstance(source, Invocation) else Invocation(placed.card, settings, Written(span))
+    source = statement.settings[0].value
+    chosen = source if isinstance(source, Invocation) else statement
     if isinstance(source, Invocation):
         source = replace(source, settings=tuple(s for s in source.settings if s.name not in _LEAVENS))
-    return _chosen(source, chosen, Written(span)), chosen
+    return _chosen(source, chosen, statement.origin), chosen
 
 
 def is_model(setting: Setting, call: Invocation) -> bool:
@@ -103,8 +101,8 @@ def _facts_all_the_same(placed: Recognised, data: DataFacts, scope: Scope, run_c
     kept = tuple(a for a in call.arguments if a.keyword is None or a.keyword.path not in _LEAVENS)
     argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
     trial = scope.trial()
-    settings = _settings(replace(statement, arguments=(argument,), block=None), trial)
-    if isinstance(settings, Unknown):
+    bound = _bound(replace(statement, arguments=(argument,), block=None), trial)
+    if bound is None:
         return ModelFacts("the model")
-    model, chosen = _model(placed, settings)
+    model, chosen = _model(bound)
     return describe_model(model, chosen, data, trial, run_code)

@@ -5,13 +5,13 @@ Whether what is put together contradicts itself is left to the rules.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from leaven.binding.scope import Scope
-from leaven.binding.statements import Statements, value_of
+from leaven.binding.statements import Statements, bind_statement
 from leaven.catalog.selectors import Selection, Word, matching
 from leaven.catalog.statement_keys import BodyStatement
-from leaven.catalog.values import Default, Invocation, Quantity, Setting, Unknown, Written
+from leaven.catalog.values import Default, Invocation, Quantity, Setting, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Spot
 from leaven.language.source import SourceKind
@@ -41,6 +41,8 @@ from leaven.statements.contexts import (
     recognise,
 )
 
+T = TypeVar("T")
+
 
 class PhaseReader:
     """Reads the phases of one recipe. `known` holds the statements at the top by identity, `written` all of them."""
@@ -52,27 +54,27 @@ class PhaseReader:
         self.known = known
         self.written = written
         self.scope = scope
-        self.techniques: dict[int, AnyTechnique | Unknown] = {}
+        self.techniques: dict[int, AnyTechnique | None] = {}
         self.adapters: list[Adapter] = []  # of the phases read so far: they stay
 
-    def read(self, placed: list[Recognised], train: Any) -> tuple[Any, ...]:
+    def read(self, placed: list[Recognised], train: Invocation | None) -> tuple[Phase | None, ...]:
+        """The phases in their order, None for one with an error; without any, the training is one phase."""
         written = [one for one in placed if one.card.name == "phase"]
         outside = [one for one in placed if is_allowed_in_phase(one.card) and one.card.name != "phase"]
         for one in outside:  # what no phase uses is still checked
             self.statements.bound(one)
         shared = [one.statement for one in outside]
         if not written:
-            epochs = train.setting("epochs") if isinstance(train, Invocation) else None
-            if epochs is None:
-                return (train,)
+            if train is None:
+                return (None,)
             origin = Default("one phase with everything")
-            return (self._phase("train", epochs, shared, origin, keeps_optimizer=False, precision=None),)
+            return (self._phase("train", train["epochs"], shared, origin, keeps_optimizer=False, precision=None),)
         self._refuse_epochs(train, written)
         later = [statement for statement in shared if not changes_model(statement)]
         return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
 
-    def _refuse_epochs(self, train: Any, written: list[Recognised]) -> None:
-        epochs = train.setting("epochs") if isinstance(train, Invocation) else None
+    def _refuse_epochs(self, train: Invocation | None, written: list[Recognised]) -> None:
+        epochs = train.setting("epochs") if train is not None else None
         if epochs is None or not isinstance(epochs.origin, Written):
             return
         place, fix = epochs.origin.span, "with phases, each phase has its own `epochs`"
@@ -86,17 +88,17 @@ class PhaseReader:
             fix=fix,
         )
 
-    def _written_phase(self, placed: Recognised, shared: list[syntax.Statement]) -> Any:
+    def _written_phase(self, placed: Recognised, shared: list[syntax.Statement]) -> Phase | None:
         header = self.statements.bound(placed)
         block = placed.statement.block.statements if placed.statement.block else ()
         statements = phase_statements(shared, block, self.scope.diagnostics)
-        if isinstance(header, Unknown):
+        if header is None:
             for one in recognise(statements, "phase", self.scope, self.known):
                 self.statements.bound(one)
-            return header
+            return None
         return self._phase(
             header.value("name"),
-            header.setting("epochs"),
+            header["epochs"],
             statements,
             header.origin,
             keeps_optimizer=header.value("keep") == "optimizer",
@@ -112,23 +114,24 @@ class PhaseReader:
         *,
         keeps_optimizer: bool,
         precision: str | None,
-    ) -> Any:
+    ) -> Phase | None:
         placed = recognise(statements, "phase", self.scope, self.known)
         for one in placed:
             self.statements.bound(one)
         inside = by_name(placed)
-        loss = value_of(self.statements.only(inside, "loss"))
-        schedule = value_of(self.statements.only(inside, "schedule"))
+        loss, schedule = self.statements.call(inside, "loss"), self.statements.call(inside, "schedule")
         optimizer = self._optimizer(inside)
         early_stop = self.statements.bound(inside["early_stop"][-1]) if "early_stop" in inside else None
-        techniques: Any = tuple(self._technique(one) for one in placed if is_technique(one.card))
-        overrides = tuple(self._override(one) for one in inside.get("override", ()))
-        for part in (loss, schedule, optimizer, early_stop, *techniques, *overrides):
-            if isinstance(part, Unknown):
-                return part
+        found = [self._technique(one) for one in placed if is_technique(one.card)]
+        techniques: tuple[AnyTechnique, ...] | None = _complete(found)
+        overrides = _complete([self._override(one) for one in inside.get("override", ())])
+        if "early_stop" in inside and early_stop is None:
+            return None
+        if loss is None or schedule is None or optimizer is None or techniques is None or overrides is None:
+            return None
         layers = self.scope.layers
-        calls = [technique.invocation for technique in techniques if isinstance(technique, Technique)]
-        self.adapters += (resolve_adapter(t.invocation, layers) for t in techniques if is_adapter(t))
+        others = [technique for technique in techniques if isinstance(technique, Technique)]
+        self.adapters += (resolve_adapter(one.invocation, layers) for one in others if is_adapter(one))
         return Phase(
             name,
             epochs,
@@ -143,20 +146,19 @@ class PhaseReader:
             origin,
             freezing=resolve_freezing(techniques, self.adapters, layers),
             adapters=tuple(self.adapters),
-            prunings=tuple(filter(None, map(resolve_pruning, calls))),
+            prunings=tuple(filter(None, (resolve_pruning(one.invocation) for one in others))),
         )
 
-    def _technique(self, placed: Recognised) -> AnyTechnique | Unknown:
+    def _technique(self, placed: Recognised) -> AnyTechnique | None:
         """The technique that a statement names, made once, however many phases it holds for."""
-        found = self.techniques.get(id(placed.statement))
-        if found is None:
-            found = self.techniques[id(placed.statement)] = self._new_technique(placed)
-        return found
+        if id(placed.statement) not in self.techniques:
+            self.techniques[id(placed.statement)] = self._new_technique(placed)
+        return self.techniques[id(placed.statement)]
 
-    def _new_technique(self, placed: Recognised) -> AnyTechnique | Unknown:
+    def _new_technique(self, placed: Recognised) -> AnyTechnique | None:
         call = self.statements.bound(placed)
-        if isinstance(call, Unknown):
-            return call
+        if call is None:
+            return None
         match placed.card.name:
             case "freeze":
                 return Freeze(call.value("layers"), call.value("norms"), call.origin)
@@ -179,32 +181,34 @@ class PhaseReader:
 
         return replace(call, settings=tuple(map(resolved, call.settings)))
 
-    def _override(self, placed: Recognised) -> Any:
+    def _override(self, placed: Recognised) -> Override | None:
         call = self.statements.bound(placed)
-        return call if isinstance(call, Unknown) else Override(call.value("hook"), call.value("function"), call.origin)
+        return None if call is None else Override(call.value("hook"), call.value("function"), call.origin)
 
-    def _optimizer(self, inside: Mapping[str, list[Recognised]]) -> Any:
-        call = value_of(self.statements.only(inside, "optimizer"))
-        if isinstance(call, Unknown) or "optimizer" not in inside:
-            return call if isinstance(call, Unknown) else Optimizer(call)
+    def _optimizer(self, inside: Mapping[str, list[Recognised]]) -> Optimizer | None:
+        call = self.statements.call(inside, "optimizer")
+        if call is None or "optimizer" not in inside:
+            return None if call is None else Optimizer(call)
         block = inside["optimizer"][-1].statement.block
-        groups = [
-            self._group(one, call) for one in recognise(block.statements if block else (), "optimizer", self.scope)
-        ]
-        return next((group for group in groups if isinstance(group, Unknown)), Optimizer(call, tuple(groups)))
+        statements = recognise(block.statements if block else (), "optimizer", self.scope)
+        groups = _complete([self._group(one, call) for one in statements])
+        return None if groups is None else Optimizer(call, groups)
 
-    def _group(self, placed: Recognised, optimizer: Invocation) -> Any:
+    def _group(self, placed: Recognised, optimizer: Invocation) -> Group | None:
         """A group takes whatever the optimizer itself takes."""
         theirs = (replace(p, required=False, positional=False) for p in optimizer.card.parameters)
         card = replace(placed.card, open_ended=optimizer.card.open_ended)
-        statement = placed.statement
-        bound = self.statements.binder.bind_arguments(
-            card, statement.arguments, statement.name.span, [*card.parameters, *theirs]
-        )
-        if isinstance(bound, Unknown):
-            return bound
-        own_settings = tuple(setting for setting in bound[1:] if isinstance(setting.origin, Written))
-        return Group(bound[0].value, own_settings, Written(statement.span))
+        bound = bind_statement(placed.statement, card, self.scope, [*card.parameters, *theirs])
+        if bound is None:
+            return None
+        layers, *others = bound.settings
+        return Group(layers.value, tuple(s for s in others if isinstance(s.origin, Written)), bound.origin)
+
+
+def _complete(parts: Sequence[T | None]) -> tuple[T, ...] | None:
+    """All parts, or None if one of them has an error."""
+    found = tuple(part for part in parts if part is not None)
+    return found if len(found) == len(parts) else None
 
 
 def _later(at: Setting) -> Setting | None:

@@ -6,18 +6,18 @@ built.
 """
 
 import os.path
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leaven.binding import names
 from leaven.binding.scope import Scope
 from leaven.binding.scores import metric_label
-from leaven.binding.statements import Statements, default_of, value_of
+from leaven.binding.statements import Statements, call_in, default_of
 from leaven.catalog import library, own
 from leaven.catalog.layers import Layers
-from leaven.catalog.values import Default, FilePath, Invocation, Setting, Unknown, Written
+from leaven.catalog.values import Default, FilePath, Invocation, Setting, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, has_errors, in_order
 from leaven.language.source import Source, SourceKind
@@ -27,7 +27,7 @@ from leaven.recipe.draft import Draft
 from leaven.recipe.modelling import read_model
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.phases import PhaseReader
-from leaven.recipe.recipe import Data, FitHead, Model, Phase, Recipe, Steps
+from leaven.recipe.recipe import Data, FitHead, Model, Recipe, Steps
 from leaven.statements import options
 from leaven.statements.assemble import Assembled, assemble
 from leaven.statements.contexts import Recognised, by_name, recognise
@@ -59,9 +59,9 @@ def open_reader(source: Source, given: Options, run_code: bool, requires_args: b
 class _Foundation(NamedTuple):
     placed: list[Recognised]
     top: Mapping[str, list[Recognised]]
-    data_call: Any
+    data_call: Invocation | None
     data_facts: DataFacts
-    model: Model | Unknown | None
+    model: Model | None
     model_facts: ModelFacts
 
 
@@ -100,36 +100,41 @@ class RecipeReader:
         placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
         train = self.statements.only(top, "train")
         metrics = self.statements.listed(top, "metrics")
-        if not isinstance(metrics, Unknown):
+        if metrics is not None:
             self.scope.measured = [*(metric_label(metric) for metric in metrics), "loss"]
         phases = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope).read(placed, train)
         data = self._data(top, data_call, data_facts, model_facts)
-        sweeps = tuple(self.statements.bound(one) for one in top.get("sweep", ()))
-        self._check_sweeps(sweeps)
+        sweeps = self._sweeps(top)
         checkpoint = self.statements.only(top, "checkpoint")
         logs, output = self._logs(top), self._output(top)
         draft = None
-        if isinstance(model, Model) and isinstance(data, Data):
+        if model is not None and data is not None:
             draft = Draft(
                 model,
                 model_facts,
                 data,
                 data_facts,
-                phases=tuple(phase for phase in phases if isinstance(phase, Phase)),
-                metrics=() if isinstance(metrics, Unknown) else metrics,
-                train=train if isinstance(train, Invocation) else None,
+                phases=tuple(phase for phase in phases if phase is not None),
+                metrics=metrics or (),
+                train=train,
             )
         if has_errors(self.scope.diagnostics):
             return draft, None
-        assert isinstance(model, Model)  # what is missing or wrong has been reported
+        # What is missing or has an error has been reported.
+        assert draft is not None
+        assert train is not None
+        assert metrics is not None
+        assert checkpoint is not None
+        assert logs is not None
+        assert output is not None
         recipe = Recipe(
             name=self._name(),
             modules=tuple(imported.module for imported in self.scope.modules.values()),
             args=tuple(self.scope.args.values()),
-            model=model,
-            data=data,
+            model=draft.model,
+            data=draft.data,
             metrics=metrics,
-            phases=phases,
+            phases=draft.phases,
             train=replace(train, settings=tuple(s for s in train.settings if s.name != "epochs")),  # the phases have it
             checkpoint=checkpoint,
             logs=logs,
@@ -188,11 +193,11 @@ class RecipeReader:
                 fix=f"add a line such as `{card.statement.example}`",
             )
 
-    def _logs(self, top: Mapping[str, list[Recognised]]) -> Any:
-        """Where scores are written; no place stands twice, in one statement as little as in two."""
+    def _logs(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation, ...] | None:
+        """Where scores are logged; each place may be given once, in one statement or in several."""
         logs = self.statements.listed(top, "log")
         first: dict[str, Invocation] = {}
-        for log in () if isinstance(logs, Unknown) else logs:
+        for log in logs or ():
             earlier = first.setdefault(log.card.name, log)
             if earlier is not log and isinstance(log.origin, Written) and isinstance(earlier.origin, Written):
                 self.scope.report(
@@ -204,10 +209,10 @@ class RecipeReader:
                 )
         return logs
 
-    def _output(self, top: Mapping[str, list[Recognised]]) -> Any:
+    def _output(self, top: Mapping[str, list[Recognised]]) -> Setting | None:
         if top.get("output"):
             statement = self.statements.bound(top["output"][-1])
-            return statement if isinstance(statement, Unknown) else self._new_folder(statement.settings[0])
+            return None if statement is None else self._new_folder(statement.settings[0])
         folder = f"runs/{self._name()}"
         return Setting("path", FilePath(folder, self.source.folder / folder), Default(""))
 
@@ -225,70 +230,58 @@ class RecipeReader:
 
     # -- model and data
 
-    def _data_source(self, top: Mapping[str, list[Recognised]]) -> tuple[Any, DataFacts]:
-        if not top.get("data"):
-            return None, DataFacts("image-classification")
-        call = value_of(self.statements.bound(top["data"][-1]))
-        if not isinstance(call, Invocation):
-            return call, DataFacts("image-classification")
-        return call, describe_data(call, self.scope)
+    def _data_source(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation | None, DataFacts]:
+        call = call_in(self.statements.bound(top["data"][-1])) if top.get("data") else None
+        return call, DataFacts("image-classification") if call is None else describe_data(call, self.scope)
 
-    def _data(self, top: Mapping[str, list[Recognised]], call: Any, facts: DataFacts, model: ModelFacts) -> Any:
+    def _data(
+        self, top: Mapping[str, list[Recognised]], call: Invocation | None, facts: DataFacts, model: ModelFacts
+    ) -> Data | None:
         if not top.get("data"):
             return None
         block = top["data"][-1].statement.block
-        inside = {p.card.bare_name: p for p in recognise(block.statements if block else (), "data", self.scope)}
-
-        def part(name: str) -> Any:
-            return self.statements.bound(inside[name]) if name in inside else default_of(f"data.{name}")
-
-        written = {
-            name: self.statements.bound(inside[name]) for name in ("train", "eval", "tokenize") if name in inside
-        }
-        parts = [part(name) for name in ("split", "sampler", "workers", "on_bad_file")]
-        if isinstance(parts[0], Invocation) and "split" in inside:
-            fitting.check_split(parts[0], self.scope)
-        if not isinstance(call, Invocation) or any(isinstance(p, Unknown) for p in (*written.values(), *parts)):
-            return (
-                call
-                if isinstance(call, Unknown)
-                else next((p for p in (*written.values(), *parts) if isinstance(p, Unknown)), None)
-            )
-        split, sampler, workers, on_bad_file = parts
-        if "split" not in inside:
-            split = fitting.default_split(split, facts)
+        placed = {one.card.bare_name: one for one in recognise(block.statements if block else (), "data", self.scope)}
+        inside = {name: self.statements.bound(one) for name, one in placed.items()}
+        written = {name: statement for name, statement in inside.items() if statement is not None}
+        if "split" in written:
+            fitting.check_split(written["split"], self.scope)
+        if call is None or len(written) < len(inside):
+            return None
         steps = {
-            name: Steps(value_of(written[name]), written[name].origin) for name in ("train", "eval") if name in written
+            name: Steps(written[name].settings[0].value, written[name].origin)
+            for name in ("train", "eval")
+            if name in written
         }
         train, eval = fitting.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
-        tokenize = written.get("tokenize")
-        if tokenize is None and facts.task == "text-classification":
-            tokenize = default_of("data.tokenize")
+        needs_tokens = facts.task == "text-classification"
+        sampler = call_in(written.get("sampler", default_of("data.sampler")))
+        assert sampler is not None
         return Data(
             call,
-            split,
+            written.get("split") or fitting.default_split(default_of("data.split"), facts),
             train,
             eval,
-            value_of(sampler),
-            workers,
-            on_bad_file,
-            tokenize,
+            sampler,
+            written.get("workers", default_of("data.workers")),
+            written.get("on_bad_file", default_of("data.on_bad_file")),
+            written.get("tokenize", default_of("data.tokenize") if needs_tokens else None),
             facts.classes,
             facts.channels,
             facts.size,
         )
 
-    def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | Unknown | None, ModelFacts]:
+    def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:
         if not top.get("model"):
             return None, ModelFacts("the model")
         self.statements.refuse_block(top["model"][-1])
         return read_model(top["model"][-1], data, self.scope, self.run_code)
 
-    def _check_sweeps(self, sweeps: Iterable[Any]) -> None:
+    def _sweeps(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation, ...]:
+        """The sweeps, each over an `arg` of the recipe."""
+        bound = [self.statements.bound(one) for one in top.get("sweep", ())]
+        sweeps = tuple(sweep for sweep in bound if sweep is not None)
         for sweep in sweeps:
-            if isinstance(sweep, Unknown):
-                continue
-            setting = sweep.setting("name")
+            setting = sweep["name"]
             if setting.value in self.scope.args or not isinstance(setting.origin, Written):
                 self.scope.used.add(setting.value)
                 continue
@@ -301,3 +294,4 @@ class RecipeReader:
                 if near
                 else f"declare it: `arg {setting.value}: float = …`",
             )
+        return sweeps
