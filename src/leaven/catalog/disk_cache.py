@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats import sealed
+from leaven.formats.atomic_files import write_atomically
 
 _LEFT_BEHIND_SECONDS = 3600.0  # longer than any writing takes
 
@@ -123,23 +124,11 @@ def write_json(name: str, value: Any) -> None:
     data = sealed.seal(json.dumps(value, separators=(",", ":")).encode())
     for folder in (user_folder, _temporary_folder):
         try:
-            return _write_whole(folder() / name, data)
+            file = folder() / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            return write_atomically(file, lambda temporary: temporary.write_bytes(data))
         except OSError:
             continue
-
-
-def _write_whole(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = _aside(file)
-    try:
-        with beside.open("xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, file)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def staging_folder(name: str) -> Path | None:

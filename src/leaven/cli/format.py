@@ -1,15 +1,13 @@
 """`leaven format`: files rewritten in place, atomically."""
 
-import errno
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from leaven.cli.recipe_command import open_source, print_reports
+from leaven.formats.atomic_files import write_text
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.formatter import format_tree
 from leaven.language.parser import parse
@@ -49,7 +47,7 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
         click.echo(f"{name} would change")
     else:
         try:
-            write_whole(file, formatted)
+            write_text(file, formatted)
         except OSError as problem:
             click.echo(f"can't write {name}: {problem.strerror}", err=True)
             return 1
@@ -68,26 +66,3 @@ def _difference(before: str, after: str, name: str) -> str:
 def _lines(text: str) -> list[str]:
     """The lines as `patch` counts them, each with its end: only a line feed ends one."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file so that it is there whole or as it was: beside it, then renamed. Links and rights stay."""
-    target = Path(os.path.realpath(file))
-    if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
-        raise PermissionError(errno.EACCES, "it is marked as not to be written")
-    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        if target.exists():
-            os.chmod(beside, target.stat().st_mode)
-        else:
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(beside, 0o666 & ~umask)
-        os.replace(beside, target)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise

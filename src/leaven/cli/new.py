@@ -93,10 +93,10 @@ def _target(output: str, force: bool) -> Path:
 
 
 def _write(target: Path, text: str) -> None:
-    from leaven.cli.format import write_whole
+    from leaven.formats.atomic_files import write_text
 
     try:
-        write_whole(target, text)
+        write_text(target, text)
     except OSError as problem:
         raise click.UsageError(f"{target} can't be written: {problem.strerror}") from None
 

@@ -12,6 +12,7 @@ import click
 from leaven.catalog import lookup
 from leaven.cli.recipe_command import USAGE_ERROR, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder
+from leaven.formats.atomic_files import write_text
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
@@ -48,7 +49,7 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
         click.echo(text, nl=False)
         return
     try:
-        run_folder.write_text(output, text)
+        write_text(output, text)
     except OSError as problem:
         _fail(f"can't write {output}: {problem.strerror}", CANNOT_WRITE)
     click.echo(f"{output}: `python {output}` trains", err=True)
@@ -134,7 +135,7 @@ def _new_run(source: Source, plan: Plan, is_quick: bool) -> Path:
         (run_folder.PLAN, explain(plan)),
         (run_folder.PROGRAM, emit(plan)),
     ):
-        run_folder.write_text(folder / name, text)
+        write_text(folder / name, text)
     return folder
 
 

@@ -13,9 +13,7 @@ Both halves write into it: the compiler what is to be run, the runtime what came
 """
 
 import json
-import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,29 +69,6 @@ def newest(place: Path, name: str) -> Path | None:
         return place / name
     found = [(QUICK not in file.parent.name, file.parent.name, file) for file in place.glob(f"*/{name}")]
     return max(found)[-1] if found else None
-
-
-def write_whole(file: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside, then put it in its place: a reader sees the old one or the new one, whole.
-
-    What is no file, a pipe or a terminal, is written to as it is; of a link, the file that it leads to.
-    """
-    file = Path(os.path.realpath(file))
-    if file.exists() and not file.is_file():
-        write(file)
-        return
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        write(beside)
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def write_text(file: Path, text: str) -> None:
-    write_whole(file, lambda beside: beside.write_text(text, encoding="utf-8"))
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from leaven.formats.run_folder import PROGRAM, write_text
+from leaven.formats.atomic_files import write_text
+from leaven.formats.run_folder import PROGRAM
 from leaven.plan.plan import Plan
 from leaven.program.emit import emit
 from leaven.program.phases import function_name

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats.run_folder import BUNDLE, newest, write_text
+from leaven.formats.atomic_files import write_text
+from leaven.formats.run_folder import BUNDLE, newest
 
 
 def made(folder: Path, *names: str) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from leaven.formats import run_folder
+from leaven.formats.atomic_files import write_atomically
 from leaven.runtime.failures import Failure
 
 PACKAGES = ("torch", "torchvision", "timm", "lightning", "torchmetrics", "numpy", "pillow", "leaven")
@@ -30,7 +31,7 @@ def new_folder(output: str, *, is_quick: bool) -> Path:
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
     """Write a file so that it appears whole or not at all. Whatever goes wrong, what was there before stays."""
     try:
-        run_folder.write_whole(file, write)
+        write_atomically(file, write)
     except (OSError, RuntimeError) as problem:  # torch's writer tells of a full disk by the latter
         reason = getattr(problem, "strerror", None) or "the disk is full, or files may not be so large"
         help = f"what was saved in {file.parent} before is intact"
