@@ -1,6 +1,6 @@
-"""The file that a bundle is: a zip archive of known members, none of them compressed, each with its checksum.
+"""The file format of a bundle: a zip archive of known members, uncompressed, each with its checksum.
 
-Decides which members may be there and refuses every file that is not exactly so. What they mean is others' business.
+Decides which members are allowed, and refuses every file that has others. What they mean is decided elsewhere.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ MANIFEST = BUNDLED_MANIFEST
 CARD = "README.md"
 GOLDEN = "golden.safetensors"
 CHECKSUMS = "checksums.json"
-RECORDS = ("recipe.leaven", "resolved.leaven", "lock.json", "program.py")  # taken from the folder of the run
+RECORDS = ("recipe.leaven", "resolved.leaven", "lock.json", "program.py")  # copied from the folder of the run
 REQUIRED = (MANIFEST, CARD, BUNDLED_WEIGHTS, GOLDEN, CHECKSUMS)
 _CODE = re.compile(r"code/\d+(/\w[\w.-]*)*/\w[\w .()+,=@-]*\.py")  # no part begins with a dot
 
@@ -31,7 +31,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that zip knows; with it, equal me
 
 
 def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
-    """Write a bundle, whole or not at all. Equal members give equal bytes, whenever and wherever it is written."""
+    """Write a bundle atomically. Equal members give equal bytes, whenever and wherever it is written."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(members.items())}
     whole = {**members, CHECKSUMS: json.dumps(sums, indent=2).encode() + b"\n"}
     if fault := _fault([(name, len(content)) for name, content in whole.items()]):
@@ -49,7 +49,7 @@ def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
 
 
 def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
-    """The members of a bundle, each of them compared with its checksum; a failure where anything is amiss."""
+    """The members of a bundle, each compared with its checksum; a failure where anything is wrong."""
     path = Path(os.fspath(file))
     if path.is_dir():
         raise Failure(f"{path} is a folder, not a bundle", _bundle_inside(path))
@@ -69,14 +69,14 @@ def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
 
 
 def damaged(path: str | os.PathLike[str], what: str) -> Failure:
-    """The report of a bundle that is not what `save` writes."""
+    """A failure for a bundle that is not what `save` writes."""
     return Failure(
-        f"{os.fspath(path)} is damaged or was changed: {what}", "get it again from where it comes from; it was not used"
+        f"{os.fspath(path)} is damaged or was changed: {what}", "download or copy it again; it was not loaded"
     )
 
 
 def _fault(sizes: Sequence[tuple[str, int]]) -> str | None:
-    """What is wrong with a table of contents, if anything is: a bundle has known names, each once, of fitting sizes."""
+    """What is wrong with the members, if anything: a bundle has known names, each once, and not too large."""
     names = [name for name, _ in sizes]
     if len(names) > MOST_MEMBERS:
         return f"it has {len(names)} members"
@@ -93,19 +93,19 @@ def _fault(sizes: Sequence[tuple[str, int]]) -> str | None:
 
 
 def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo], size: int) -> None:
-    """The table of contents is that of a bundle, of plain files that the archive has room for."""
+    """The archive has the members of a bundle, all regular files that fit in it."""
     if not {MANIFEST, BUNDLED_WEIGHTS} & {entry.filename for entry in entries}:
-        raise Failure(f"{path} is no bundle", "a bundle is what a run writes as `model.bundle`")
+        raise Failure(f"{path} is not a bundle", "a run writes its bundle as `model.bundle`")
     if fault := _fault([(entry.filename, entry.file_size) for entry in entries]):
         raise damaged(path, fault)
     for entry in entries:
         if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
-            raise damaged(path, f"{entry.filename} is not a plain file")
-        # Where nothing is compressed, nothing can swell.
+            raise damaged(path, f"{entry.filename} is not a regular file")
+        # Without compression there are no zip bombs.
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size or entry.flag_bits & 1:
             raise damaged(path, f"{entry.filename} is compressed or encrypted")
     if sum(entry.file_size for entry in entries) > size:
-        raise damaged(path, "it claims to hold more than it has room for")
+        raise damaged(path, "its members are larger than the file")
 
 
 def _check_sums(path: Path, members: Mapping[str, bytes]) -> None:
@@ -115,10 +115,10 @@ def _check_sums(path: Path, members: Mapping[str, bytes]) -> None:
         raise damaged(path, f"{CHECKSUMS} can't be read") from None
     named = set(members) - {CHECKSUMS}
     if not isinstance(sums, dict) or set(sums) != named:
-        raise damaged(path, f"{CHECKSUMS} does not name what is in it")
+        raise damaged(path, f"{CHECKSUMS} does not list its members")
     for name in sorted(named):
         if hashlib.sha256(members[name]).hexdigest() != sums[name]:
-            raise damaged(path, f"{name} does not have its checksum")
+            raise damaged(path, f"{name} has a wrong checksum")
 
 
 def _unreadable(path: Path, problem: Exception) -> Failure:
@@ -126,8 +126,8 @@ def _unreadable(path: Path, problem: Exception) -> Failure:
         start = stream.read(4)
     if start == b"PK\x03\x04":
         return damaged(path, "its end is missing" if "not a zip" in str(problem) else str(problem))
-    what = "is empty" if not start else "is no bundle"
-    return Failure(f"{path} {what}", "a bundle is what a run writes as `model.bundle`")
+    what = "is empty" if not start else "is not a bundle"
+    return Failure(f"{path} {what}", "a run writes its bundle as `model.bundle`")
 
 
 def _bundle_inside(folder: Path) -> str:

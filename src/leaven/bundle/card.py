@@ -1,4 +1,4 @@
-"""The card of a bundle: what a person reads who unpacks it."""
+"""The card of a bundle: what a person who unpacks it reads."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,20 +7,19 @@ from leaven.bundle.manifest import Manifest
 from leaven.bundle.over import told
 from leaven.bundle.steps import has_code
 
-MOST_CLASSES = 100
-
 
 def card(manifest: Manifest, name: str) -> str:
     """The card as Markdown."""
+    about = manifest.task.describe(manifest.target)
     sections = [
         f"# {name}",
-        f"{_model(manifest)} that tells {len(manifest.classes)} classes of pictures apart. "
-        f"Weights, steps and classes are in this one file; nothing in it is run when it is loaded{_but(manifest)}."
+        f"{_model(manifest)} that {about.purpose}. "
+        f"Weights, transforms and {about.title.lower()} are in this one file; loading it runs no code{_but(manifest)}."
         f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
-        _usage(name, is_trusting=needs_trust(manifest)),
-        f"## Classes\n\n{_classes(manifest.classes)}",
+        _usage(name, about.example, is_trusting=needs_trust(manifest)),
+        f"## {about.title}\n\n{about.outputs}",
         f"## Scores\n\n{_scores(manifest.scores)}",
-        f"## What it takes\n\n{_input(manifest)}",
+        f"## Input\n\n{_input(manifest)}",
         f"## Made with\n\n{', '.join(f'{package} {number}' for package, number in manifest.versions.items())}",
     ]
     return "\n\n".join(sections) + "\n"
@@ -39,45 +38,40 @@ def _kind(built_by: Mapping[str, Any]) -> str:
         case {"by": "timm" | "torchvision" as library, "name": name}:
             return f"A {name} (built by {library})"
         case {"by": "components", "parts": parts}:
-            return f"A net of {len(parts)} of Leaven's components"
+            return f"A model of {len(parts)} Leaven components"
         case {"name": name}:
-            return f"A model of its maker's own, {name}"
+            return f"A custom model, {name}"
     return "A model"
 
 
 def needs_trust(manifest: Manifest) -> bool:
-    """Whether the bundle can be used only by who trusts the code in it."""
+    """Whether the bundle holds code that must be trusted to use it."""
     return manifest.built_by.get("by") == "own" or has_code(manifest.preprocess)
 
 
 def _but(manifest: Manifest) -> str:
-    return ", unless you say that you trust its code" if needs_trust(manifest) else ""
+    return " unless you allow it" if needs_trust(manifest) else ""
 
 
-def _usage(name: str, is_trusting: bool) -> str:
+def _usage(name: str, example: str, is_trusting: bool) -> str:
     trust, flag = (", trust_code=True", " --trust-code") if is_trusting else ("", "")
     return (
         "## Use\n\n"
-        f'```python\nimport leaven\n\nmodel = leaven.load("{name}"{trust})\nprint(model("photo.jpg").top(3))\n```\n\n'
+        f'```python\nimport leaven\n\nmodel = leaven.load("{name}"{trust})\nprint(model("photo.jpg"){example})\n```\n\n'
         f"On the command line: `leaven predict {name} photo.jpg{flag}`"
     )
 
 
-def _classes(classes: tuple[str, ...]) -> str:
-    more = [f"and {len(classes) - MOST_CLASSES} more, listed in `bundle.json`"] if len(classes) > MOST_CLASSES else []
-    return ", ".join([*classes[:MOST_CLASSES], *more])
-
-
 def _scores(scores: Mapping[str, float]) -> str:
     if not scores:
-        return "It was not measured."
+        return "Not measured."
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value:.4f} |" for name, value in scores.items())])
 
 
 def _input(manifest: Manifest) -> str:
-    what = {"picture": "A picture", "array": "An array of a picture", "tensor": "A tensor"}[manifest.takes.kind]
-    mode = {"L": "in grey", "RGB": "in colour", "RGBA": "in colour with transparency"}.get(manifest.takes.mode, "")
+    what = {"image": "An image", "array": "An array", "tensor": "A tensor"}[manifest.takes.kind]
+    mode = {"L": "greyscale", "RGB": "RGB", "RGBA": "RGBA"}.get(manifest.takes.mode, "")
     shape = "×".join(map(str, manifest.shape))
-    size = manifest.takes.picture_size
-    first = f" It is brought to {size[0]}×{size[1]} pixels first, as all were in training." if size else ""
-    return f"{what} {mode}, which the steps in `bundle.json` turn into a tensor of {shape}.{first}"
+    size = manifest.takes.image_size
+    first = f" It is resized to {size[0]}×{size[1]} pixels first, the size of all training images." if size else ""
+    return f"{what} ({mode}), which the transforms in `bundle.json` turn into a tensor of {shape}.{first}"

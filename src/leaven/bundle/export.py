@@ -1,6 +1,6 @@
 """The model of a bundle written for other programs, and compared with the bundle before it is kept.
 
-What is exported is the model alone, for prepared inputs; the classes and the steps are written beside it as data.
+What is exported is the model alone, for prepared inputs; what its outputs mean, and the transforms, are its metadata.
 """
 
 import importlib.util
@@ -36,7 +36,7 @@ def export(
     file: str | os.PathLike[str] | None,
     size: int | tuple[int, int] | None,
 ) -> Path:
-    """Write the model, whole or not at all; only a file whose outputs are the model's appears. Batches of any size."""
+    """Write the model atomically, and only if what was written has the same outputs. It takes batches of any size."""
     if to not in ENDINGS:
         raise Failure(f"there is no export to {to}", f"choose one of: {', '.join(ENDINGS)}")
     if to == "onnx":
@@ -47,15 +47,19 @@ def export(
     inputs = _inputs(prepared, manifest, size)
     here = next((value.device for value in model.parameters()), torch.device("cpu"))
     write: Callable[..., Callable[[Tensor], Tensor]] = {"onnx": _write_onnx, "torch_export": _write_torch}[to]
+    about = manifest.task.describe(manifest.target)
     notes = {
-        "classes": json.dumps(list(manifest.classes), ensure_ascii=False),
+        "task": json.dumps(manifest.target.task),
+        about.title.lower(): json.dumps(list(manifest.target.names), ensure_ascii=False),
         "preprocess": json.dumps(manifest.preprocess, ensure_ascii=False),
     }
 
+    final = manifest.task.exported(model, manifest.target)
+
     def write_and_compare(beside: Path) -> None:
         with _quiet():
-            exported = write(model, inputs, beside, notes)
-        _compare(model, exported, inputs)
+            exported = write(final, inputs, beside, notes, about.outputs_name)
+        _compare(final, exported, inputs)
 
     model.cpu()
     try:
@@ -66,7 +70,7 @@ def export(
 
 
 def _inputs(prepared: list[Tensor], manifest: Manifest, size: int | tuple[int, int] | None) -> Tensor:
-    """A batch of the made inputs, in the size that is asked for."""
+    """A batch of the golden inputs, in the size that is asked for."""
     height, width = (size, size) if isinstance(size, int) else size or manifest.shape[-2:]
     fitted = [
         nn.functional.interpolate(one[None].float(), size=(height, width), mode="bilinear", antialias=True)
@@ -75,7 +79,9 @@ def _inputs(prepared: list[Tensor], manifest: Manifest, size: int | tuple[int, i
     return torch.cat(fitted)
 
 
-def _write_torch(model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, str]) -> Callable[[Tensor], Tensor]:
+def _write_torch(
+    model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, str], _outputs: str
+) -> Callable[[Tensor], Tensor]:
     program = _traced(lambda: torch.export.export(model, (inputs[:2],), dynamic_shapes=_any_batch()))
     with file.open("wb") as stream:
         torch.export.save(program, stream, extra_files={f"{name}.json": note for name, note in notes.items()})
@@ -84,7 +90,9 @@ def _write_torch(model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, 
     return loaded
 
 
-def _write_onnx(model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, str]) -> Callable[[Tensor], Tensor]:
+def _write_onnx(
+    model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, str], outputs: str
+) -> Callable[[Tensor], Tensor]:
     import onnxruntime  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     program: Any = _traced(
@@ -94,7 +102,7 @@ def _write_onnx(model: nn.Module, inputs: Tensor, file: Path, notes: dict[str, s
             dynamo=True,
             dynamic_shapes=_any_batch(),
             input_names=["images"],
-            output_names=["logits"],
+            output_names=[outputs],
             verbose=False,
         )
     )
@@ -118,7 +126,7 @@ def _traced(trace: Callable[[], Any]) -> Any:
 
 
 def _compare(model: nn.Module, exported: Callable[[Tensor], Tensor], inputs: Tensor) -> None:
-    """For batches of several sizes, the exported model must say what the model says."""
+    """For batches of several sizes, the exported model must have the outputs of the model."""
     for count in BATCHES:
         images = inputs[[place % len(inputs) for place in range(count)]]
         with torch.no_grad():
@@ -126,10 +134,10 @@ def _compare(model: nn.Module, exported: Callable[[Tensor], Tensor], inputs: Ten
             try:
                 found = exported(images)
             except Exception as problem:
-                raise Failure(f"what was exported can't take a batch of {count}: {problem}") from problem
+                raise Failure(f"the exported model can't take a batch of {count}: {problem}") from problem
         if golden.distance(found.float(), expected.float()) > golden.SAME_HERE:
             raise Failure(
-                f"what was exported answers otherwise than the bundle, for a batch of {count}; nothing was kept"
+                f"the exported model has other outputs than the bundle for a batch of {count}; nothing was written"
             )
 
 
@@ -141,7 +149,7 @@ def _need_onnx() -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporters' own remarks on how they go about it."""
+    """Without the exporters' own messages."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

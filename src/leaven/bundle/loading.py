@@ -1,4 +1,4 @@
-"""A bundle read back: checked, built, filled, and asked what it was asked when it was made."""
+"""How a bundle is loaded: it is verified, its model is built and filled, and must have the outputs that were saved."""
 
 import os
 from pathlib import Path
@@ -27,16 +27,16 @@ _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, RecursionError, Over
 
 
 def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str | torch.device = "cpu") -> Bundle:
-    """The model in a bundle, ready to be asked.
+    """The model in a bundle, ready to predict.
 
-    In the place of a bundle's file may stand the folder of its run, or that of several runs, of which the newest is
-    taken. A bundle that was changed or cut off is refused. Code in it runs only with `trust_code=True`, which a model
-    or step of its maker's own needs.
+    `file` may be the folder of a run, or a folder of several runs, of which the newest is loaded. A bundle that was
+    changed or truncated is refused. Code in it runs only with `trust_code=True`, which custom models and transforms
+    need.
     """
     path = Path(os.fspath(file))
     path = newest(path, BUNDLE) or path
     members = read_archive(path)
-    with golden.settled_chance():
+    with golden.fixed_seed():
         try:
             manifest = read_manifest(members[MANIFEST], path.name)
             builder = read_builder(manifest.built_by)
@@ -53,12 +53,12 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
         fill(model, weights, manifest.sizes)
         merge_adapters(model)
         model.eval().requires_grad_(False)
-        prepared = _check_answers(path, manifest, model, steps, inputs, outputs)
+        prepared = _check_outputs(path, manifest, model, steps, inputs, outputs)
     return Bundle(path, manifest, model, steps, card, prepared).to(device)
 
 
 def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.Module:
-    """The bare model in a bundle, to teach another or to be trained further; its weights want gradients."""
+    """The model in a bundle without the rest, to be a teacher or to be trained further; its weights are trainable."""
     return load(file, trust_code=trust_code).model.requires_grad_(True)
 
 
@@ -79,30 +79,30 @@ def _put_together(
         raise damaged(path, str(problem) or type(problem).__name__) from None
 
 
-def _check_answers(
+def _check_outputs(
     path: Path, manifest: Manifest, model: nn.Module, steps: Steps, inputs: list[Tensor], expected: Tensor
 ) -> list[Tensor]:
-    """The made inputs as the model sees them, once it is seen that it answers as it did when it was saved."""
+    """The golden inputs as the model gets them, if its outputs for them are those that were saved."""
     try:
         prepared = [golden.prepared(made, manifest.takes, steps) for made in inputs]
-        apart = golden.distance(golden.answers(model, prepared), expected)
+        apart = golden.distance(golden.outputs_of(model, prepared), expected)
     except Exception as problem:
         reason = problem.headline if isinstance(problem, Failure) else f"{type(problem).__name__}: {problem}"
-        raise Failure(f"the model in {path} can't be asked: {reason}", _made_with(manifest)) from None
+        raise Failure(f"the model in {path} can't be used: {reason}", _made_with(manifest)) from None
     if tuple(prepared[0].shape) != manifest.shape:
-        raise damaged(path, "what the steps make of a picture has not the shape that it says")
-    if expected.shape[1] != len(manifest.classes):
-        raise damaged(path, f"the model tells {expected.shape[1]} classes apart, but {len(manifest.classes)} are named")
+        raise damaged(path, "its transforms make another shape than it says")
+    if expected.shape[1] != len(manifest.target.names):
+        raise damaged(path, f"the model has {expected.shape[1]} outputs, and {len(manifest.target.names)} have a name")
     if apart > golden.SAME_ANYWHERE:
         raise Failure(
-            f"the model in {path} does not answer as it did when it was saved: {100 * apart:.2g} % apart",
+            f"the model in {path} has other outputs than when it was saved: they differ by {100 * apart:.2g} %",
             _made_with(manifest),
         )
     return prepared
 
 
 def _made_with(manifest: Manifest) -> str:
-    """Which versions to install, where those here are others."""
+    """Which versions to install, where others are installed here."""
     here = versions()
     others = [f"{name}=={number}" for name, number in manifest.versions.items() if here.get(name, number) != number]
     return f"it was made with other versions; try: pip install {' '.join(others)}" if others else ""

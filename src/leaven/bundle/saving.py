@@ -1,7 +1,7 @@
-"""A trained model made into one file that a stranger can use.
+"""How a trained model becomes one file that anyone can use.
 
-Decides what goes into a bundle, and sees to it that what can be loaded from it is the model that was given: it is
-built anew from its description, and must answer alike.
+Decides what goes into a bundle, and makes sure that what is loaded from it is the model that was given: the model is
+built again from its description, and must have the same outputs.
 """
 
 import json
@@ -26,14 +26,15 @@ from leaven.bundle.over import Over, left_out, put_together
 from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
 from leaven.formats.run_folder import LOCK, read_json
+from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.techniques.adapters.adapter import merge_adapters
 
-_PROBES = ((200, 240), (260, 230))  # sizes by which to see whether the steps end with one size
+_PROBES = ((200, 240), (260, 230))  # sizes that tell whether the transforms end with one size
 _USUAL = (224, 224)
-LOCAL = ("command", "started_in", "arguments")  # what a lock says about a machine's folders
+LOCAL = ("command", "started_in", "arguments")  # what a lock says about the paths of a machine
 
 
 def save(
@@ -42,21 +43,21 @@ def save(
     *,
     built_by: BuiltBy,
     preprocess: Steps,
-    classes: Sequence[str],
+    target: Target,
     scores: Mapping[str, float] | None = None,
     folder: str | os.PathLike[str] | None = None,
     example: Any = None,
     over: Over | None = None,
 ) -> Path:
-    """Write a bundle, whole or not at all. The module and the state of chance are left as they were.
+    """Write a bundle atomically. The model and the random state are left as they were.
 
-    `example` is an item as the data gives it to the steps: only its kind, mode and size are taken. It is needed where
-    the steps leave pictures in their size, or where they are grey. From `folder`, the records of the run are taken.
-    With `over`, the bundle holds only what differs from those weights: adapters that were kept aside, and the head.
+    `example` is an image as the data gives it to the transforms: only its kind, mode and size are used. It is needed
+    where the transforms don't change the size, or where images are greyscale. The records of the run are copied from
+    `folder`. With `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
     """
     path = Path(os.fspath(file))
     sources = Sources()
-    with golden.settled_chance():
+    with golden.fixed_seed():
         steps_data = describe(preprocess, sources)
         built_data = built_by.describe(sources)
         code = Code(sources.members, is_trusted=True, bundle=path.name)
@@ -68,14 +69,14 @@ def save(
             stands_on, weights = left_out(over, built_by, code, module, weights, path)
         again, sizes = _rebuilt(built_data, stands_on, code, module, weights, path)
         outputs = _compare_models(module, again, prepared)
-    if outputs.shape[1] != len(classes):
-        raise Failure(f"the model gives {outputs.shape[1]} numbers, but there are {len(classes)} classes")
+    if outputs.shape[1] != len(target.names):
+        raise Failure(f"the model has {outputs.shape[1]} outputs, and the data {len(target.names)} names for them")
     manifest = Manifest(
         built_by=built_data,
         preprocess=steps_data,
         takes=takes,
         shape=tuple(prepared[0].shape),
-        classes=tuple(str(name) for name in classes),
+        target=target,
         scores={name: float(value) for name, value in (scores or {}).items()},
         versions=versions(),
         sizes=sizes,
@@ -94,15 +95,15 @@ def save(
 
 
 def _tried_out(module: nn.Module, steps: Steps, example: Any) -> tuple[Takes, list[Tensor]]:
-    """What the steps take, and made inputs that go through them and the model."""
+    """What the transforms take, and golden inputs that go through them and the model."""
     candidates = [Takes.like(example)] if example is not None else [Takes(mode="RGB"), Takes(mode="L")]
     problems = []
     for takes in candidates:
         try:
             near = _fixed_size(takes, steps)
-            takes = replace(takes, size=()) if near and takes.kind == "picture" else takes
-            inputs = golden.made_inputs(takes, near or _USUAL)
-            golden.answers(module, [golden.prepared(made, takes, steps) for made in inputs])
+            takes = replace(takes, size=()) if near and takes.kind == "image" else takes
+            inputs = golden.make_inputs(takes, near or _USUAL)
+            golden.outputs_of(module, [golden.prepared(made, takes, steps) for made in inputs])
         except Failure:
             raise
         except Exception as problem:
@@ -111,18 +112,18 @@ def _tried_out(module: nn.Module, steps: Steps, example: Any) -> tuple[Takes, li
         return takes, inputs
     first = problems[0]
     raise Failure(
-        f"a made picture does not go through the steps and the model: {type(first).__name__}: {first}",
-        "" if example is not None else "give `example=`, an item as the data has it, whose size and mode are taken",
+        f"a test image does not pass through the transforms and the model: {type(first).__name__}: {first}",
+        "" if example is not None else "give `example=`, an image of the data, whose size and mode are used",
     )
 
 
 def _fixed_size(takes: Takes, steps: Steps) -> tuple[int, int] | None:
-    """The height and width with which the steps end whatever they begin with; None where that depends."""
-    if takes.kind != "picture":
+    """The height and width with which the transforms end, whatever the image; None where that depends."""
+    if takes.kind != "image":
         return None
     shapes: set[tuple[int, ...]] = set()
     for height, width in _PROBES:
-        (probe, *_) = golden.made_inputs(replace(takes, size=(width, height)), _USUAL)
+        (probe, *_) = golden.make_inputs(replace(takes, size=(width, height)), _USUAL)
         shapes.add(tuple(golden.prepared(probe, takes, steps).shape[-2:]))
     if len(shapes) > 1:
         return None
@@ -131,10 +132,10 @@ def _fixed_size(takes: Takes, steps: Steps) -> tuple[int, int] | None:
 
 
 def _weights(module: nn.Module) -> dict[str, Tensor]:
-    """The weights, each with memory of its own: names that share a tensor are written in full."""
+    """The weights, each with memory of its own: a tensor with several names is written several times."""
     state = module.state_dict()
     if strange := [name for name, value in state.items() if not isinstance(value, Tensor)]:
-        raise Failure(f"a bundle holds tensors only, but {strange[0]} of the model's state is none")
+        raise Failure(f"a bundle holds tensors only, and {strange[0]} in the model's state dict is not one")
     return {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format).contiguous()
         for name, value in state.items()
@@ -149,7 +150,7 @@ def _rebuilt(
     weights: Mapping[str, Tensor],
     file: Path,
 ) -> tuple[nn.Module, PrunedShapes]:
-    """The model as whoever loads it gets it, and the sizes in which it is smaller than its description says."""
+    """The model as it will be loaded, and the sizes in which it is smaller than its description says."""
     builder = read_builder(built_data)
     model = builder.build(code)
     if stands_on is not None:
@@ -161,23 +162,23 @@ def _rebuilt(
 
 
 def fill(model: nn.Module, weights: Mapping[str, Tensor], sizes: PrunedShapes) -> None:
-    """Put the weights into a model that must want exactly these; a failure that lists what does not fit."""
+    """Load weights into a model, which must have exactly these; a failure lists what does not fit."""
     if sizes:
         try:
             shrink(model, sizes, weights)
         except ValueError as problem:
-            raise Failure(f"the model is not what its description builds: {problem}") from None
+            raise Failure(f"the weights don't fit the model that the description builds: {problem}") from None
     wanted = model.state_dict()
-    lines = [f"{name} is not among the weights" for name in wanted if name not in weights]
-    lines += [f"{name} is unknown to the model" for name in weights if name not in wanted]
+    lines = [f"{name} is missing from the weights" for name in wanted if name not in weights]
+    lines += [f"{name} is not in the model" for name in weights if name not in wanted]
     lines += [
-        f"{name} is {tuple(weights[name].shape)}, the model wants {tuple(value.shape)}"
+        f"{name} is {tuple(weights[name].shape)}, and {tuple(value.shape)} in the model"
         for name, value in wanted.items()
         if name in weights and weights[name].shape != value.shape
     ]
     if lines:
         more = f"; and {len(lines) - 3} more" if len(lines) > 3 else ""
-        raise Failure(f"the model is not what its description builds: {'; '.join(lines[:3])}{more}")
+        raise Failure(f"the weights don't fit the model that the description builds: {'; '.join(lines[:3])}{more}")
     model.load_state_dict(dict(weights))
 
 
@@ -185,32 +186,32 @@ def _compare_steps(
     steps: Steps, again: Steps, data: Any, prepared: Sequence[Tensor], inputs: Sequence[Tensor], takes: Takes
 ) -> None:
     if not has_code(data) and describe(again, Sources()) != data:
-        raise Failure(f"the steps can't be written into a bundle: built again, {steps!r} become {again!r}")
+        raise Failure(f"the transforms can't be saved in a bundle: built again, {steps!r} become {again!r}")
     for one, made in zip(prepared, inputs, strict=True):
         other = golden.prepared(made, takes, again)
         if one.shape != other.shape or one.dtype != other.dtype or not torch.allclose(one, other, equal_nan=True):
             raise Failure(
-                f"the steps can't be written into a bundle: built again, {steps!r} do something else",
-                "state that is not among the arguments of a step's constructor is lost",
+                f"the transforms can't be saved in a bundle: built again, {steps!r} have other results",
+                "state that is not among the arguments of a transform's constructor is lost",
             )
 
 
 def _compare_models(module: nn.Module, again: nn.Module, prepared: list[Tensor]) -> Tensor:
-    """The answers of the model built anew, which must be those of the model that was trained."""
-    answers = golden.answers(again, prepared)
+    """The outputs of the model that was built again, which must be those of the model that was trained."""
+    outputs = golden.outputs_of(again, prepared)
     first = next(module.parameters(), torch.empty(0))
     is_exact = first.device.type == "cpu" and first.dtype in (torch.float32, torch.float64)
     allowed = golden.SAME_HERE if is_exact else golden.SAME_ROUGHLY
-    if golden.distance(golden.answers(module, prepared), answers) > allowed:
+    if golden.distance(golden.outputs_of(module, prepared), outputs) > allowed:
         raise Failure(
-            "the model in the program is not what `built_by` says: built again, it answers otherwise",
-            "its weights are safe in the checkpoint; say in `built_by` how the model was really built",
+            "the model is not what `built_by` says: built again, it has other outputs",
+            "its weights are safe in the checkpoint; let `built_by` say how the model is built",
         )
-    return answers
+    return outputs
 
 
 def _records(folder: str | os.PathLike[str] | None) -> dict[str, bytes]:
-    """The records of the run that are there; of the lock, only what does not tell where it was made."""
+    """The records of the run, as far as they exist; the lock without the paths of the machine."""
     if folder is None:
         return {}
     files = {name: Path(os.fspath(folder)) / name for name in RECORDS}

@@ -13,7 +13,7 @@ import click
 
 from leaven import __version__
 from leaven.catalog.card import KINDS
-from leaven.cli import completion, predicting
+from leaven.cli import bundle, completion
 from leaven.cli.recipe_command import USAGE_ERROR, RecipeCommand, report_and_exit
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
@@ -245,9 +245,9 @@ def resume(folder: Path, epochs: str | None) -> None:
     resume_run(folder, epochs)
 
 
-leaven.add_command(predicting.predict)
-leaven.add_command(predicting.evaluate)
-leaven.add_command(predicting.export)
+leaven.add_command(bundle.predict)
+leaven.add_command(bundle.evaluate)
+leaven.add_command(bundle.export)
 
 
 @leaven.command("completion")

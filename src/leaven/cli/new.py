@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from leaven.formats.finding import Finding
 from leaven.formats.image_folder import (
-    Finding,
     counted,
     files_below,
     how_to_convert,

@@ -13,22 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leaven.formats.finding import Finding
+
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")
 PART_NAMES = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 DROPPINGS = ("__MACOSX", "__pycache__", "@eaDir")  # what programs leave behind
 MOST_SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is wrong with a folder, whoever looks; `id` names its page in the docs."""
-
-    id: str
-    fact: str
-    help: str
-    notes: tuple[str, ...] = ()
-    is_error: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What a file of weights tells without torch: a bundle its classes and its steps, a safetensors file its shapes.
+"""What a file of weights tells without torch: a bundle its outputs and transforms, a safetensors file its shapes.
 
-Decides only what is read; whether a file is whole, and what it is good for, is for others to say.
+Decides only what is read; whether a file is intact, and what it can be used for, is decided elsewhere.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from leaven.formats.regular import open_regular
 
 _MANIFEST = "bundle.json"
-_LONGEST = 16 * 2**20  # bytes of a text
+_LONGEST = 16 * 2**20  # bytes
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, NotImplementedError, RuntimeError, EOFError)
 
 
@@ -21,21 +21,23 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, NotImpl
 class Told:
     """What a bundle says about itself. `shape` is that of one prepared input."""
 
-    classes: tuple[str, ...]
+    task: str
+    classes: tuple[str, ...]  # what each output means
     built_by: Mapping[str, Any]
     preprocess: Any
     shape: tuple[int, ...]
 
 
 def bundle_tells(file: Path) -> Told | None:
-    """What a bundle tells; None for what is no bundle or can't be read."""
+    """What a bundle says about itself; None for what is not a bundle or can't be read."""
     try:
         with open_regular(file) as stream, zipfile.ZipFile(stream) as archive:
             if archive.getinfo(_MANIFEST).file_size > _LONGEST:
                 return None
             found = json.loads(archive.read(_MANIFEST))
         return Told(
-            classes=tuple(str(name) for name in found["classes"]),
+            task=str(found["task"]),
+            classes=tuple(str(name) for name in found["target"]["names"]),
             built_by=dict(found["built_by"]),
             preprocess=found["preprocess"],
             shape=tuple(int(side) for side in found["shape"]),
@@ -45,7 +47,7 @@ def bundle_tells(file: Path) -> Told | None:
 
 
 def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]] | None:
-    """The shape of every tensor in a safetensors file; None for what is none or can't be read."""
+    """The shape of every tensor in a safetensors file; None for what is not one or can't be read."""
     try:
         with open_regular(file) as stream:
             return dict(_shapes(stream))
@@ -63,7 +65,7 @@ def _shapes(stream: BinaryIO) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def normalisation(steps: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Mean and std by which described steps normalise; empty where they don't, None where that can't be told."""
+    """Mean and std by which described transforms normalise; empty where they don't, None where nobody knows."""
     found: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     for step in _each(steps):
         match step:
@@ -77,7 +79,7 @@ def normalisation(steps: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | N
 
 
 def _each(steps: Any) -> Iterator[Any]:
-    """The single steps, out of what joins them."""
+    """The single transforms, out of what composes them."""
     match steps:
         case {"step": "Compose", "arguments": {"transforms": [*inner]}}:
             for step in inner:

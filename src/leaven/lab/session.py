@@ -1,7 +1,6 @@
 """A recipe opened in Python, to look at its objects and to train it step by step.
 
-The objects are those of the program itself: it runs in a thread of its own and waits before every batch until it is
-told to go on.
+The objects are those of the program itself: it runs in a thread, and waits before every batch until `step` is called.
 """
 
 import argparse
@@ -9,13 +8,14 @@ import inspect
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
 from torch import Tensor, nn
+from torchmetrics import Metric
 
 from leaven.formats.atomic_files import write_text
 from leaven.formats.run_folder import PROGRAM
@@ -26,13 +26,12 @@ from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.run import Run
-from leaven.tasks import classification
 
 SHOWN = 60  # layers, in a summary
 
 
 class Session:
-    """A recipe at work: `batch`, `step` and `evaluate` whenever you like; `model`, `optimizer`, `data` to look at."""
+    """A recipe that is being run: `batch`, `step` and `evaluate`; `model`, `optimizer` and `data` to look at."""
 
     def __init__(self, plan: Plan, folder: Path | None = None) -> None:
         self._place = tempfile.TemporaryDirectory(prefix="leaven-") if folder is None else None
@@ -42,7 +41,7 @@ class Session:
         self.run: Run = self._program.build_run(self._args)
         self.data: Data = self._called("build_data")
         self.model: nn.Module = self._called("build_model", len(self.data.classes))
-        self.metrics: classification.Metrics = self._program.build_metrics(len(self.data.classes))
+        self.metrics: Mapping[str, Metric] = self._program.build_metrics(len(self.data.classes))
         self._phases = [getattr(self._program, function_name(phase, plan)) for phase in plan.phases]
         self._turn = _Turn()
         self.run.before_batch = self._turn.wait
@@ -50,35 +49,39 @@ class Session:
 
     # -- looking
 
-    def batch(self, part: str = "train") -> tuple[Tensor, Tensor]:
-        """The images and labels of a part's first batch; of train, those that come next."""
+    def batch(self, split: str = "train") -> tuple[Tensor, Tensor]:
+        """The images and labels of the first batch of a split; of train, those of the next step."""
         phase = self._turn.phase
-        if part == "train" and phase is not None:
+        if split == "train" and phase is not None:
             batches = self.data.train.batches(phase.epochs_before + phase.epoch, first=phase.batch)
         else:
-            batches = getattr(self.data, part).batches(0)
+            batches = getattr(self.data, split).batches(0)
         return next(iter(batches))
 
-    def evaluate(self, part: str = "val") -> dict[str, float]:
-        """The scores of the model as it is now: `{"val.accuracy": 0.95}`."""
-        return classification.evaluate(self.run, self.model, getattr(self.data, part), self.metrics)
+    def evaluate(self, split: str = "val") -> dict[str, float]:
+        """The current scores of the model: `{"val.accuracy": 0.95}`."""
+        scores: dict[str, float] = self._program.task.evaluate(
+            self.run, self.model, getattr(self.data, split), self.metrics
+        )
+        return scores
 
     @property
     def optimizer(self) -> Any:
-        """The optimizer of the phase at hand; there is none before the first step."""
+        """The optimizer of the current phase; there is none before the first step."""
         return self._turn.phase.parts["optimizer"] if self._turn.phase is not None else None
 
     def summary(self) -> str:
-        """The layers with weights, how many each has, and which of them move."""
-        rows = [_row(name, module) for name, module in self.model.named_modules() if _own(module)]
+        """The layers with parameters, how many each has, and which of them are frozen."""
+        rows = [_row(name, module) for name, module in self.model.named_modules() if _has_parameters(module)]
         shown = rows[:SHOWN] + ([("…", "", "", "")] if len(rows) > SHOWN else [])
         widths = [max(len(row[at]) for row in shown) for at in range(3)]
         lines = ["  ".join([a.ljust(widths[0]), b.ljust(widths[1]), c.rjust(widths[2]), d]) for a, b, c, d in shown]
         total = sum(parameter.numel() for parameter in self.model.parameters())
-        moving = sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
+        trainable = sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
         counts = f"{len(self.data.train):,} train, {len(self.data.val):,} val, {len(self.data.test):,} test"
         lines = [line.rstrip() for line in lines]
-        return "\n".join([*lines, "", f"{total:,} weights, {moving:,} of them move; {counts}; {self.data.classes}"])
+        lines += ["", f"{trainable:,} of {total:,} parameters trainable; {counts}; {self.data.target.brief}"]
+        return "\n".join(lines)
 
     # -- training
 
@@ -94,11 +97,11 @@ class Session:
             phase = self._turn.phase
             self._turn.go()
             loss = phase.losses.last if phase is not None else None
-        self._turn.complain()
+        self._turn.raise_problem()
         return loss
 
     def close(self) -> None:
-        """End the session; what it wrote is removed."""
+        """End the session, and remove its files."""
         if self._thread.is_alive():
             self._turn.stop()
             self._thread.join()
@@ -125,7 +128,7 @@ class Session:
         return self._call(getattr(self._program, name), *first)
 
     def _call(self, function: Callable[..., Any], *first: Any) -> Any:
-        """A function of the program, with what else it asks for by name."""
+        """Call a function of the program, with the other arguments that it has."""
         wanted = inspect.signature(function).parameters
         more: dict[str, Any] = {"args": self._args} if "args" in wanted else {}
         if "channels" in wanted:
@@ -134,7 +137,7 @@ class Session:
 
 
 class _Turn:
-    """Whose turn it is: the program waits before every batch until the session says go, and the reverse."""
+    """Lets either the program or the session run: the program waits before every batch for the session's `go`."""
 
     def __init__(self) -> None:
         self.phase: Phase | None = None
@@ -145,7 +148,7 @@ class _Turn:
         self._has_arrived = threading.Semaphore(0)
 
     def wait(self, phase: Phase) -> None:
-        """In the program's thread: stand before a batch."""
+        """In the program's thread: wait before a batch."""
         self.phase = phase
         self._has_arrived.release()
         self._may_go.acquire()
@@ -153,7 +156,7 @@ class _Turn:
             raise Stopped
 
     def go(self) -> None:
-        """Let the program do one batch."""
+        """Let the program train on one batch."""
         self._may_go.release()
         self.arrive()
 
@@ -169,8 +172,8 @@ class _Turn:
         self._is_stopped = True
         self._may_go.release()
 
-    def complain(self) -> None:
-        """What went wrong in the program is raised where a step was asked for."""
+    def raise_problem(self) -> None:
+        """Raise what went wrong in the program."""
         problem, self._problem = self._problem, None
         if problem is not None:
             raise problem
@@ -198,11 +201,11 @@ def _arguments(program: ModuleType, folder: Path) -> argparse.Namespace:
     return found
 
 
-def _own(module: nn.Module) -> bool:
+def _has_parameters(module: nn.Module) -> bool:
     return next(module.parameters(recurse=False), None) is not None
 
 
 def _row(name: str, module: nn.Module) -> tuple[str, str, str, str]:
     count = sum(parameter.numel() for parameter in module.parameters(recurse=False))
-    moves = any(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    return name, type(module).__name__, f"{count:,}", "" if moves else "still"
+    is_trainable = any(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    return name, type(module).__name__, f"{count:,}", "" if is_trainable else "frozen"

@@ -77,6 +77,9 @@ def _items(source: Invocation, values: Values) -> Code:
     card = source.card
     if card.kind == "user":
         return call("runtime.user_dataset", values.call(source))
+    if card.name == "csv":
+        label = call("task.Label", values.setting(source["label"]))
+        return call(_MAKERS["csv"], *values.arguments(source, frozenset({"label"})), target=label)
     if card.name in _MAKERS:
         return values.call(source, function=_MAKERS[card.name])
     items = [Item(values.setting(s), f"{s.name}=") for s in source.settings if _is_needed(s, source)]

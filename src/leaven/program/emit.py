@@ -177,7 +177,7 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
         built_by=built_by(plan, values),
         preprocess="data.eval_transform",
         example="data.example",
-        classes="data.classes",
+        target="data.target",
         scores="scores",
         folder="run.folder",
         **more,

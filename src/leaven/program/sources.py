@@ -12,6 +12,7 @@ from pathlib import Path
 from leaven.program.scopes import Names, Positions, Reference
 
 PACKAGE = "leaven"
+LAZY = "leaven.tasks."  # packages that import their code when it is first used
 SECTION = b"# --"  # begins a comment that divides a module
 # where there is no Leaven, people type other commands
 INSTEAD = {"leaven.runtime.run.commands": "leaven.runtime.run.commands_alone"}
@@ -76,7 +77,8 @@ def read_module(name: str, source: str) -> Module:
     text = source.encode()
     tree = ast.parse(text)
     whole = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
-    taken = [node for node in tree.body if isinstance(node, ast.ImportFrom) and is_leavens(node.module or "")]
+    loaded = _imports(tree) if name.startswith(LAZY) else tree.body
+    taken = [node for node in loaded if isinstance(node, ast.ImportFrom) and is_leavens(node.module or "")]
     module = Module(
         name,
         text,

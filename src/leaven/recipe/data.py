@@ -11,10 +11,11 @@ from leaven.binding.scope import Scope
 from leaven.catalog.lookup import nearest
 from leaven.catalog.values import FilePath, Invocation, Written
 from leaven.formats.image_folder import read_image_folder
-from leaven.formats.tables import in_order, part_tables, separator_of
+from leaven.formats.tables import separator_of, split_tables
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.source import Span
 from leaven.recipe import files
+from leaven.tasks.classification.target import in_order
 
 TASKS = {"classification": "image-classification"}  # as the libraries' own cards call it
 
@@ -95,7 +96,7 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
         return described
     place = [path.span] if path.span else []
     if os.path.isdir(path.place):
-        parts = part_tables(path.place)
+        parts = split_tables(path.place)
         chosen = _train_table(path, parts, scope)
         if chosen is None:
             return described
@@ -124,7 +125,7 @@ def _csv(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
     if table.labels is None:
         return described
     _check_labels(table, path, label, place, scope)
-    names = () if described.splits else tuple(in_order(table.labels))  # other parts may have more
+    names = () if described.splits else tuple(in_order(set(table.labels)))  # other parts may have more
     return replace(described, classes=len(table.labels), names=names)
 
 

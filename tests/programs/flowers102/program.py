@@ -135,7 +135,7 @@ def main() -> None:
             built_by=bundle.Timm("convnext_tiny", drop_path_rate=0.1, num_classes=len(data.classes)),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
         )

@@ -116,7 +116,7 @@ def main() -> None:
             built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
         )

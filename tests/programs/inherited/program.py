@@ -112,7 +112,7 @@ def main() -> None:
             built_by=bundle.Timm("resnet18", in_chans=1, num_classes=len(data.classes)),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
         )

@@ -116,7 +116,7 @@ def main() -> None:
             built_by=bundle.Own("mine.py", "Net", {"width": args.width, "classes": len(data.classes)}),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
         )

@@ -97,7 +97,7 @@ def main() -> None:
             built_by=bundle.Own("spirals.py", "Perceptron", {"hidden": 32, "num_classes": len(data.classes)}),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
         )

@@ -56,7 +56,7 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
         ]
     )
-    dataset = runtime.table("birds.csv", image="file", label="bird")  # line 3
+    dataset = runtime.table("birds.csv", image="file", target=task.Label("bird"))  # line 3
     split = runtime.split(dataset, train=70, val=30, seed=7, resplit=True)  # line 4
     return runtime.Data(  # lines 7, 8
         dataset,
@@ -150,7 +150,7 @@ def main() -> None:
             built_by=bundle.Timm("resnet18", num_classes=len(data.classes)),
             preprocess=data.eval_transform,
             example=data.example,
-            classes=data.classes,
+            target=data.target,
             scores=scores,
             folder=run.folder,
         )

@@ -14,8 +14,10 @@ from leaven.bundle import Bundle
 from leaven.components.conv import Conv
 from leaven.components.global_pool import GlobalPool
 from leaven.components.linear import Linear
+from leaven.tasks.classification import Classes
 
 COLOURS = ("red", "green", "blue")
+TARGET = Classes(COLOURS)
 PARTS = [
     ("Conv", {"in_channels": 3, "channels": 3, "kernel": 1, "norm": False, "activation": None}),
     ("GlobalPool", {}),
@@ -46,7 +48,7 @@ def colours_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         colour_net(),
         built_by=bundle.Components(PARTS),
         preprocess=colour_steps(),
-        classes=COLOURS,
+        target=TARGET,
         scores={"test.accuracy": 1.0},
     )
 

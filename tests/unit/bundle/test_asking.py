@@ -14,8 +14,9 @@ import pytest
 import torch
 from PIL import Image
 
-from leaven.bundle import Bundle, Prediction
+from leaven.bundle import Bundle
 from leaven.runtime.failures import Failure
+from leaven.tasks.classification import Prediction
 
 Paint = Callable[..., Path]
 GREEN = (0, 255, 0)
@@ -126,7 +127,7 @@ class TestOddPictures:
         upright[:20] = 255
         Image.fromarray(upright).save(tmp_path / "upright.png")
         exif = Image.Exif()
-        exif[0x0112] = 6  # held so that the picture must be turned a quarter to the right
+        exif[0x0112] = 6  # the image must be rotated by 90 degrees
         turned = Image.fromarray(np.rot90(upright).copy())
         turned.save(tmp_path / "turned.png", exif=exif)
         expected = colours.prepare(tmp_path / "upright.png")
@@ -142,18 +143,18 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("given", "match"),
         [
-            (3, "a int is no picture"),
-            (None, "a NoneType is no picture"),
-            (np.zeros((3, 30, 40), dtype=np.uint8), "an array of 3×30×40 is no picture"),
-            (np.zeros((2, 30, 40, 3), dtype=np.uint8), "is no picture"),
-            (np.zeros((0, 5, 3), dtype=np.uint8), "is no picture"),
-            (np.full((5, 5, 3), 128.0), "numbers from 128 to 128 are no picture"),
-            (np.full((5, 5, 3), -1), "are no picture"),
-            (np.full((5, 5), np.nan), "are no picture"),
-            (torch.zeros(2, 3, 5, 5), "a tensor of 2×3×5×5 is no picture"),
-            (torch.zeros(5), "a tensor of 5 is no picture"),
-            (b"", "the picture can't be read"),
-            (b"abc", "the picture can't be read: it is not an image"),
+            (3, "expected an image, got int"),
+            (None, "expected an image, got NoneType"),
+            (np.zeros((3, 30, 40), dtype=np.uint8), "got an array of shape \\(3, 30, 40\\)"),
+            (np.zeros((2, 30, 40, 3), dtype=np.uint8), "got an array of shape"),
+            (np.zeros((0, 5, 3), dtype=np.uint8), "got an array of shape"),
+            (np.full((5, 5, 3), 128.0), "got values from 128 to 128"),
+            (np.full((5, 5, 3), -1), "expected an image, got values"),
+            (np.full((5, 5), np.nan), "expected an image, got values"),
+            (torch.zeros(2, 3, 5, 5), "got a tensor of shape \\(2, 3, 5, 5\\)"),
+            (torch.zeros(5), "got a tensor of shape \\(5,\\)"),
+            (b"", "the image can't be read"),
+            (b"abc", "the image can't be read: it is not an image"),
         ],
     )
     def test_what_is_no_picture(self, colours: Bundle, given: Any, match: str) -> None:
@@ -176,7 +177,7 @@ class TestRefused:
 
     def test_heic_says_what_to_install(self, colours: Bundle, tmp_path: Path) -> None:
         (tmp_path / "a.heic").write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic" + b"\x00" * 50)
-        with pytest.raises(Failure, match="it is a HEIC picture") as caught:
+        with pytest.raises(Failure, match="it is a HEIC image") as caught:
             colours(tmp_path / "a.heic")
         assert "pillow-heif" in caught.value.help
 
@@ -207,7 +208,7 @@ class TestAddresses:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        with pytest.raises(Failure, match="fetching it failed") as caught:
+        with pytest.raises(Failure, match="the download failed") as caught:
             colours(f"http://127.0.0.1:{port}/a.jpg")
         assert "give a file" in caught.value.help
 

@@ -1,4 +1,4 @@
-"""Measuring: which pictures, by which classes, and what is told."""
+"""Evaluating: which images, by which labels, and what is reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,16 +8,17 @@ import pytest
 from PIL import Image
 
 from leaven import bundle
-from leaven.bundle import Bundle, Evaluation
+from leaven.bundle import Bundle
 from leaven.runtime.data.datasets import image_folder
 from leaven.runtime.failures import Failure
+from leaven.tasks.classification import Classes, Evaluation
 
 Paint = Callable[..., Path]
 
 
 @pytest.fixture
 def folder(paint: Paint, tmp_path: Path) -> Path:
-    """Three red pictures, one of them called blue by mistake; two blue ones; no green."""
+    """Three red images, one of them labelled blue; two blue ones; no green."""
     for name, colour in (("red/1", "red"), ("red/2", "red"), ("blue/1", "blue"), ("blue/2", "blue"), ("blue/3", "red")):
         paint(f"data/{name}.png", colour)
     return tmp_path / "data"
@@ -39,12 +40,12 @@ class TestFolders:
 
     def test_it_prints_a_table(self, colours: Bundle, folder: Path) -> None:
         lines = str(colours.evaluate(folder)).splitlines()
-        assert lines[:2] == ["5 pictures", "accuracy  0.8000"]
+        assert lines[:2] == ["5 images", "accuracy  0.8000"]
         assert lines[-4:] == [
-            "was \\ said  red  green  blue",
-            "red           2      ·     ·",
-            "green         ·      ·     ·",
-            "blue          1      ·     2",
+            "actual \\ predicted  red  green  blue",
+            "red                   2      ·     ·",
+            "green                 ·      ·     ·",
+            "blue                  1      ·     2",
         ]
 
     def test_test_is_taken_then_val(self, colours: Bundle, paint: Paint, tmp_path: Path) -> None:
@@ -52,8 +53,8 @@ class TestFolders:
             for number in range(count):
                 paint(f"data/{part}/red/{number}.png")
         assert colours.evaluate(tmp_path / "data").count == 1
-        assert colours.evaluate(tmp_path / "data", part="train").count == 3
-        assert colours.evaluate(tmp_path / "data", part="all").count == 6
+        assert colours.evaluate(tmp_path / "data", split="train").count == 3
+        assert colours.evaluate(tmp_path / "data", split="all").count == 6
         (tmp_path / "data" / "test" / "red" / "0.png").unlink()
         (tmp_path / "data" / "test" / "red").rmdir()
         assert colours.evaluate(tmp_path / "data").count == 2
@@ -61,8 +62,8 @@ class TestFolders:
     def test_a_part_alone_is_enough(self, colours: Bundle, paint: Paint, tmp_path: Path) -> None:
         paint("data/test/red/1.png")
         assert colours.evaluate(tmp_path / "data").count == 1
-        with pytest.raises(Failure, match="has no part val"):
-            colours.evaluate(tmp_path / "data", part="val")
+        with pytest.raises(Failure, match="has no split val"):
+            colours.evaluate(tmp_path / "data", split="val")
 
     def test_workers_change_nothing(self, colours: Bundle, folder: Path) -> None:
         alone, helped = colours.evaluate(folder), colours.evaluate(folder, workers=2, batch=2)
@@ -71,15 +72,15 @@ class TestFolders:
 
     def test_a_class_that_the_model_does_not_know(self, colours: Bundle, folder: Path, paint: Paint) -> None:
         paint("data/bleu/1.png")
-        with pytest.raises(Failure, match="a class that the model does not know: bleu") as caught:
+        with pytest.raises(Failure, match=r"data/bleu/1\.png has the class `bleu`") as caught:
             colours.evaluate(folder)
-        assert caught.value.help == "is bleu what the model calls blue?"
+        assert caught.value.help == "did you mean `blue`?"
 
     def test_no_folders_at_all(self, colours: Bundle, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
         with pytest.raises(Failure, match="has no class folders") as caught:
             colours.evaluate(tmp_path / "empty")
-        assert caught.value.help == "the model knows: red, green, blue"
+        assert caught.value.help == "the classes are: red, green, blue"
         with pytest.raises(Failure, match="does not exist"):
             colours.evaluate(tmp_path / "none")
 
@@ -94,7 +95,7 @@ class TestFolders:
     def test_nothing_that_can_be_read(self, colours: Bundle, tmp_path: Path) -> None:
         (tmp_path / "data" / "red").mkdir(parents=True)
         (tmp_path / "data" / "red" / "bad.jpg").write_bytes(b"no picture")
-        with pytest.raises(Failure, match="none of the pictures can be read"):
+        with pytest.raises(Failure, match="none of the images can be read"):
             colours.evaluate(tmp_path / "data", on_bad_file="skip")
 
 
@@ -124,9 +125,9 @@ class TestManyClasses:
         confusion[5, 1] = 4
         found = Evaluation(classes, {"accuracy": 0.9, "top5": 0.99, "loss": 0.3}, confusion)
         assert found.table().splitlines() == [
-            "was      said     how often",
-            "class 5  class 1  4 of 12 (33.3 %)",
-            "class 3  class 4  2 of 10 (20.0 %)",
+            "actual   predicted  how often",
+            "class 5  class 1    4 of 12 (33.3 %)",
+            "class 3  class 4    2 of 10 (20.0 %)",
         ]
 
     def test_top5_is_measured_where_it_says_something(self, tmp_path: Path, paint: Paint) -> None:
@@ -141,7 +142,7 @@ class TestManyClasses:
             model,
             built_by=bundle.Timm("resnet10t", num_classes=8),
             preprocess=steps,
-            classes=[str(number) for number in range(8)],
+            target=Classes(tuple(map(str, range(8)))),
         )
         found = bundle.load(file).evaluate([(paint(f"{number}.png"), str(number)) for number in range(8)])
         assert found.scores["top5"] == 5 / 8

@@ -12,6 +12,7 @@ from torchvision.transforms import v2 as T
 from leaven import bundle
 from leaven.bundle import Bundle, export
 from leaven.runtime.failures import Failure
+from leaven.tasks.classification import Classes
 
 CLASSES = ["a", "b", "c", "d"]
 
@@ -21,7 +22,8 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     steps = T.Compose([T.Resize([32, 32]), T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     file = tmp_path_factory.mktemp("export") / "net.bundle"
     model = timm.create_model("resnet10t", num_classes=4)
-    bundle.save(file, model, built_by=bundle.Timm("resnet10t", num_classes=4), preprocess=steps, classes=CLASSES)
+    built_by = bundle.Timm("resnet10t", num_classes=4)
+    bundle.save(file, model, built_by=built_by, preprocess=steps, target=Classes(tuple(CLASSES)))
     return bundle.load(file)
 
 

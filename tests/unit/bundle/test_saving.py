@@ -13,7 +13,7 @@ import timm
 import torch
 import torchvision
 from PIL import Image
-from tests.unit.bundle.conftest import COLOURS, PARTS, colour_net, colour_steps
+from tests.unit.bundle.conftest import PARTS, TARGET, colour_net, colour_steps
 from torch import Tensor, nn
 from torchvision.transforms import v2 as T
 
@@ -25,6 +25,7 @@ from leaven.components.res_block import ResBlock
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.weights import load_weights
 from leaven.runtime.user_code import import_file
+from leaven.tasks.classification import Classes
 
 STEPS = T.Compose(
     [T.Resize(40), T.CenterCrop(32), T.ToImage(), T.ToDtype(torch.float32, scale=True), T.Normalize([0.5], [0.5])]
@@ -77,7 +78,7 @@ def components_net() -> tuple[nn.Module, bundle.BuiltBy]:
 def test_what_is_loaded_answers_as_what_was_saved(tmp_path: Path, make: Callable[[], Any]) -> None:
     model, built_by = make()
     shaken(model).eval()
-    bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, classes=COLOURS)
+    bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, target=TARGET)
     loaded = bundle.load(tmp_path / "a.bundle")
     images = torch.rand(2, 3, 32, 32)
     with torch.no_grad():
@@ -88,7 +89,7 @@ def test_what_is_loaded_answers_as_what_was_saved(tmp_path: Path, make: Callable
 
 def test_a_bundle_serves_as_weights_and_as_a_teacher(tmp_path: Path) -> None:
     model, built_by = components_net()
-    file = bundle.save(tmp_path / "a.bundle", shaken(model), built_by=built_by, preprocess=STEPS, classes=COLOURS)
+    file = bundle.save(tmp_path / "a.bundle", shaken(model), built_by=built_by, preprocess=STEPS, target=TARGET)
     other, _ = components_net()
     load_weights(other, file)
     teacher = bundle.load_model(file)
@@ -105,7 +106,7 @@ class TestTheFile:
             (tmp_path / folder).mkdir()
             files.append(tmp_path / folder / "a.bundle")
             built_by = bundle.Components(PARTS)
-            bundle.save(files[-1], colour_net(), built_by=built_by, preprocess=colour_steps(), classes=COLOURS)
+            bundle.save(files[-1], colour_net(), built_by=built_by, preprocess=colour_steps(), target=TARGET)
         assert files[0].read_bytes() == files[1].read_bytes()
 
     def test_it_holds_the_records_of_the_run_and_a_card(self, tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ class TestTheFile:
             colour_net(),
             built_by=bundle.Components(PARTS),
             preprocess=colour_steps(),
-            classes=COLOURS,
+            target=TARGET,
             scores={"test.accuracy": 0.97},
             folder=run,
         )
@@ -141,7 +142,7 @@ class TestTheFile:
         for picture in (example, Image.new("RGB", (40, 30))):
             files.append(tmp_path / "a.bundle")
             save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=colour_steps())
-            save(files[-1], colour_net(), classes=COLOURS, example=picture)
+            save(files[-1], colour_net(), target=TARGET, example=picture)
             files[-1] = files[-1].rename(tmp_path / f"{len(files)}.bundle")
         assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -151,7 +152,7 @@ class TestTheFile:
         parts = [("GlobalPool", {}), ("Linear", {"in_channels": 3, "features": 3})]
         whole = nn.Sequential(GlobalPool(), *model)
         built_by = bundle.Components([*parts, parts[1]])
-        bundle.save(tmp_path / "a.bundle", whole, built_by=built_by, preprocess=colour_steps(), classes=COLOURS)
+        bundle.save(tmp_path / "a.bundle", whole, built_by=built_by, preprocess=colour_steps(), target=TARGET)
         loaded = bundle.load(tmp_path / "a.bundle").model.state_dict()
         assert torch.equal(loaded["1.weight"], loaded["2.weight"])
 
@@ -160,7 +161,7 @@ class TestTheFile:
         file.write_text("before")
         built_by = bundle.Timm("resnet10t", num_classes=3)
         with pytest.raises(Failure):
-            bundle.save(file, colour_net(), built_by=built_by, preprocess=colour_steps(), classes=COLOURS)
+            bundle.save(file, colour_net(), built_by=built_by, preprocess=colour_steps(), target=TARGET)
         assert file.read_text() == "before"
         assert list(tmp_path.iterdir()) == [file]
 
@@ -171,7 +172,7 @@ class TestTheFile:
                 colour_net(),
                 built_by=bundle.Components(PARTS),
                 preprocess=colour_steps(),
-                classes=COLOURS,
+                target=TARGET,
             )
 
     def test_what_would_be_refused_is_not_written(self, tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ class TestTheFile:
                 colour_net(),
                 built_by=bundle.Components(PARTS),
                 preprocess=colour_steps(),
-                classes=COLOURS,
+                target=TARGET,
                 folder=tmp_path,
             )
 
@@ -196,7 +197,7 @@ class TestTheModuleIsLeftAsItWas:
         torch.manual_seed(3)
         expected = torch.rand(2)
         torch.manual_seed(3)
-        bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, classes=COLOURS)
+        bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, target=TARGET)
         assert torch.equal(torch.rand(2), expected)
         assert [part.training for part in model.modules()] == modes
 
@@ -214,30 +215,30 @@ class TestADescriptionThatIsWrong:
         parts = [("Conv", {"in_channels": 3, "channels": 8}), ("Relu", {}), ("GlobalPool", {})]
         built_by = bundle.Components([*parts, ("Linear", {"in_channels": 8, "features": 3})])
         with pytest.raises(Failure, match="is not what `built_by` says"):
-            bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, classes=COLOURS)
+            bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, target=TARGET)
 
     def test_weights_of_other_names_are_listed(self, tmp_path: Path) -> None:
         built_by = bundle.Components([*PARTS, ("Linear", {"in_channels": 3, "features": 3})])
-        with pytest.raises(Failure, match=r"3\.weight is not among the weights"):
-            bundle.save(tmp_path / "a.bundle", colour_net(), built_by=built_by, preprocess=STEPS, classes=COLOURS)
+        with pytest.raises(Failure, match=r"3\.weight is missing from the weights"):
+            bundle.save(tmp_path / "a.bundle", colour_net(), built_by=built_by, preprocess=STEPS, target=TARGET)
 
     def test_the_classes_must_be_as_many_as_the_outputs(self, tmp_path: Path) -> None:
-        with pytest.raises(Failure, match="gives 3 numbers, but there are 2 classes"):
+        with pytest.raises(Failure, match="has 3 outputs, and the data 2 names"):
             bundle.save(
                 tmp_path / "a.bundle",
                 colour_net(),
                 built_by=bundle.Components(PARTS),
                 preprocess=STEPS,
-                classes=["a", "b"],
+                target=Classes(("a", "b")),
             )
 
     def test_a_spoilt_model_is_not_saved(self, tmp_path: Path) -> None:
         model = colour_net()
         with torch.no_grad():
             next(model.parameters()).fill_(float("nan"))
-        with pytest.raises(Failure, match="not all numbers"):
+        with pytest.raises(Failure, match="not finite"):
             bundle.save(
-                tmp_path / "a.bundle", model, built_by=bundle.Components(PARTS), preprocess=STEPS, classes=COLOURS
+                tmp_path / "a.bundle", model, built_by=bundle.Components(PARTS), preprocess=STEPS, target=TARGET
             )
 
     @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ class TestADescriptionThatIsWrong:
     )
     def test_only_what_is_listed_is_built(self, tmp_path: Path, built_by: bundle.BuiltBy) -> None:
         with pytest.raises(Failure, match=r"has no|is built without|there is no component"):
-            bundle.save(tmp_path / "a.bundle", colour_net(), built_by=built_by, preprocess=STEPS, classes=COLOURS)
+            bundle.save(tmp_path / "a.bundle", colour_net(), built_by=built_by, preprocess=STEPS, target=TARGET)
 
     def test_arguments_must_be_plain(self) -> None:
         with pytest.raises(Failure, match="no plain value"):
@@ -268,7 +269,7 @@ class TestWhatTheStepsTake:
         model = nn.Sequential(Conv(1, 4), GlobalPool(), Linear(4, 3))
         parts = [("Conv", {"in_channels": 1, "channels": 4}), ("GlobalPool", {})]
         built_by = bundle.Components([*parts, ("Linear", {"in_channels": 4, "features": 3})])
-        bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=colour_steps(), classes=COLOURS)
+        bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=colour_steps(), target=TARGET)
         loaded = bundle.load(tmp_path / "a.bundle")
         assert loaded.prepare(Image.new("RGB", (50, 50), "red")).shape == (1, 16, 16)
 
@@ -276,18 +277,18 @@ class TestWhatTheStepsTake:
         steps = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
         model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
         parts = [("Flatten", {}), ("Linear", {"in_channels": 64, "features": 3})]
-        save = functools.partial(bundle.save, built_by=bundle.Components(parts), preprocess=steps, classes=COLOURS)
+        save = functools.partial(bundle.save, built_by=bundle.Components(parts), preprocess=steps, target=TARGET)
         with pytest.raises(Failure) as caught:
             save(tmp_path / "a.bundle", model)
         assert "example=" in caught.value.help
         save(tmp_path / "a.bundle", model, example=Image.new("L", (8, 8)))
         loaded = bundle.load(tmp_path / "a.bundle")
-        assert loaded(Image.new("L", (8, 8))).label in COLOURS
-        assert "brought to 8×8 pixels" in loaded.card
+        assert loaded(Image.new("L", (8, 8))).label in TARGET.names
+        assert "resized to 8×8 pixels" in loaded.card
 
     def test_where_the_steps_leave_the_size_pictures_are_brought_to_that_of_training(self, tmp_path: Path) -> None:
         steps = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
-        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=steps, classes=COLOURS)
+        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=steps, target=TARGET)
         save(tmp_path / "a.bundle", colour_net(), example=Image.new("RGB", (8, 6)))
         loaded = bundle.load(tmp_path / "a.bundle")
         assert loaded.prepare(Image.new("RGB", (200, 100), "red")).shape == (3, 6, 8)
@@ -297,7 +298,7 @@ class TestWhatTheStepsTake:
         )
 
     def test_tensors_go_through_as_they_are(self, tmp_path: Path) -> None:
-        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=None, classes=COLOURS)
+        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=None, target=TARGET)
         save(tmp_path / "a.bundle", colour_net(), example=torch.zeros(3, 8, 8))
         loaded = bundle.load(tmp_path / "a.bundle")
         green = torch.zeros(3, 8, 8)
@@ -354,7 +355,7 @@ class TestCodeOfOnesOwn:
 
     def saved(self, tmp_path: Path, model: nn.Module, steps: Any, **built: Any) -> Path:
         built_by = bundle.Own(tmp_path / "src" / "net.py", "Net", {"width": 4}, **built)
-        return bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=steps, classes=COLOURS)
+        return bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=steps, target=TARGET)
 
     def model(self, mine: Any) -> nn.Module:
         model: nn.Module = mine.Net(4)
@@ -375,7 +376,7 @@ class TestCodeOfOnesOwn:
         assert capsys.readouterr().out == ""
         loaded = bundle.load(file, trust_code=True)
         assert capsys.readouterr().out == "own code runs\n"
-        assert loaded(Image.new("RGB", (40, 40))).label in COLOURS
+        assert loaded(Image.new("RGB", (40, 40))).label in TARGET.names
         assert "trust_code=True" in loaded.card
 
     def test_the_source_in_the_bundle_is_what_runs(self, tmp_path: Path, mine: Any) -> None:
@@ -387,7 +388,7 @@ class TestCodeOfOnesOwn:
     def test_a_model_of_an_installed_module(self, tmp_path: Path) -> None:
         built_by = bundle.Own("torchvision.models", "squeezenet1_1", {"num_classes": 3})
         model = torchvision.models.squeezenet1_1(num_classes=3)
-        file = bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, classes=COLOURS)
+        file = bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, target=TARGET)
         with pytest.raises(Failure, match="needs code"):
             bundle.load(file)
         assert bundle.load(file, trust_code=True)
@@ -395,7 +396,7 @@ class TestCodeOfOnesOwn:
     def test_a_file_whose_name_is_no_word(self, tmp_path: Path, mine: Any) -> None:
         (tmp_path / "src" / "net.py").rename(tmp_path / "src" / "my net (2).py")
         built_by = bundle.Own(tmp_path / "src" / "my net (2).py", "Net", {"width": 4, "classes": 3})
-        save = functools.partial(bundle.save, built_by=built_by, preprocess=STEPS, classes=COLOURS)
+        save = functools.partial(bundle.save, built_by=built_by, preprocess=STEPS, target=TARGET)
         assert bundle.load(save(tmp_path / "a.bundle", mine.Net(4, 3)), trust_code=True)
 
     def test_two_bundles_with_files_of_the_same_name_live_side_by_side(self, tmp_path: Path, mine: Any) -> None:
@@ -413,7 +414,7 @@ class TestCodeOfOnesOwn:
     def test_steps_of_ones_own(self, tmp_path: Path, mine: Any) -> None:
         own = [mine.soft, functools.partial(mine.darker, share=0.5), mine.Mirror(flips=False), T.Lambda(mine.soft)]
         steps = T.Compose([*own, *colour_steps().transforms])
-        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), classes=COLOURS)
+        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), target=TARGET)
         file = save(tmp_path / "a.bundle", colour_net(), preprocess=steps)
         with pytest.raises(Failure, match="needs code"):
             bundle.load(file)
@@ -429,7 +430,7 @@ class TestCodeOfOnesOwn:
                 colour_net(),
                 built_by=bundle.Components(PARTS),
                 preprocess=steps,
-                classes=COLOURS,
+                target=TARGET,
             )
 
 
@@ -450,7 +451,7 @@ class TestSteps:
         whole = T.Compose(
             [*steps, T.ToImage(), T.ToDtype(torch.float32, scale=True), T.Normalize([0.4] * 3, [0.2] * 3)]
         )
-        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), classes=COLOURS)
+        save = functools.partial(bundle.save, built_by=bundle.Components(PARTS), target=TARGET)
         loaded = bundle.load(save(tmp_path / "a.bundle", colour_net(), preprocess=whole))
         assert same_steps(loaded.preprocess, whole)
         with zipfile.ZipFile(tmp_path / "a.bundle") as archive:
@@ -465,18 +466,18 @@ class TestSteps:
                 colour_net(),
                 built_by=bundle.Components(PARTS),
                 preprocess=steps,
-                classes=COLOURS,
+                target=TARGET,
             )
 
     def test_state_beside_the_arguments_is_found_out(self, tmp_path: Path) -> None:
         normalize = T.Normalize([0.0], [1.0])
         normalize.forward = lambda image: image * 2  # type: ignore[method-assign, assignment]
         steps = T.Compose([*colour_steps().transforms, normalize])
-        with pytest.raises(Failure, match="do something else"):
+        with pytest.raises(Failure, match="have other results"):
             bundle.save(
                 tmp_path / "a.bundle",
                 colour_net(),
                 built_by=bundle.Components(PARTS),
                 preprocess=steps,
-                classes=COLOURS,
+                target=TARGET,
             )

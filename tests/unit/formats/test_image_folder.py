@@ -69,7 +69,7 @@ def test_the_check_and_the_runtime_agree(tmp_path: Path, tree: str, classes: lis
             assert headline.replace(f"{tmp_path.as_posix()}/", "") == checked.diagnostics[0].headline
             return
         items = image_folder(tmp_path / "photos")
-    assert items.classes == tuple(classes)
+    assert items.target.names == tuple(classes)
     assert checked.recipe.data.classes == len(classes)
     told = [str(caution.message).replace(f"{tmp_path.as_posix()}/", "") for caution in cautions]
     assert told == [diagnostic.headline for diagnostic in checked.diagnostics]

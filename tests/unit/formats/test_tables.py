@@ -7,6 +7,7 @@ import pytest
 from leaven.language.source import Source
 from leaven.rules.checker import check
 from leaven.runtime.data.datasets import table
+from leaven.tasks.classification import Label
 
 ROWS = "file{0}kind\n1.jpg{0}ant\n2.jpg{0}bee \n3.jpg{0}bee\n"
 
@@ -34,6 +35,6 @@ def test_the_check_and_the_runtime_agree(
     text = f'model resnet18()\ndata csv("{named}", image="file", label="kind", root="."{words})\n'
     checked = check(Source("r.leaven", text, tmp_path))
     assert checked.recipe is not None, checked.diagnostics
-    items = table(tmp_path / named, image="file", label="kind", root=tmp_path, **more)
-    assert items.classes == ("ant", "bee")
+    items = table(tmp_path / named, image="file", target=Label("kind"), root=tmp_path, **more)
+    assert items.target.names == ("ant", "bee")
     assert checked.recipe.data.classes == 2

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal, Protocol
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.loading import BatchKey, BatchReader, Transform, init_worker
 from leaven.runtime.data.splits import SplitIndices
@@ -50,9 +52,9 @@ class Data:
         sampler: Sampler = "shuffled",
         on_bad_file: Literal["stop", "skip"] = "stop",
     ) -> None:
-        self.dataset = dataset
+        dataset = self.dataset = _fitted(dataset, split)
         self.split = split
-        self.classes = dataset.classes
+        self.target = dataset.target
         self.eval_transform = eval_transform
         self.batch_size = batch_size
         self.workers = _workers(dataset) if workers == "auto" else workers
@@ -63,7 +65,7 @@ class Data:
             is_train = name == "train"
             if isinstance(dataset, StreamDataset):
                 source = dataset.sources.get(name, dataset.sources["train"])
-                stream = StreamReader(source, dataset.classes, indices, transform, batch_size, seed or 0, is_train)
+                stream = StreamReader(source, dataset.target, indices, transform, batch_size, seed or 0, is_train)
                 return StreamSplit(name, stream, self.workers)
             reader = BatchReader(dataset, indices, transform, seed, on_bad_file == "skip", is_train)
             return IndexedSplit(name, reader, batch_size, self.workers, sampler, self._skipped)
@@ -73,6 +75,11 @@ class Data:
         self.test = one("test", eval_transform)
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """What each output of the model means: the classes of a classifier."""
+        return self.target.names
+
+    @property
     def example(self) -> Any:
         """The first readable training image, before the transforms."""
         if isinstance(self.dataset, StreamDataset):
@@ -80,7 +87,7 @@ class Data:
         for index in self.split.train.tolist():
             with suppress(BadFile):
                 sample = self.dataset.load(index)
-                return sample[0] if self.dataset.labels is None else sample
+                return sample[0] if self.dataset.values is None else sample
         return None
 
     @property
@@ -90,16 +97,16 @@ class Data:
         return int(image.shape[-3])
 
     def fingerprint(self) -> dict[str, Any]:
-        """What identifies this data: its classes, the sizes of its splits, and which samples are in each."""
+        """What identifies this data: its target, the sizes of its splits, and which samples are in each."""
         counts = {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
-        found = {"classes": list(self.classes), **counts}
+        found = {"outputs": list(self.target.names), **counts}
         if isinstance(self.dataset, StreamDataset):
             return found
         names = sha256()
         for indices in (self.split.train, self.split.val, self.split.test):
             for index in indices.tolist():
-                label = "" if self.dataset.labels is None else self.dataset.labels[index]
-                names.update(f"{os.path.basename(self.dataset.name(index))}\0{label}\n".encode(errors="replace"))
+                value = "" if self.dataset.values is None else self.dataset.values[index]
+                names.update(f"{os.path.basename(self.dataset.name(index))}\0{value}\n".encode(errors="replace"))
         return {**found, "samples": names.hexdigest()}
 
     @property
@@ -111,6 +118,17 @@ class Data:
         """Stop the worker processes."""
         for split in (self.train, self.val, self.test):
             split.close()
+
+
+def _fitted(dataset: Dataset | StreamDataset, split: SplitIndices) -> Dataset | StreamDataset:
+    """The dataset with values as the model is trained on them, which may depend on the training split."""
+    if isinstance(dataset, StreamDataset) or dataset.values is None or not len(split.train):
+        return dataset
+    try:
+        target, values = dataset.target.fitted(dataset.values, split.train.tolist())
+    except BadTarget as bad:
+        raise Failure(f"the data {bad.fact}", bad.help) from None
+    return dataset if target is dataset.target else replace(dataset, target=target, values=values)
 
 
 def _workers(dataset: Dataset | StreamDataset) -> int:
@@ -126,6 +144,7 @@ class Split(Protocol):
 
     name: str
     batch_size: int
+    target: Target
 
     def __len__(self) -> int: ...
 
@@ -155,6 +174,7 @@ class IndexedSplit:
     ) -> None:
         self.name = name
         self.batch_size = batch_size
+        self.target = reader.dataset.target
         self._reader = reader
         self._workers = workers
         self._sampler = sampler
@@ -166,11 +186,11 @@ class IndexedSplit:
         return len(self._reader.indices)
 
     def class_counts(self) -> list[int]:
-        dataset = self._reader.dataset
-        if dataset.labels is None:
-            return [0] * len(dataset.classes)
-        labels = np.asarray(dataset.labels)[self._reader.indices]
-        return [int(count) for count in np.bincount(labels, minlength=len(dataset.classes))]
+        values, count = self._reader.dataset.values, len(self.target.names)
+        if values is None:
+            return [0] * count
+        labels = np.asarray(values)[self._reader.indices]
+        return [int(number) for number in np.bincount(labels, minlength=count)]
 
     def steps(self, world: int = 1) -> int:
         if self.name == "train":
@@ -212,9 +232,9 @@ class IndexedSplit:
         rng = generator(self._reader.seed, epoch)
         if self._sampler == "shuffled":
             return torch.randperm(len(self), generator=rng).numpy()
-        if self._reader.dataset.labels is None:
+        if self._reader.dataset.values is None:
             raise Failure("`balanced` needs the labels before training", "give the dataset an attribute `targets`")
-        labels = torch.as_tensor(self._reader.dataset.labels)[torch.from_numpy(self._reader.indices)]
+        labels = torch.as_tensor(self._reader.dataset.values)[torch.from_numpy(self._reader.indices)]
         weights = 1.0 / torch.bincount(labels).double()[labels]
         return torch.multinomial(weights, len(self), replacement=True, generator=rng).numpy()
 

@@ -58,7 +58,7 @@ class BatchReader(TorchDataset[Any]):
             torch.set_num_threads(threads)
 
     def _batch(self, key: BatchKey) -> tuple[Any, Tensor, tuple[str, ...]] | Failure:
-        pairs: list[tuple[Any, int]] = []
+        pairs: list[tuple[Any, Any]] = []
         bad: list[str] = []
         try:
             for position, index in zip(key.positions, key.indices.tolist(), strict=True):
@@ -72,7 +72,7 @@ class BatchReader(TorchDataset[Any]):
         except Failure as failure:
             return failure
 
-    def _add(self, epoch: int, position: int, index: int, pairs: list[tuple[Any, int]], bad: list[str]) -> None:
+    def _add(self, epoch: int, position: int, index: int, pairs: list[tuple[Any, Any]], bad: list[str]) -> None:
         if self.seed is not None:
             seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
         try:
@@ -82,7 +82,7 @@ class BatchReader(TorchDataset[Any]):
                 raise
             bad.append(failure.file)
             return
-        image, label = sample if self.dataset.labels is None else (sample, self.dataset.labels[index])
+        image, label = sample if self.dataset.values is None else (sample, self.dataset.values[index])
         pairs.append((self._transformed(image), label))
 
     @cached_property
@@ -91,7 +91,7 @@ class BatchReader(TorchDataset[Any]):
 
         Seeding Python's and NumPy's as well takes four times as long.
         """
-        is_known = self.dataset.labels is not None and (self.transform is None or _is_torchvision(self.transform))
+        is_known = self.dataset.values is not None and (self.transform is None or _is_torchvision(self.transform))
         return "torch" if is_known else "all"
 
     def _transformed(self, image: Any) -> Any:
@@ -110,7 +110,7 @@ class BatchReader(TorchDataset[Any]):
             raise Failure("a transform returned None", "let your function return the image", about)
         return result
 
-    def _refill(self, key: BatchKey, pairs: list[tuple[Any, int]], bad: list[str]) -> None:
+    def _refill(self, key: BatchKey, pairs: list[tuple[Any, Any]], bad: list[str]) -> None:
         """Use the next samples where fewer than two could be read: batch normalisation needs two."""
         enough = min(2, len(key.indices))
         start = int(np.searchsorted(self.indices, key.indices[-1]))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Caution, Failure
@@ -70,14 +71,14 @@ def split(
     return indices
 
 
-def stratified(labels: Sequence[int] | np.ndarray, sizes: Sequence[int], seed: int) -> list[np.ndarray]:
-    """Split the indices of a list of labels: first the rest, then splits of the given sizes, ascending.
+def stratified(strata: Sequence[int] | np.ndarray, sizes: Sequence[int], seed: int) -> list[np.ndarray]:
+    """Split the indices of a list of strata: first the rest, then splits of the given sizes, ascending.
 
-    Every class is in each split in proportion, as near as whole samples allow; at least one sample of each class is in
-    the rest, so a class with a single sample is in no other split.
+    Every stratum is in each split in proportion, as near as whole samples allow; at least one sample of each is in the
+    rest, so a stratum with a single sample is in no other split.
     """
-    labels = np.asarray(labels)
-    _, counts = np.unique(labels, return_counts=True)
+    strata = np.asarray(strata)
+    _, counts = np.unique(strata, return_counts=True)
     taken = np.zeros(len(counts), dtype=np.int64)
     shares = []
     for size in sizes:
@@ -85,8 +86,8 @@ def stratified(labels: Sequence[int] | np.ndarray, sizes: Sequence[int], seed: i
         taken += share
         shares.append(share)
     chosen: list[list[np.ndarray]] = [[] for _ in range(len(sizes) + 1)]
-    by_class = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
-    for index, members in enumerate(by_class):
+    by_stratum = np.split(np.argsort(strata, kind="stable"), np.cumsum(counts)[:-1])
+    for index, members in enumerate(by_stratum):
         order = members[torch.randperm(len(members), generator=generator(seed, index)).numpy()]
         start = 0
         for number, share in enumerate(shares, 1):
@@ -97,10 +98,10 @@ def stratified(labels: Sequence[int] | np.ndarray, sizes: Sequence[int], seed: i
 
 
 def _apportion(size: int, counts: np.ndarray, limits: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """How many samples of each class make up a split: in proportion, the largest remainders rounded up.
+    """How many samples of each stratum make up a split: in proportion, the largest remainders rounded up.
 
-    Among equal remainders, classes that gave fewest so far come first; otherwise two small splits would be taken from
-    the same half of the classes.
+    Among equal remainders, strata that gave fewest so far come first; otherwise two small splits would be taken from
+    the same half of the strata.
     """
     quota = size * counts / counts.sum()
     share: np.ndarray = np.minimum(np.floor(quota).astype(np.int64), limits)
@@ -116,14 +117,14 @@ def _split(
     dataset: Dataset | StreamDataset, pool: np.ndarray, shares: tuple[Share, Share, Share], seed: int
 ) -> SplitIndices:
     """The samples of a pool split by these shares."""
-    if isinstance(dataset, StreamDataset) or dataset.labels is None:
+    if isinstance(dataset, StreamDataset) or dataset.values is None:
         if isinstance(dataset, StreamDataset) and any(isinstance(share, Count) for share in shares):
             raise Failure("a stream can only be split by percentages, since its length is not known")
-        labels = np.zeros(len(pool), dtype=np.int64)
+        strata = np.zeros(len(pool), dtype=np.int64)
     else:
-        labels = np.asarray(dataset.labels)[pool]
-        _warn_of_single_samples(labels, dataset.classes)
-    train, val, test, _ = stratified(labels, _sizes(len(pool), *shares), seed)
+        strata = np.asarray(dataset.target.strata([dataset.values[index] for index in pool.tolist()]))
+        _warn_of_single_samples(strata, dataset.target)
+    train, val, test, _ = stratified(strata, _sizes(len(pool), *shares), seed)
     return SplitIndices(pool[train], pool[val], pool[test])
 
 
@@ -179,9 +180,9 @@ def _length(dataset: Dataset | StreamDataset) -> int:
     return CYCLE if isinstance(dataset, StreamDataset) else len(dataset)
 
 
-def _warn_of_single_samples(labels: np.ndarray, classes: Sequence[str]) -> None:
-    numbers, counts = np.unique(labels, return_counts=True)
-    single = [classes[number] for number in numbers[counts == 1]]
+def _warn_of_single_samples(strata: np.ndarray, target: Target) -> None:
+    numbers, counts = np.unique(strata, return_counts=True)
+    single = [target.stratum(int(number)) for number in numbers[counts == 1]]
     if single:
         named = ", ".join(single[:8]) + (" and others" if len(single) > 8 else "")
         has = "has only one sample, which is" if len(single) == 1 else "have only one sample each, which are"
@@ -189,18 +190,13 @@ def _warn_of_single_samples(labels: np.ndarray, classes: Sequence[str]) -> None:
 
 
 def _check(dataset: Dataset, indices: SplitIndices) -> None:
-    """There is something to train on, and every class that is evaluated is trained."""
+    """There is something to train on, and everything that is evaluated is trained."""
     if not len(indices.train):
         raise Failure("no samples are left for training")
-    if dataset.labels is None:
+    if dataset.values is None:
         return
-    labels = np.asarray(dataset.labels)
-    trained = set(labels[indices.train].tolist())
+    values = dataset.values
+    trained = [values[index] for index in indices.train.tolist()]
     for name, members in (("val", indices.val), ("test", indices.test)):
-        missing = sorted(set(labels[members].tolist()) - trained)
-        if missing:
-            named = ", ".join(dataset.classes[number] for number in missing[:8])
-            noun = "the class" if len(missing) == 1 else "the classes"
-            raise Failure(
-                f"{name} has {noun} {named}, which train does not have", "fix the spelling, or add it to train"
-            )
+        if unseen := dataset.target.unseen(trained, [values[index] for index in members.tolist()]):
+            raise Failure(f"{name} has {unseen}, which train does not have", "fix the spelling, or add it to train")

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from leaven.formats.target import Target
 from leaven.runtime.data.loading import Transform, collate, init_worker
 from leaven.runtime.data.splits import CYCLE
-from leaven.runtime.data.torch_datasets import as_pair, class_number
+from leaven.runtime.data.torch_datasets import as_pair, value_of
 from leaven.runtime.failures import Failure
 from leaven.runtime.seeding import seed_all
 
@@ -27,6 +28,7 @@ class StreamSplit:
     def __init__(self, name: str, reader: "StreamReader", workers: int) -> None:
         self.name = name
         self.batch_size = reader.batch_size
+        self.target = reader.target
         self._reader = reader
         self._workers = workers
         self._counted: dict[int, tuple[int, int]] = {}
@@ -36,7 +38,7 @@ class StreamSplit:
 
     def class_counts(self) -> list[int]:
         """All 0: only reading the whole stream would tell."""
-        return [0] * len(self._reader.classes)
+        return [0] * len(self.target.names)
 
     def steps(self, world: int = 1) -> int:
         """How many batches each of `world` processes gets in an epoch. The stream is read once to count."""
@@ -85,7 +87,7 @@ class StreamReader(IterableDataset[Any]):
     """Makes batches of a stream's samples whose positions modulo CYCLE are among `residues`."""
 
     source: Any
-    classes: tuple[str, ...]
+    target: Target
     residues: np.ndarray
     transform: Transform
     batch_size: int
@@ -156,7 +158,7 @@ class StreamReader(IterableDataset[Any]):
                 seed_all(self.seed, self.epoch, worker, position, devices=False)
                 image = self.transform(image)
             images.append(image)
-            labels.append(class_number(label, self.classes, name))
+            labels.append(value_of(label, self.target, name))
         return collate(images), torch.tensor(labels)
 
 

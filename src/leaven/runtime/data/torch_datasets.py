@@ -1,6 +1,6 @@
 """Datasets that come as Python objects: torchvision's with their official splits, and the user's own.
 
-Decides what is known of such a dataset before it is read: its classes, labels and splits. Iterable datasets are
+Decides what is known of such a dataset before it is read: its target, labels and splits. Iterable datasets are
 streams; how they are read is in `streams.py`.
 """
 
@@ -19,13 +19,13 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import IterableDataset, Subset, TensorDataset
 
-from leaven.runtime.data.datasets import Dataset
+from leaven.formats.target import BadTarget, Known, Target, TargetReader
+from leaven.runtime.data.datasets import LABEL, Dataset
 from leaven.runtime.failures import BadFile, Failure
+from leaven.tasks.classification.target import Label
 
 _LABELS = ("targets", "labels", "_labels", "y")
 _PAIRS = ("samples", "_samples", "imgs", "_flat_character_images")  # of file and label
-_CLASSES = ("classes", "categories")
-_COUNTS = ("num_classes", "n_classes")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class StreamDataset:
     """Samples that can only be iterated over. `sources` holds one stream per split; without `has_splits`, `train` is
     the whole dataset."""
 
-    classes: tuple[str, ...]
+    target: Target
     sources: Mapping[str, Any]
     has_splits: bool
 
@@ -53,7 +53,8 @@ def torchvision_dataset(
         takes_train = "train" in inspect.signature(make).parameters
         splits = {"train": {"train": True}, "test": {"train": False}} if takes_train else {}
     made = {split: _make(make, {**arguments, **chosen}) for split, chosen in splits.items()}
-    return _concatenated(made or {"": _make(make, arguments)}, classes)
+    names = None if classes is None else tuple(map(str, range(classes)))
+    return _concatenated(made or {"": _make(make, arguments)}, Label(names=names))
 
 
 def _make(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -88,11 +89,11 @@ def _expected_files(make: Any, root: str | os.PathLike[str]) -> str:
 # -- the user's own
 
 
-def user_dataset(source: Any, *, classes: Sequence[str] | int | None = None) -> Dataset | StreamDataset:
+def user_dataset(source: Any, *, target: TargetReader = LABEL) -> Dataset | StreamDataset:
     """A user's `Dataset` of (image, label) pairs, a mapping of such: {"train": …, "val": …}, or a LightningDataModule.
 
-    Its classes come from an attribute `classes` or `num_classes`, or from its labels. Labels come from `targets` or
-    `labels` where these agree with the samples; where nothing gives the classes, every sample is loaded once.
+    The target comes from an attribute (`classes` or `num_classes` for a classifier), or from the labels. Labels come
+    from `targets` or `labels` where these agree with the samples; else every sample is loaded once.
     """
     if hasattr(source, "train_dataloader"):
         source = _of_lightning(source)
@@ -102,7 +103,7 @@ def user_dataset(source: Any, *, classes: Sequence[str] | int | None = None) -> 
         raise Failure(f"the dataset's splits are {', '.join(splits)}", "name them train, val and test")
     streams = [isinstance(dataset, IterableDataset) for dataset in splits.values()]
     if all(streams):
-        return _streamed(splits, classes)
+        return _streamed(splits, target)
     if any(streams):
         raise Failure("some of the dataset's splits are IterableDatasets and others are not", "use one kind for all")
     for split, dataset in splits.items():
@@ -111,7 +112,7 @@ def user_dataset(source: Any, *, classes: Sequence[str] | int | None = None) -> 
                 f"{type(dataset).__name__}{f', the split {split},' if split else ''} is not a dataset",
                 "it needs `__len__` and `__getitem__`, or to be an IterableDataset",
             )
-    return _concatenated(splits, classes)
+    return _concatenated(splits, target)
 
 
 def _of_lightning(module: Any) -> dict[str, Any]:
@@ -128,36 +129,46 @@ def _of_lightning(module: Any) -> dict[str, Any]:
     return splits
 
 
-def _streamed(splits: Mapping[str, Any], classes: Sequence[str] | int | None) -> StreamDataset:
-    names = _class_names(list(splits.values()), classes)
-    if names is None:
+def _streamed(splits: Mapping[str, Any], reader: TargetReader) -> StreamDataset:
+    target = _told(list(splits.values()), reader)
+    if target is None:
         kind = type(next(iter(splits.values()))).__name__
-        raise Failure(f"the classes of {kind} are not known", "give it an attribute `classes` with their names")
-    return StreamDataset(names, {split or "train": dataset for split, dataset in splits.items()}, "" not in splits)
+        raise Failure(f"the {reader.attribute} of {kind} are not known", f"give it an attribute `{reader.attribute}`")
+    return StreamDataset(target, {split or "train": dataset for split, dataset in splits.items()}, "" not in splits)
 
 
-def _concatenated(splits: Mapping[str, Any], classes: Sequence[str] | int | None) -> Dataset:
+def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
     """Several datasets as one."""
     datasets = list(splits.values())
     ends = tuple(accumulate((len(dataset) for dataset in datasets), initial=0))
     if ends[-1] == 0:
         raise Failure(f"{type(datasets[0]).__name__} has no samples")
     predefined = {split: range(*between) for split, between in zip(splits, pairwise(ends), strict=True) if split}
-    loader = _Concatenated(tuple(datasets), ends, ())
-    names = _class_names(datasets, classes)
+    loader = _Concatenated(tuple(datasets), ends, None)
+    target = _told(datasets, reader)
     labels = _known_labels(datasets)
-    if labels is None and names is None:
-        labels = [loader.pair(index)[1] for index in range(ends[-1])]
-    if names is None:
-        assert labels is not None
-        names, labels = _named_by_labels(labels)
     in_memory = all(_is_in_memory(dataset) for dataset in datasets)
-    loader = _Concatenated(tuple(datasets), ends, names)
-    if labels is None:
-        return Dataset(names, None, ends[-1], loader.pair, loader.name, predefined, in_memory)
-    if not all(isinstance(label, int) and 0 <= label < len(names) for label in labels):
-        labels = [class_number(label, names, loader.name(index)) for index, label in enumerate(labels)]
-    return Dataset(names, labels, ends[-1], loader.image, loader.name, predefined, in_memory)
+    if labels is None and target is not None:
+        loader = _Concatenated(tuple(datasets), ends, target)
+        return Dataset(target, None, ends[-1], loader.pair, loader.name, predefined, in_memory)
+    labels = [loader.pair(index)[1] for index in range(ends[-1])] if labels is None else labels
+    try:
+        target, values = (Known(target) if target is not None else reader).read(labels)
+    except BadTarget as bad:
+        name = type(datasets[0]).__name__ if bad.at is None else loader.name(bad.at)
+        raise Failure(f"{name} {bad.fact}", bad.help) from None
+    return Dataset(target, values, ends[-1], loader.image, loader.name, predefined, in_memory)
+
+
+def _told(datasets: Sequence[Any], reader: TargetReader) -> Target | None:
+    """The target that a dataset tells by its attributes."""
+    for dataset in datasets:
+        while isinstance(dataset, Subset):
+            dataset = dataset.dataset
+        target = reader.told(dataset)
+        if target is not None:
+            return target
+    return None
 
 
 def _is_in_memory(dataset: Any) -> bool:
@@ -170,7 +181,7 @@ class _Concatenated:
 
     datasets: tuple[Any, ...]
     ends: tuple[int, ...]
-    classes: tuple[str, ...]
+    target: Target | None
 
     def locate(self, index: int) -> tuple[Any, int]:
         """The dataset of a sample, and its index there."""
@@ -192,7 +203,7 @@ class _Concatenated:
         except (OSError, Image.DecompressionBombError) as problem:
             raise BadFile(self.name(index), str(problem)) from None
         image, label = as_pair(sample, self.name(index))
-        return image, class_number(label, self.classes, self.name(index)) if self.classes else as_plain(label)
+        return image, as_plain(label) if self.target is None else value_of(label, self.target, self.name(index))
 
     def image(self, index: int) -> Any:
         dataset, inner = self.locate(index)
@@ -210,57 +221,23 @@ def as_pair(sample: Any, name: str) -> tuple[Any, Any]:
     raise Failure(f"{name} is {found}, not a pair of image and label")
 
 
-def class_number(label: Any, classes: Sequence[str], name: str) -> int:
-    """The index of a sample's class, which may be given by index or by name."""
-    plain = as_plain(label)
-    if isinstance(plain, str) and plain in classes:
-        return classes.index(plain)
-    if isinstance(plain, int) and 0 <= plain < len(classes):
-        return plain
-    raise Failure(f"{name} has the label {plain!r}, which is not one of the {len(classes)} classes")
+def value_of(label: Any, target: Target, name: str) -> Any:
+    """The value of a sample's label."""
+    try:
+        return target.value(as_plain(label))
+    except BadTarget as bad:
+        raise Failure(f"{name} {bad.fact}", bad.help) from None
 
 
 def as_plain(label: Any) -> Any:
-    """A label as Python's own int or str."""
-    if hasattr(label, "item") and getattr(label, "size", None) is not None:
-        label = label.item() if _is_single(label) else label
-    return int(label) if isinstance(label, float) and label.is_integer() else label
+    """A label as Python's own numbers, strings and lists."""
+    if hasattr(label, "item") and getattr(label, "size", None) is not None and _is_single(label):
+        return label.item()
+    return label.tolist() if hasattr(label, "tolist") else label
 
 
 def _is_single(label: Any) -> bool:
     return label.numel() == 1 if isinstance(label, Tensor) else label.size == 1
-
-
-def _class_names(datasets: Sequence[Any], given: Sequence[str] | int | None) -> tuple[str, ...] | None:
-    """The names of the classes, if they are given or a dataset has them."""
-    if given is not None:
-        return tuple(str(number) for number in range(given)) if isinstance(given, int) else tuple(map(str, given))
-    for dataset in datasets:
-        while isinstance(dataset, Subset):
-            dataset = dataset.dataset
-        for attribute in _CLASSES:
-            names = getattr(dataset, attribute, None)
-            if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
-                # ImageNet's are tuples of synonyms
-                return tuple(", ".join(name) if isinstance(name, tuple) else str(name) for name in names)
-        for attribute in _COUNTS:
-            count = getattr(dataset, attribute, None)
-            if isinstance(count, int) and not isinstance(count, bool):
-                return tuple(str(number) for number in range(count))
-    return None
-
-
-def _named_by_labels(labels: Sequence[Any]) -> tuple[tuple[str, ...], list[int]]:
-    """The distinct labels as classes, sorted, and the index of each label."""
-    odd = next((label for label in labels if not isinstance(label, int | str)), None)
-    if odd is not None:
-        raise Failure(f"a label is a {type(odd).__name__}, not the index or the name of a class")
-    distinct = set(labels)
-    if len(distinct) < 2:
-        raise Failure(f"all samples have the same label, {labels[0]}")
-    ordered = sorted(distinct, key=None if all(isinstance(label, int) for label in distinct) else str)
-    number = {label: index for index, label in enumerate(ordered)}
-    return tuple(map(str, ordered)), [number[label] for label in labels]
 
 
 def _known_labels(datasets: Sequence[Any]) -> list[Any] | None:
@@ -294,11 +271,11 @@ def _labels_of(dataset: Any) -> list[Any] | None:
 
 
 def _plain_list(values: Any, length: int) -> list[Any] | None:
-    """Values as a list of integers or strings, if that is what they are."""
+    """Values as a list of numbers, strings or lists of them, if that is what they are."""
     if values is None or not hasattr(values, "__len__") or isinstance(values, str | Mapping) or len(values) != length:
         return None
     plain = [as_plain(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
-    return plain if all(isinstance(value, int | str) for value in plain) else None
+    return plain if all(isinstance(value, int | float | str | list | tuple) for value in plain) else None
 
 
 def _agree(dataset: Any, labels: Sequence[Any]) -> bool:

@@ -289,13 +289,14 @@ def _summary(data: Data) -> str:
         (len(data.test), "to test"),
     ]
     told = [f"{count:,}{' items' * (not at)} {purpose}" for at, (count, purpose) in enumerate(counts) if count]
-    return f"{', '.join(told)}; {len(data.classes)} classes"
+    return f"{', '.join(told)}; {data.target.brief}"
 
 
 def _changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """How the data differs from what a run began with."""
-    if then.get("classes") != now["classes"]:
-        return f"the classes were {_few(then.get('classes', ()))} when the run began, and are {_few(now['classes'])}"
+    if then.get("outputs") != now["outputs"]:
+        before, after = _few(then.get("outputs", ())), _few(now["outputs"])
+        return f"the model was to predict {before} when the run began, and now {after}"
     for part in ("train", "val", "test"):
         if then.get(part) != now[part]:
             return f"{part} had {then.get(part)} items when the run began, and has {now[part]}"

@@ -24,6 +24,7 @@ from leaven.runtime.data.datasets import Dataset, digits, image_folder
 from leaven.runtime.data.splits import SplitIndices, split
 from leaven.runtime.data.torch_datasets import user_dataset
 from leaven.runtime.failures import BadFile, Failure
+from leaven.tasks.classification import Classes
 
 TENSOR = [T.ToImage(), T.ToDtype(torch.float32, scale=True)]
 PLAIN = T.Compose(TENSOR)
@@ -51,7 +52,7 @@ def photos(root: Path, count: int = 20, size: tuple[int, int] = (40, 30)) -> Pat
 def numbers(count: int, labels: Sequence[int] | None = None) -> Dataset:
     """Samples that are their own number."""
     labels = labels or [index % 2 for index in range(count)]
-    return Dataset(("even", "odd"), labels, count, Numbers(), str, in_memory=True)
+    return Dataset(Classes(("even", "odd")), labels, count, Numbers(), str, in_memory=True)
 
 
 class Numbers:
@@ -126,7 +127,7 @@ def test_an_epoch_can_be_begun_in_the_middle(workers: int) -> None:
 
 
 def test_an_item_drawn_twice_is_augmented_twice() -> None:
-    items = Dataset(("a", "b"), [0, 1], 2, digits().load, str, in_memory=True)
+    items = Dataset(Classes(("a", "b")), [0, 1], 2, digits().load, str, in_memory=True)
     data = make(items, whole(2), T.Compose([T.RandomCrop(8, padding=4), *TENSOR]), batch_size=2, sampler="balanced")
     pictures = {
         (int(label), image.numpy().tobytes())
@@ -303,7 +304,7 @@ class Stumbling:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_mistake_in_a_users_code_is_no_bad_file(workers: int) -> None:
-    items = Dataset(("a", "b"), [0, 1], 2, Stumbling(), str)
+    items = Dataset(Classes(("a", "b")), [0, 1], 2, Stumbling(), str)
     data = make(items, whole(2), batch_size=2, workers=workers, on_bad_file="skip")
     with pytest.raises(ZeroDivisionError, match="a mistake in the program"):
         list(data.train.batches(0))
@@ -316,7 +317,7 @@ class Leaving:
 
 
 def test_a_worker_that_was_killed() -> None:
-    data = make(Dataset(("a", "b"), [0, 1], 2, Leaving(), str), whole(2), batch_size=2, workers=1)
+    data = make(Dataset(Classes(("a", "b")), [0, 1], 2, Leaving(), str), whole(2), batch_size=2, workers=1)
     with pytest.raises(Failure, match="a worker process that loads data was killed"):
         list(data.train.batches(0))
 
@@ -337,7 +338,7 @@ class Whereabouts:
 
 
 def test_workers_are_kept_from_one_epoch_to_the_next() -> None:
-    data = make(Dataset(("a", "b"), [0, 1] * 8, 16, Whereabouts(), str), whole(16), batch_size=4, workers=2)
+    data = make(Dataset(Classes(("a", "b")), [0, 1] * 8, 16, Whereabouts(), str), whole(16), batch_size=4, workers=2)
     first, second = ({int(i) for images, _ in data.train.batches(e) for i in images.flatten()} for e in (0, 1))
     assert first == second
     assert len(first) == 2

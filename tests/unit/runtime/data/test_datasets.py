@@ -20,6 +20,7 @@ from leaven.runtime.data.datasets import Dataset, digits, image_folder, table
 from leaven.runtime.data.images import open_image
 from leaven.runtime.data.torch_datasets import StreamDataset, torchvision_dataset, user_dataset
 from leaven.runtime.failures import BadFile, Failure
+from leaven.tasks.classification import Label
 
 
 def picture(file: Path, colour: tuple[int, int, int] = (200, 100, 50), size: tuple[int, int] = (8, 6)) -> Path:
@@ -44,7 +45,7 @@ def names(items: Dataset) -> list[str]:
 
 def test_digits_are_grey_pictures_of_the_full_range() -> None:
     items = digits()
-    assert (len(items), items.classes) == (1797, tuple("0123456789"))
+    assert (len(items), items.target.names) == (1797, tuple("0123456789"))
     first = items.load(0)
     assert (first.mode, first.size) == ("L", (8, 8))
     assert items.in_memory
@@ -56,8 +57,8 @@ def test_digits_are_grey_pictures_of_the_full_range() -> None:
 
 def test_sub_folders_are_the_classes_in_alphabetical_order(tmp_path: Path) -> None:
     items = image_folder(folder(tmp_path, {"bees": 2, "ants/deep/deeper": 1, "Zebras": 1}))
-    assert items.classes == ("Zebras", "ants", "bees")
-    assert items.labels == [0, 1, 2, 2]
+    assert items.target.names == ("Zebras", "ants", "bees")
+    assert items.values == [0, 1, 2, 2]
     assert items.predefined == {}
     assert items.load(0).mode == "RGB"
 
@@ -69,7 +70,7 @@ def test_folders_named_like_parts_are_the_parts(tmp_path: Path, spelling: Sequen
     for part in spelling:
         folder(tmp_path / part, {"ants": 2, "bees": 1})
     items = image_folder(tmp_path)
-    assert items.classes == ("ants", "bees")
+    assert items.target.names == ("ants", "bees")
     assert {name: len(places) for name, places in items.predefined.items()} == dict.fromkeys(
         ("train", "val", "test")[: len(spelling)], 3
     )
@@ -84,12 +85,12 @@ def test_what_is_hidden_or_no_picture_is_left_out(tmp_path: Path) -> None:
     picture(tmp_path / "ants" / "._0.png")
     picture(tmp_path / "ants" / "LOUD.PNG")
     items = image_folder(tmp_path)
-    assert items.classes == ("ants", "bees")
+    assert items.target.names == ("ants", "bees")
     assert names(items) == ["0.png", "LOUD.PNG", "0.png"]
 
 
 def test_a_class_of_railway_pictures_is_no_part(tmp_path: Path) -> None:
-    assert image_folder(folder(tmp_path, {"train": 2, "bus": 1})).classes == ("bus", "train")
+    assert image_folder(folder(tmp_path, {"train": 2, "bus": 1})).target.names == ("bus", "train")
 
 
 @pytest.mark.parametrize(
@@ -222,40 +223,41 @@ def write_table(file: Path, rows: Sequence[Sequence[str]], separator: str = ",")
 def test_a_table_names_pictures_beside_it(tmp_path: Path) -> None:
     folder(tmp_path, {"pictures": 3})
     rows = [("pictures/0.png", "ant"), ("pictures/1.png", "bee, wild"), ("pictures/2.png", "ant")]
-    items = table(write_table(tmp_path / "all.csv", rows), image="file", label="kind")
-    assert items.classes == ("ant", "bee, wild")
-    assert items.labels == [0, 1, 0]
+    items = table(write_table(tmp_path / "all.csv", rows), image="file", target=Label("kind"))
+    assert items.target.names == ("ant", "bee, wild")
+    assert items.values == [0, 1, 0]
     assert items.load(2).size == (8, 6)
-    tabs = table(write_table(tmp_path / "all.tsv", rows, "\t"), image="file", label="kind")
-    assert tabs.labels == items.labels
+    tabs = table(write_table(tmp_path / "all.tsv", rows, "\t"), image="file", target=Label("kind"))
+    assert tabs.values == items.values
     elsewhere = write_table(tmp_path / "names.csv", [("0.png", "ant"), ("1.png", "bee")], ";")
-    assert len(table(elsewhere, image="file", label="kind", root=tmp_path / "pictures", separator=";")) == 2
+    assert len(table(elsewhere, image="file", target=Label("kind"), root=tmp_path / "pictures", separator=";")) == 2
 
 
 def test_numbers_are_ordered_as_numbers(tmp_path: Path) -> None:
     folder(tmp_path, {"p": 12})
     rows = [(f"p/{number}.png", str(number)) for number in range(12)]
-    assert table(write_table(tmp_path / "t.csv", rows), image="file", label="kind").classes[9:] == ("9", "10", "11")
+    items = table(write_table(tmp_path / "t.csv", rows), image="file", target=Label("kind"))
+    assert items.target.names[9:] == ("9", "10", "11")
 
 
 def test_a_folder_of_tables_gives_the_parts(tmp_path: Path) -> None:
     folder(tmp_path, {"p": 4})
     write_table(tmp_path / "train.csv", [("p/0.png", "a"), ("p/1.png", "b"), ("p/2.png", "b")])
     write_table(tmp_path / "valid.csv", [("p/3.png", "a")])
-    items = table(tmp_path, image="file", label="kind")
+    items = table(tmp_path, image="file", target=Label("kind"))
     assert items.predefined == {"train": range(3), "val": range(3, 4)}
 
 
 @pytest.mark.parametrize(
     ("text", "headline"),
     [
-        ("picture,kind\n0.png,ant\n", "has no column file"),
-        ("file,kind\n", "has no rows after its header"),
-        ("", "has no column file"),
-        ("file,kind\n0.png,ant\n1.png\n", "line 3 of t.csv has no kind"),
-        ("file,kind\n0.png,ant\n0.png,ant\n", "has only one label, ant"),
-        ("file,kind\nnone.png,ant\n0.png,bee\n", "none.png, the first image of t.csv, does not exist"),
-        ("file,kind\n0.png,\udcff\n", "can't be read as a table"),
+        ("picture,kind\n0.png,ant\n", "has no column `file`"),
+        ("file,kind\n", "`t.csv` has no rows"),
+        ("", "has no column `file`"),
+        ("file,kind\n0.png,ant\n1.png\n", "line 3 of `t.csv` has no label"),
+        ("file,kind\n0.png,ant\n0.png,ant\n", "has only the class `ant`"),
+        ("file,kind\nnone.png,ant\n0.png,bee\n", "none.png`, the first image of `t.csv`, does not exist"),
+        ("file,kind\n0.png,\udcff\n", "`t.csv` can't be read"),
     ],
 )
 def test_a_table_that_can_not_be_meant(
@@ -265,13 +267,13 @@ def test_a_table_that_can_not_be_meant(
     picture(Path("0.png"))
     Path("t.csv").write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(Failure, match=headline):
-        table("t.csv", image="file", label="kind")
+        table("t.csv", image="file", target=Label("kind"))
 
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="does not exist"):
         table(tmp_path / "t.csv", image="file")
-    with pytest.raises(Failure, match=r"has no train\.csv"):
+    with pytest.raises(Failure, match=r"has no `train\.csv`"):
         table(tmp_path, image="file")
 
 
@@ -293,14 +295,14 @@ def test_official_parts_are_given(tmp_path: Path) -> None:
     write_mnist(tmp_path, 20)
     items = torchvision_dataset(datasets.MNIST, root=tmp_path, download=False)
     assert items.predefined == {"train": range(20), "test": range(20, 40)}
-    assert items.labels is not None
-    assert (items.classes[3], items.labels[23], items.in_memory) == ("3 - three", 3, True)
+    assert items.values is not None
+    assert (items.target.names[3], items.values[23], items.in_memory) == ("3 - three", 3, True)
     assert (items.load(23).mode, items.name(23)) == ("L", "sample 3 of MNIST")
 
 
 def test_a_set_without_parts_is_one_list() -> None:
     items = torchvision_dataset(datasets.FakeData, size=12, image_size=(3, 8, 8), num_classes=4)
-    assert (len(items), items.predefined, len(items.classes)) == (12, {}, 4)
+    assert (len(items), items.predefined, len(items.target.names)) == (12, {}, 4)
 
 
 def test_parts_may_be_chosen_by_any_argument(tmp_path: Path) -> None:
@@ -308,7 +310,7 @@ def test_parts_may_be_chosen_by_any_argument(tmp_path: Path) -> None:
     folder(tmp_path / "b", {"ants": 1, "bees": 1})
     parts = {"train": {"root": tmp_path / "a"}, "val": {"root": tmp_path / "b"}}
     items = torchvision_dataset(datasets.ImageFolder, splits=parts)
-    assert (items.classes, items.labels) == (("ants", "bees"), [0, 0, 1, 0, 1])
+    assert (items.target.names, items.values) == (("ants", "bees"), [0, 0, 1, 0, 1])
     assert items.name(3) == str(tmp_path / "b/ants/0.png")
 
 
@@ -345,34 +347,36 @@ class Own(TorchDataset[Any]):
 def test_labels_at_hand_are_used(given: Any) -> None:
     items = user_dataset(Own([0, 1, 1], targets=given, classes=["a", "b"]))
     assert isinstance(items, Dataset)
-    assert (items.classes, items.labels) == (("a", "b"), [0, 1, 1])
+    assert (items.target.names, items.values) == (("a", "b"), [0, 1, 1])
     assert items.load(2)[0, 0, 0] == 2
 
 
 def test_labels_that_the_items_contradict_are_not_used() -> None:
     items = user_dataset(Own([1, 2, 2], shift=-1, targets=[1, 2, 2], classes=["a", "b"]))
     assert isinstance(items, Dataset)
-    assert items.labels is None
+    assert items.values is None
     assert items.load(1)[1] == 1
 
 
 def test_without_any_word_the_items_tell_their_classes() -> None:
     items = user_dataset(Own(["cat", "dog", "cat"]))
     assert isinstance(items, Dataset)
-    assert (items.classes, items.labels) == (("cat", "dog"), [0, 1, 0])
+    assert (items.target.names, items.values) == (("cat", "dog"), [0, 1, 0])
     numbered = user_dataset(Own([torch.tensor(3), torch.tensor(10), torch.tensor(3)]))
     assert isinstance(numbered, Dataset)
-    assert (numbered.classes, numbered.labels) == (("3", "10"), [0, 1, 0])
+    assert (numbered.target.names, numbered.values) == (("3", "10"), [0, 1, 0])
 
 
 def test_subsets_and_tensors_know_their_labels() -> None:
     tensors = TensorDataset(torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 0, 1]))
     whole = user_dataset(tensors)
     assert isinstance(whole, Dataset)
-    assert (whole.labels, whole.in_memory) == ([0, 1, 0, 1], True)
-    some = user_dataset({"train": Subset(tensors, [0, 1, 3]), "val": Subset(tensors, [2])}, classes=2)
+    assert (whole.values, whole.in_memory) == ([0, 1, 0, 1], True)
+    some = user_dataset(
+        {"train": Subset(tensors, [0, 1, 3]), "val": Subset(tensors, [2])}, target=Label(names=("0", "1"))
+    )
     assert isinstance(some, Dataset)
-    assert (some.labels, some.predefined) == ([0, 1, 1, 0], {"train": range(3), "val": range(3, 4)})
+    assert (some.values, some.predefined) == ([0, 1, 1, 0], {"train": range(3), "val": range(3, 4)})
 
 
 class Unreadable(Own):
@@ -398,11 +402,11 @@ class Flowing(IterableDataset[Any]):
     [
         (
             Own([0, 5], num_classes=2, targets=[0, 5]),
-            "sample 1 of Own has the label 5, which is not one of the 2 classes",
+            "sample 1 of Own has the class `5`, which is not one of the 2 known classes",
         ),
-        (Own([0, 0]), "all samples have the same label, 0"),
+        (Own([0, 0]), "Own has only the class `0`"),
         (Own([]), "Own has no samples"),
-        (Own([0.5, 1]), "a label is a float"),
+        (Own([0.5, 1]), "sample 0 of Own has a label of type float"),
         (Flowing(), "the classes of Flowing are not known"),
         ({"first": Own([0, 1])}, "the dataset's splits are first"),
         ({"train": Own([0, 1]), "val": Flowing()}, "splits are IterableDatasets and others are not"),
@@ -417,18 +421,18 @@ def test_a_set_that_can_not_be_meant(source: Any, headline: str) -> None:
 def test_a_label_that_does_not_exist_is_found_when_it_is_read() -> None:
     items = user_dataset(Own([0, 1, 7], classes=["a", "b"]))
     assert isinstance(items, Dataset)
-    with pytest.raises(Failure, match="sample 2 of Own has the label 7"):
+    with pytest.raises(Failure, match="sample 2 of Own has the class `7`"):
         items.load(2)
 
 
 def test_a_stream_needs_to_tell_its_classes() -> None:
-    stream = user_dataset(Flowing(), classes=["a", "b"])
+    stream = user_dataset(Flowing(), target=Label(names=("a", "b")))
     assert isinstance(stream, StreamDataset)
-    assert stream.classes == ("a", "b")
+    assert stream.target.names == ("a", "b")
 
 
 def test_items_can_be_sent_to_another_process(tmp_path: Path) -> None:
     for items in (digits(), image_folder(folder(tmp_path, {"a": 1, "b": 1})), user_dataset(Own([0, 1]))):
         assert isinstance(items, Dataset)
         travelled = pickle.loads(pickle.dumps(items))
-        assert (travelled.classes, travelled.name(1)) == (items.classes, items.name(1))
+        assert (travelled.target.names, travelled.name(1)) == (items.target.names, items.name(1))

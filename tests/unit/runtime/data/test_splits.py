@@ -13,12 +13,13 @@ from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.splits import Count, SplitIndices, split, stratified
 from leaven.runtime.data.torch_datasets import user_dataset
 from leaven.runtime.failures import Caution, Failure
+from leaven.tasks.classification import Classes
 
 
 def listed(labels: Sequence[int] | None, size: int = 0, given: Mapping[str, Sequence[int]] | None = None) -> Dataset:
     size = size if labels is None else len(labels)
     classes = tuple("abcdefghij")
-    return Dataset(classes, labels, size, load=lambda index: index, name=str, predefined=given or {})
+    return Dataset(Classes(tuple(classes)), labels, size, load=lambda index: index, name=str, predefined=given or {})
 
 
 def sizes(parts: SplitIndices) -> tuple[int, int, int]:

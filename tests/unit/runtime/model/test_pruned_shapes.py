@@ -10,6 +10,7 @@ from leaven import bundle
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import pruned_shapes, shrink
 from leaven.runtime.model.weights import load_weights
+from leaven.tasks.classification import Classes
 
 
 def net(width: int = 8, classes: int = 4) -> nn.Sequential:
@@ -81,7 +82,7 @@ def test_a_new_head_reads_less_and_has_its_own_classes(tmp_path: Path) -> None:
         small,
         built_by=bundle.Own(tmp_path / "net.py", "net"),
         preprocess=None,
-        classes=["a", "b", "c", "d"],
+        target=Classes(tuple("abcd")),
         example=torch.rand(3, 8, 8),
     )
     fresh = net(8, classes=7)

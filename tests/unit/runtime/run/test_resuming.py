@@ -171,7 +171,7 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
     (tmp_path / "photos" / "dark").rename(tmp_path / "photos" / "night")
     running = at_work.start(file, "--resume", str(folder), "--more-epochs", "1")
     assert running.end() == 1
-    assert "the classes were dark, light when the run began, and are light, night" in running.said
+    assert "the model was to predict dark, light when the run began, and now light, night" in running.said
 
 
 def test_chance_in_code_of_ones_own_is_the_same_after_an_interruption(tmp_path: Path) -> None:

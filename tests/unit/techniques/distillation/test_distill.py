@@ -13,6 +13,7 @@ from torchvision.transforms import v2 as T
 
 from leaven import bundle, runtime
 from leaven.runtime.failures import Failure
+from leaven.tasks.classification import Classes
 from leaven.techniques import Distill, DistillFeatures
 from leaven.techniques.distillation.losses import kd_loss
 from leaven.techniques.distillation.teacher import Teacher
@@ -188,7 +189,7 @@ def saved(folder: Path, classes: tuple[str, ...] = CLASSES) -> Path:
     )
     built_by = bundle.Components(PARTS)
     model = built_by.build(None)  # type: ignore[arg-type]
-    return bundle.save(folder / "t.bundle", model, built_by=built_by, preprocess=steps, classes=classes, scores={})
+    return bundle.save(folder / "t.bundle", model, built_by=built_by, preprocess=steps, target=Classes(classes))
 
 
 def test_a_bundle_tells_how_its_model_sees(fabric: Fabric, tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from torch import nn
 from torchvision.transforms import v2 as T
 
 from leaven import bundle
-from leaven.cli import predicting
+from leaven.cli import bundle as commands
 from leaven.components.conv import Conv
 from leaven.components.global_pool import GlobalPool
 from leaven.components.linear import Linear
+from leaven.tasks.classification import Classes
 
 PARTS = [
     ("Conv", {"in_channels": 3, "channels": 3, "kernel": 1, "norm": False, "activation": None}),
@@ -39,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model,
         built_by=bundle.Components(PARTS),
         preprocess=steps,
-        classes=("red", "green", "blue"),
+        target=Classes(("red", "green", "blue")),
     )
 
 
@@ -59,13 +60,13 @@ def run(command: Command, *words: str) -> Result:
 
 class TestPredict:
     def test_one_picture_gets_the_likeliest_classes(self, folder: Path) -> None:
-        result = run(predicting.predict, "data/blue/c.png")
+        result = run(commands.predict, "data/blue/c.png")
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.splitlines() == ["blue   100.0 %", "red      0.0 %", "green    0.0 %"]
-        assert run(predicting.predict, "data/blue/c.png", "--top", "1").stdout == "blue  100.0 %\n"
+        assert run(commands.predict, "data/blue/c.png", "--top", "1").stdout == "blue  100.0 %\n"
 
     def test_a_folder_gets_a_table(self, folder: Path) -> None:
-        result = run(predicting.predict, "data")
+        result = run(commands.predict, "data")
         assert result.stdout.splitlines() == [
             "file             label  confidence",
             "data/blue/c.png  blue   100.0 %",
@@ -75,27 +76,27 @@ class TestPredict:
         ]
 
     def test_a_pattern(self, folder: Path) -> None:
-        assert len(run(predicting.predict, "data/**/*.png").stdout.splitlines()) == 4
-        nothing = run(predicting.predict, "data/*.gif")
+        assert len(run(commands.predict, "data/**/*.png").stdout.splitlines()) == 4
+        nothing = run(commands.predict, "data/*.gif")
         assert (nothing.exit_code, nothing.stdout) == (1, "")
-        assert nothing.stderr == "error: no file is named like data/*.gif\n"
+        assert nothing.stderr == "error: no file matches data/*.gif\n"
 
     def test_csv(self, folder: Path) -> None:
-        result = run(predicting.predict, "data", "--csv", "out.csv", "--top", "2")
-        assert result.stdout == "out.csv: 4 pictures\n"
+        result = run(commands.predict, "data", "--csv", "out.csv", "--top", "2")
+        assert result.stdout == "out.csv: 4 images\n"
         rows = list(csv.DictReader((folder / "out.csv").open()))
         assert list(rows[0]) == ["file", "label", "confidence", "label_2", "confidence_2"]
         assert [row["label"] for row in rows] == ["blue", "red", "red", "red"]
         assert float(rows[0]["confidence"]) > 0.99
 
     def test_json(self, folder: Path) -> None:
-        (found,) = json.loads(run(predicting.predict, "data/red/a.jpg", "--json").stdout)
+        (found,) = json.loads(run(commands.predict, "data/red/a.jpg", "--json").stdout)
         assert found["label"] == "red"
         assert [one["label"] for one in found["top"]] == ["red", "green", "blue"]
 
     def test_bad_pictures_are_named_and_the_others_predicted(self, folder: Path) -> None:
         (folder / "data" / "red" / "bad.jpg").write_bytes(b"no picture")
-        result = run(predicting.predict, "data", "none.jpg")
+        result = run(commands.predict, "data", "none.jpg")
         assert result.exit_code == 1
         assert len(result.stdout.splitlines()) == 5
         assert result.stderr.splitlines() == [
@@ -106,15 +107,15 @@ class TestPredict:
 
     def test_a_folder_without_pictures(self, folder: Path) -> None:
         (folder / "empty").mkdir()
-        result = run(predicting.predict, "empty")
+        result = run(commands.predict, "empty")
         assert result.exit_code == 1
-        assert result.stderr.startswith("error: empty holds no pictures\n")
+        assert result.stderr.startswith("error: empty has no images\n")
 
     def test_a_class_can_not_command_the_terminal(self, folder: Path) -> None:
         known = bundle.load("colours.bundle")
         save = partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=known.preprocess)
-        save("colours.bundle", known.model, classes=["\x1b[2Jred", "green", "blue"])
-        result = run(predicting.predict, "data/red/a.jpg", "--top", "1")
+        save("colours.bundle", known.model, target=Classes(("\x1b[2Jred", "green", "blue")))
+        result = run(commands.predict, "data/red/a.jpg", "--top", "1")
         assert result.stdout == "�[2Jred  100.0 %\n"
 
     @pytest.mark.parametrize("content", [None, b"", b"abc", b"PK\x03\x04abc"])
@@ -123,9 +124,9 @@ class TestPredict:
         if content is not None:
             (folder / "colours.bundle").write_bytes(content)
         for command, words in (
-            (predicting.predict, ["data"]),
-            (predicting.evaluate, ["--data", "data"]),
-            (predicting.export, ["--to", "torch_export"]),
+            (commands.predict, ["data"]),
+            (commands.evaluate, ["--data", "data"]),
+            (commands.export, ["--to", "torch_export"]),
         ):
             result = run(command, *words)
             assert result.exit_code == 1
@@ -134,41 +135,41 @@ class TestPredict:
 
 class TestEvaluate:
     def test_scores_and_a_confusion_table(self, folder: Path) -> None:
-        result = run(predicting.evaluate, "--data", "data")
+        result = run(commands.evaluate, "--data", "data")
         assert result.exit_code == 0
         lines = result.stdout.splitlines()
-        assert lines[:2] == ["4 pictures", "accuracy  0.7500"]
-        assert lines[-1] == "blue          1      ·     1"
+        assert lines[:2] == ["4 images", "accuracy  0.7500"]
+        assert lines[-1] == "blue                  1      ·     1"
 
     def test_json(self, folder: Path) -> None:
-        found = json.loads(run(predicting.evaluate, "--data", "data", "--json").stdout)
+        found = json.loads(run(commands.evaluate, "--data", "data", "--json").stdout)
         assert found["scores"]["accuracy"] == 0.75
         assert found["confusion"] == [[2, 0, 0], [0, 0, 0], [1, 0, 1]]
 
     def test_bad_pictures_are_left_out_and_named(self, folder: Path) -> None:
         (folder / "data" / "red" / "bad.jpg").write_bytes(b"no picture")
-        result = run(predicting.evaluate, "--data", "data")
+        result = run(commands.evaluate, "--data", "data")
         assert result.exit_code == 1
-        assert result.stdout.startswith("4 pictures\n")
-        assert result.stderr == "error: data/red/bad.jpg can't be read, and was left out\n"
+        assert result.stdout.startswith("4 images\n")
+        assert result.stderr == "error: data/red/bad.jpg can't be read, and was skipped\n"
 
     def test_an_unknown_class(self, folder: Path) -> None:
         (folder / "data" / "red").rename(folder / "data" / "scarlet")
-        result = run(predicting.evaluate, "--data", "data")
+        result = run(commands.evaluate, "--data", "data")
         assert result.exit_code == 1
-        assert "a class that the model does not know: scarlet" in result.stderr
+        assert "has the class `scarlet`" in result.stderr
 
 
 class TestExport:
     def test_it_says_where_the_file_is(self, folder: Path) -> None:
-        result = run(predicting.export, "--to", "torch_export", "-o", "net.pt2")
+        result = run(commands.export, "--to", "torch_export", "-o", "net.pt2")
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.startswith("net.pt2: ")
-        assert result.stdout.endswith("and its outputs are those of colours.bundle\n")
+        assert result.stdout.endswith("same outputs as colours.bundle\n")
         assert (folder / "net.pt2").is_file()
 
     def test_a_place_that_can_not_be_written(self, folder: Path) -> None:
-        result = run(predicting.export, "--to", "torch_export", "-o", "none/net.pt2")
+        result = run(commands.export, "--to", "torch_export", "-o", "none/net.pt2")
         assert result.exit_code == 1
         assert result.stderr.startswith("error: can't write net.pt2: ")
 
@@ -180,11 +181,9 @@ def test_code_of_the_makers_own_needs_a_word(folder: Path) -> None:
     mine = import_file("steps.py", "mine")
     known = bundle.load("colours.bundle")
     steps = T.Compose([mine.same, known.preprocess])
-    bundle.save(
-        "colours.bundle", known.model, built_by=bundle.Components(PARTS), preprocess=steps, classes=known.classes
-    )
-    result = run(predicting.predict, "data/red/a.jpg")
+    bundle.save("colours.bundle", known.model, built_by=bundle.Components(PARTS), preprocess=steps, target=known.target)
+    result = run(commands.predict, "data/red/a.jpg")
     assert result.exit_code == 1
     assert "needs code that comes with it (code/0/steps.py)" in result.stderr
     assert "--trust-code" in result.stderr
-    assert run(predicting.predict, "data/red/a.jpg", "--trust-code").exit_code == 0
+    assert run(commands.predict, "data/red/a.jpg", "--trust-code").exit_code == 0

@@ -1,4 +1,4 @@
-"""The commands for a finished model: `predict`, `evaluate`, `export`. What they do is the bundle's business."""
+"""The commands for a trained model: `predict`, `evaluate`, `export`. The work is done by the bundle."""
 
 import csv
 import glob
@@ -13,30 +13,31 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
-    from leaven.bundle import Bundle, Prediction
+    from leaven.bundle import Bundle
     from leaven.runtime.failures import Failure
+    from leaven.tasks.protocol import Prediction
 
 TOP = 5
 WIDEST = 60  # of a file's name in a table
-_trust = click.option("--trust-code", is_flag=True, help="Run the Python code that the bundle brings along.")
+_trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle.")
 _bundle = click.argument("bundle", type=click.Path(path_type=Path))
 
 
 @click.command()
 @_bundle
-@click.argument("inputs", nargs=-1, required=True, metavar="PICTURE...")
-@click.option("--top", type=click.IntRange(min=1), help="How many classes to print (one picture: 5; several: 1).")
+@click.argument("inputs", nargs=-1, required=True, metavar="IMAGE...")
+@click.option("--top", type=click.IntRange(min=1), help="How many classes to print (one image: 5; several: 1).")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_trust
 def predict(
     bundle: Path, inputs: tuple[str, ...], top: int | None, csv_file: Path | None, as_json: bool, trust_code: bool
 ) -> None:
-    """Ask a model what is in pictures.
+    """Predict with a trained model.
 
-    A PICTURE is a file, a folder of them, a pattern such as "*.jpg", or an address. A BUNDLE may be given as the folder
-    of its run, or of several runs: the newest is asked. Exit code 1 says that some pictures could not be read; the
-    others are predicted.
+    An IMAGE is a file, a folder of them, a pattern such as "*.jpg", or a URL. A BUNDLE may be given as the folder of
+    its run, or of several runs: the newest is used. Exit code 1 means that some images could not be read; the others
+    are predicted.
 
     \b
     For example:
@@ -48,43 +49,42 @@ def predict(
 
 @click.command()
 @_bundle
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="A folder of labelled images, or a table.")
 @click.option(
-    "--data", required=True, type=click.Path(path_type=Path), help="A folder of class folders, or a csv file."
+    "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
 )
-@click.option(
-    "--part", type=click.Choice(["train", "val", "test", "all"]), help="Which part of the data. [test, else val]"
-)
-@click.option("--image", default="image", show_default=True, help="The csv column with the files.")
-@click.option("--label", default="label", show_default=True, help="The csv column with the classes.")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a csv file start.")
-@click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many pictures at once.")
+@click.option("--image", default="image", show_default=True, help="The column of a table with the files.")
+@click.option("--label", multiple=True, help="The column (or columns) with the labels. [as in training]")
+@click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start.")
+@click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many images at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_trust
 def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> None:
-    """Measure a model on pictures whose classes are known.
+    """Measure a trained model on labelled images.
 
-    Prints its scores and a confusion table; of more than 12 classes, the most frequent mistakes. The folders must be
-    named like the model's classes. Exit code 1 says that some pictures could not be read.
+    Prints its scores, and where it is wrong: the confusion matrix of a classifier (of more than 12 classes, the most
+    frequent errors). Class folders must be named like the model's classes. Exit code 1 means that some images could
+    not be read.
     """
     sys.exit(run_evaluate(bundle, as_json=as_json, trust_code=trust_code, **asked))
 
 
 @click.command()
 @_bundle
-@click.option("--to", required=True, type=click.Choice(["onnx", "torch_export"]), help="For which kind of program.")
+@click.option("--to", required=True, type=click.Choice(["onnx", "torch_export"]), help="The format.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write. [beside the bundle]")
 @click.option("--size", type=click.IntRange(min=1), help="Height and width of the input. [as in training]")
 @_trust
 def export(
     bundle: Path, to: Literal["onnx", "torch_export"], output: Path | None, size: int | None, trust_code: bool
 ) -> None:
-    """Write a model for other programs, and compare its outputs before saying done.
+    """Write a model for other programs, and verify that it has the same outputs.
 
     \b
     onnx          for ONNX Runtime and others; needs pip install 'leaven[export]'
     torch_export  a .pt2 file for torch.export.load, which unpickles: load only files that you trust
 
-    What is written takes prepared tensors, in batches of any size; classes and steps are in its metadata.
+    The exported model takes prepared tensors, in batches of any size; classes and transforms are in its metadata.
     """
     sys.exit(run_export(bundle, to, output, size=size, trust_code=trust_code))
 
@@ -101,43 +101,42 @@ def run_predict(
     as_json: bool = False,
     trust_code: bool = False,
 ) -> int:
-    """Print or write what the model says; 1 where anything went wrong."""
+    """Print or write the predictions; 1 where anything went wrong."""
 
     def work() -> int:
         model = _loaded(bundle, trust_code)
         files, problems = _found(inputs)
         is_one = len(files) == 1 and not os.path.isdir(inputs[0]) and len(inputs) == 1 and csv_file is None
-        said: list[tuple[str, Prediction]] = []
-        for file, answer in _asked(model, files):
+        found: list[tuple[str, Prediction]] = []
+        for file, answer in _predicted(model, files):
             if isinstance(answer, Exception):
                 problems.append(answer)
             else:
-                said.append((file, answer))
+                found.append((file, answer))
         count = top or (TOP if is_one else 1)
         if csv_file is not None:
-            _write_csv(csv_file, said, count)
-            click.echo(f"{csv_file}: {_counted(len(said))}")
+            _write_csv(csv_file, found, count)
+            click.echo(f"{csv_file}: {len(found)} image{'s' * (len(found) != 1)}")
         elif as_json:
-            click.echo(
-                json.dumps([_as_json(file, answer, count) for file, answer in said], ensure_ascii=False, indent=2)
-            )
-        elif is_one and said:
-            _print(_ranking(said[0][1], count))
-        elif said:
-            _print(_table(said, count))
+            told = [{"file": file, **answer.to_json(count)} for file, answer in found]
+            click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+        elif is_one and found:
+            _print(found[0][1].describe(count))
+        elif found:
+            _print(_table(found, count))
         _report_all(problems, len(files))
         return 1 if problems else 0
 
-    return _told(work)
+    return _reported(work)
 
 
 def run_evaluate(
     bundle: Path,
     data: Path,
     *,
-    part: Literal["train", "val", "test", "all"] | None = None,
+    split: Literal["train", "val", "test", "all"] | None = None,
     image: str = "image",
-    label: str = "label",
+    label: Sequence[str] = (),
     root: Path | None = None,
     batch: int = 32,
     as_json: bool = False,
@@ -148,7 +147,7 @@ def run_evaluate(
     def work() -> int:
         found = _loaded(bundle, trust_code).evaluate(
             data,
-            part=part,
+            split=split,
             image=image,
             label=label,
             root=root,
@@ -158,22 +157,14 @@ def run_evaluate(
             shows_progress=_is_watched(),
         )
         if as_json:
-            told = {
-                "pictures": found.count,
-                "scores": found.scores,
-                "classes": list(found.classes),
-                "per_class": found.per_class,
-                "confusion": found.confusion.tolist(),
-                "skipped": list(found.skipped),
-            }
-            click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+            click.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
         else:
             _print(str(found))
         for file in found.skipped:
-            click.echo(f"error: {file} can't be read, and was left out", err=True)
+            click.echo(f"error: {file} can't be read, and was skipped", err=True)
         return 1 if found.skipped else 0
 
-    return _told(work)
+    return _reported(work)
 
 
 def run_export(
@@ -184,25 +175,25 @@ def run_export(
     size: int | None = None,
     trust_code: bool = False,
 ) -> int:
-    """Write the model in another format; 1 where that can't be."""
+    """Write the model in another format; 1 where that fails."""
 
     def work() -> int:
         model = _loaded(bundle, trust_code, device="cpu")
         written = model.export(to, output, size=size)
         size_of_it = f"{os.path.getsize(written) / 2**20:.1f} MB"
-        click.echo(f"{written}: {size_of_it}, and its outputs are those of {model.path.name}")
+        click.echo(f"{written}: {size_of_it}, same outputs as {model.path.name}")
         return 0
 
-    return _told(work)
+    return _reported(work)
 
 
 def _print(text: str) -> None:
-    """Print what comes out of a bundle, without characters by which its maker could command the terminal."""
+    """Print what comes from a bundle, without control characters: its author could command the terminal with them."""
     click.echo("".join(mark if mark.isprintable() or mark == "\n" else "�" for mark in text))
 
 
-def _told(work: Callable[[], int]) -> int:
-    """The exit code of some work; a failure is told in a line or two."""
+def _reported(work: Callable[[], int]) -> int:
+    """The exit code of some work; a failure is reported in a line or two."""
     from leaven.runtime.failures import Failure
 
     try:
@@ -236,12 +227,12 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
     return found
 
 
-def _asked(model: "Bundle", files: Sequence[str]) -> "Iterator[tuple[str, Prediction | Failure]]":
+def _predicted(model: "Bundle", files: Sequence[str]) -> "Iterator[tuple[str, Prediction | Failure]]":
     answers: Any = zip(files, model.each(files), strict=True)
     if _is_watched() and len(files) > 1:
         from tqdm import tqdm
 
-        answers = tqdm(answers, total=len(files), unit="picture", leave=False)
+        answers = tqdm(answers, total=len(files), unit="image", leave=False)
     yield from answers
 
 
@@ -250,7 +241,7 @@ def _is_watched() -> bool:
 
 
 def _found(inputs: Sequence[str]) -> "tuple[list[str], list[Failure]]":
-    """The files that are meant, each once; and what is wrong with those that mean none."""
+    """The files that are meant, each once; and what is wrong where there are none."""
     from leaven.bundle.inputs import HEIC_ENDINGS
     from leaven.formats.image_folder import IMAGE_ENDINGS, files_below
     from leaven.runtime.failures import Failure
@@ -261,11 +252,11 @@ def _found(inputs: Sequence[str]) -> "tuple[list[str], list[Failure]]":
         if os.path.isdir(given):
             there = sorted(f for f in files_below(Path(given)) if f.lower().endswith((*IMAGE_ENDINGS, *HEIC_ENDINGS)))
             if not there:
-                problems.append(Failure(f"{given} holds no pictures", f"known are {', '.join(IMAGE_ENDINGS)}"))
+                problems.append(Failure(f"{given} has no images", f"images end in {', '.join(IMAGE_ENDINGS)}"))
         elif glob.has_magic(given) and not os.path.exists(given) and not given.startswith(("http://", "https://")):
             there = sorted(file for file in glob.glob(given, recursive=True) if os.path.isfile(file))
             if not there:
-                problems.append(Failure(f"no file is named like {given}"))
+                problems.append(Failure(f"no file matches {given}"))
         else:
             there = [given]
         files |= dict.fromkeys(there)
@@ -275,44 +266,23 @@ def _found(inputs: Sequence[str]) -> "tuple[list[str], list[Failure]]":
 # -- how it looks
 
 
-def _ranking(answer: "Prediction", count: int) -> str:
-    ranked = answer.top(count)
-    width = max(len(label) for label, _ in ranked)
-    return "\n".join(f"{label:<{width}}  {100 * share:5.1f} %" for label, share in ranked)
+def _table(found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
+    """A line for each file, with the cells of its prediction."""
+    names = [file if len(file) <= WIDEST else "…" + file[1 - WIDEST :] for file, _ in found]
+    cells = [answer.shown_cells(count) for _, answer in found]
+    header = ["file", *max(cells, key=len)]
+    rows = [[name, *row.values()] for name, row in zip(names, cells, strict=True)]
+    widths = [max(len(line[at]) for line in (header, *rows) if at < len(line)) for at in range(len(header))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in (header, *rows)]
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _table(said: "Sequence[tuple[str, Prediction]]", count: int) -> str:
-    """A line for each file, with the likeliest classes beside each other."""
-    names = [file if len(file) <= WIDEST else "…" + file[1 - WIDEST :] for file, _ in said]
-    ranked = [answer.top(count) for _, answer in said]
-    first = max(map(len, [*names, "file"]))
-    width = max(len("label"), *(len(label) for row in ranked for label, _ in row))
-    head = f"{'file':<{first}}  {'label':<{width}}  confidence"
-    lines = [
-        "  ".join([f"{name:<{first}}", *(f"{label:<{width}}  {100 * share:5.1f} %" for label, share in row)])
-        for name, row in zip(names, ranked, strict=True)
-    ]
-    return "\n".join([head, *lines])
-
-
-def _write_csv(file: Path, said: "Sequence[tuple[str, Prediction]]", count: int) -> None:
-    """file, label, confidence; with `--top`, also label_2, confidence_2 and so on."""
+def _write_csv(file: Path, found: "Sequence[tuple[str, Prediction]]", count: int) -> None:
     from leaven.runtime.run.folder import write_text
 
+    cells = [answer.cells(count) for _, answer in found]
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    ranks = ["", *(f"_{rank}" for rank in range(2, count + 1))]
-    ranks = ranks[: len(said[0][1].classes)] if said else ranks
-    table.writerow(["file", *(f"{column}{rank}" for rank in ranks for column in ("label", "confidence"))])
-    for name, answer in said:
-        table.writerow([name, *(cell for label, share in answer.top(count) for cell in (label, f"{share:.6f}"))])
+    table = csv.DictWriter(text, ["file", *max(cells, key=len, default={})], lineterminator="\n")
+    table.writeheader()
+    table.writerows({"file": name, **row} for (name, _), row in zip(found, cells, strict=True))
     write_text(file, text.getvalue())
-
-
-def _as_json(file: str, answer: "Prediction", count: int) -> dict[str, Any]:
-    top = [{"label": label, "confidence": share} for label, share in answer.top(count)]
-    return {"file": file, "label": answer.label, "confidence": answer.confidence, "top": top}
-
-
-def _counted(count: int) -> str:
-    return f"{count} picture{'s' * (count != 1)}"

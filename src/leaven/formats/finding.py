@@ -1,0 +1,25 @@
+"""What is wrong with data on disk, whoever looks at it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact. `id` names its page in the docs, `argument` what of the data statement it is about."""
+
+    id: str
+    fact: str
+    help: str = ""
+    notes: tuple[str, ...] = ()
+    is_error: bool = True
+    argument: str = ""
+    label: str = ""  # the shortest reason
+    choices: tuple[str, ...] = ()  # what the argument could be instead
+
+
+class BadSource(Exception):
+    """Data that can't be used."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.fact)
+        self.finding = finding

@@ -1,0 +1,71 @@
+"""Tables of samples: one file, or one for each split.
+
+A format of tables is a class in a module of this folder, with `ENDINGS`, `columns()` and `rows()`. What the cells mean
+is decided in `image_table.py` and by the target of the task.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from leaven.formats.image_folder import PART_NAMES
+
+ENCODING = "utf-8-sig"  # spreadsheets write a byte order mark before the first column
+
+
+class TableFile(Protocol):
+    """A file with named columns. An OSError or a ValueError says that it can't be read."""
+
+    ENDINGS: ClassVar[tuple[str, ...]]
+
+    def columns(self) -> Sequence[str]: ...
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Where each row is ("line 7") and its cells in these columns, which the table must have."""
+
+
+@cache
+def formats() -> dict[str, type[Any]]:
+    """The classes that read tables, by the endings of their files."""
+    modules = sorted(file.stem for file in Path(__file__).parent.glob("*_file.py"))
+    classes = [import_module(f"{__name__}.{module}").Table for module in modules]
+    return {ending: each for each in classes for ending in each.ENDINGS}
+
+
+def is_table(file: Path) -> bool:
+    return file.suffix.lower() in formats()
+
+
+def open_table(file: Path, separator: str | None = None) -> TableFile:
+    """The table in a file; one with an unknown ending is read as comma-separated text."""
+    found = formats().get(file.suffix.lower(), formats()[".csv"])
+    table: TableFile = found(file, separator) if separator is not None else found(file)
+    return table
+
+
+def separator_of(file: Path, told: str | None) -> str:
+    """What separates two columns of text: what the recipe says, else what the file's ending says."""
+    return told or ("\t" if file.suffix.lower() == ".tsv" else ",")
+
+
+def split_tables(folder: Path) -> dict[str, list[Path]]:
+    """The tables of each split in a folder; more than one of a split is one too many."""
+    found = {}
+    for split, names in PART_NAMES.items():
+        candidates = [folder / f"{name}{ending}" for name in names for ending in formats()]
+        found[split] = [file for file in candidates if os.path.isfile(file)]
+    return {split: files for split, files in found.items() if files}
+
+
+def metadata_tables(folder: Path) -> dict[str, list[Path]]:
+    """The tables that list the images of a folder, or of the folders of its splits."""
+    places = {"": [folder]} | {split: [folder / name for name in names] for split, names in PART_NAMES.items()}
+    found = {}
+    for split, folders in places.items():
+        candidates = [each / f"metadata{ending}" for each in folders for ending in formats()]
+        found[split] = [file for file in candidates if os.path.isfile(file)]
+    splits = {split: files for split, files in found.items() if files}
+    return {"": splits[""]} if "" in splits else splits

@@ -1,0 +1,110 @@
+"""What a model learns to predict: the protocol that the target of every task follows.
+
+A task's folder holds its target (`tasks/classification/target.py`), written with the standard library alone, so that a
+check and the training read the same data in the same way. A target is plain data: bundles store it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+Value = Any  # of one sample, as tensors are made of it: the index of a class, or a tuple of numbers
+
+
+class BadTarget(ValueError):
+    """What is wrong with the labels of a data set: the fact follows the name of the data, or of the sample `at`."""
+
+    def __init__(self, fact: str, help: str = "", *, at: int | None = None, id: str = "no-classes") -> None:
+        super().__init__(fact)
+        self.fact = fact
+        self.help = help
+        self.at = at
+        self.id = id  # of the page in the docs
+
+
+class Target(Protocol):
+    """What each output of a model means."""
+
+    task: ClassVar[str]  # the name of the task's folder
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each output."""
+
+    @property
+    def brief(self) -> str:
+        """What is predicted, in a word or two: "10 classes"."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Where the table had the labels from which the target was read, or usually has them."""
+
+    def value(self, given: Any) -> Value:
+        """The value of a sample that is labelled so; a BadTarget for a label without a meaning."""
+
+    def plain(self, value: Value) -> Any:
+        """A value as people write it."""
+
+    def fitted(self, values: Sequence[Value], train: Sequence[int]) -> tuple["Target", Sequence[Value]]:
+        """The target once the training split is known, and all values as the model is trained on them."""
+
+    def strata(self, values: Sequence[Value]) -> Sequence[int]:
+        """A number for each sample: samples with the same number are divided alike among the splits."""
+
+    def stratum(self, number: int) -> str:
+        """What the samples of a stratum have in common."""
+
+    def unseen(self, train: Sequence[Value], other: Sequence[Value]) -> str:
+        """What occurs in a split and never in training: "the class bee"; empty where nothing does."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The target as a bundle stores it; `names` are under that key in every task."""
+
+
+class TargetReader(Protocol):
+    """How the labels of a data set become a target and values."""
+
+    @property
+    def argument(self) -> str:
+        """The argument of a data statement that asks for it."""
+
+    @property
+    def attribute(self) -> str:
+        """The attribute in which a data set of the user's may tell what the outputs are called."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Where a table has the labels."""
+
+    def told(self, dataset: Any) -> Target | None:
+        """The target that a data set of the user's tells by an attribute; None where only its labels do."""
+
+    def read(self, given: Sequence[Any]) -> tuple[Target, list[Value]]:
+        """The target of samples with these labels, and their values; a BadTarget where they have none."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The target of a trained model, as a reader: it takes only labels that the model has learned."""
+
+    target: Target
+    columns: tuple[str, ...] = ()
+    argument: str = ""
+    attribute: str = ""
+
+    def told(self, dataset: Any) -> Target:
+        return self.target
+
+    def read(self, given: Sequence[Any]) -> tuple[Target, list[Value]]:
+        return self.target, values_of(self.target, given)
+
+
+def values_of(target: Target, given: Sequence[Any]) -> list[Value]:
+    """The value of every sample; a BadTarget says at which one is wrong."""
+    values = []
+    for at, label in enumerate(given):
+        try:
+            values.append(target.value(label))
+        except BadTarget as bad:
+            raise BadTarget(bad.fact, bad.help, at=at, id=bad.id) from None
+    return values

@@ -1,0 +1,78 @@
+"""The code of classification: what needs torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import nn
+
+from leaven.formats.image_folder import PART_NAMES, pictures, sub_folders
+from leaven.formats.target import BadTarget, values_of
+from leaven.runtime.data.datasets import Dataset, ImageFiles
+from leaven.runtime.failures import Failure
+from leaven.tasks.classification.evaluation import Evaluation, Tally
+from leaven.tasks.classification.prediction import Prediction, predictions
+from leaven.tasks.classification.target import Classes, listed
+from leaven.tasks.protocol import Description
+from leaven.tasks.scoring import Mean, Metrics, evaluate
+
+__all__ = [
+    "Evaluation",
+    "Mean",
+    "Metrics",
+    "Prediction",
+    "Tally",
+    "describe",
+    "evaluate",
+    "exported",
+    "folder",
+    "predictions",
+]
+
+MOST_LISTED = 100
+
+
+def exported(model: nn.Module, target: Classes) -> nn.Module:
+    return model
+
+
+def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
+    """The images of a folder with one sub-folder per class, or of its splits, of which train need not exist."""
+    known = set(sub_folders(path)) & set(target.names)
+    tops = {"": path} if known else _split_folders(path) or {"": path}
+    files: list[str] = []
+    names: list[str] = []
+    given: dict[str, range] = {}
+    for split, top in tops.items():
+        found = [(file, name) for name in sub_folders(top) for file in sorted(pictures(top / name))]
+        given |= {split: range(len(files), len(files) + len(found))} if split else {}
+        files += [file for file, _ in found]
+        names += [name for _, name in found]
+    if not files:
+        raise Failure(f"{path} has no class folders with images in them", f"the classes are: {listed(target.names)}")
+    opener = ImageFiles(files)
+    try:
+        values = values_of(target, names)
+    except BadTarget as bad:
+        raise Failure(f"{files[bad.at or 0]} {bad.fact}", bad.help) from None
+    return Dataset(target, values, len(files), opener, opener.name, given)
+
+
+def _split_folders(path: Path) -> dict[str, Path]:
+    return {
+        split: path / top
+        for split, names in PART_NAMES.items()
+        for top in sub_folders(path)
+        if top.lower() in names and sub_folders(path / top)
+    }
+
+
+def describe(target: Classes) -> Description:
+    names = target.names
+    more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
+    return Description(
+        purpose=f"classifies images into {len(names)} classes",
+        title="Classes",
+        outputs=", ".join([*names[:MOST_LISTED], *more]),
+        outputs_name="logits",
+        example=".top(3)",
+    )

@@ -1,0 +1,129 @@
+"""How well a classifier does: scores, and which classes it takes for which."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from leaven.tasks.classification.prediction import percent
+from leaven.tasks.classification.target import Classes
+
+FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
+MOST_PAIRS = 15
+TOP = 5
+_CORNER = "actual \\ predicted"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What was measured. `confusion[t, p]` counts images of class t that were predicted as p."""
+
+    classes: tuple[str, ...]
+    scores: dict[str, float]
+    confusion: np.ndarray
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def accuracy(self) -> float:
+        return self.scores["accuracy"]
+
+    @property
+    def count(self) -> int:
+        """How many images were measured."""
+        return int(self.confusion.sum())
+
+    @property
+    def per_class(self) -> dict[str, dict[str, float]]:
+        """Recall, precision and number of images of each class that occurred."""
+        right, actual, predicted = self.confusion.diagonal(), self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+        return {
+            name: {
+                "recall": float(right[i] / actual[i]),
+                "precision": float(right[i] / predicted[i]) if predicted[i] else 0.0,
+                "count": int(actual[i]),
+            }
+            for i, name in enumerate(self.classes)
+            if actual[i]
+        }
+
+    def confused(self, k: int = MOST_PAIRS) -> list[tuple[str, str, int]]:
+        """The k most frequent errors: the actual class, the predicted one, how often."""
+        wrong = self.confusion.copy()
+        np.fill_diagonal(wrong, 0)
+        order = np.argsort(-wrong, axis=None, kind="stable")[:k]
+        pairs = [(int(place) // len(self.classes), int(place) % len(self.classes)) for place in order]
+        return [(self.classes[t], self.classes[p], int(wrong[t, p])) for t, p in pairs if wrong[t, p]]
+
+    def table(self) -> str:
+        """The confusion matrix; of many classes, only the most frequent errors."""
+        return _matrix(self.classes, self.confusion) if len(self.classes) <= FEW_CLASSES else _pairs(self)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "images": self.count,
+            "scores": self.scores,
+            "classes": list(self.classes),
+            "per_class": self.per_class,
+            "confusion": self.confusion.tolist(),
+            "skipped": list(self.skipped),
+        }
+
+    def __str__(self) -> str:
+        width = max(map(len, self.scores))
+        lines = [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
+        return "\n".join([f"{self.count} images", *lines, "", self.table()])
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
+
+
+class Tally:
+    """Counts the images of every class by what was predicted for them."""
+
+    def __init__(self, target: Classes) -> None:
+        self.target = target
+        self.confusion: np.ndarray = np.zeros((len(target.names), len(target.names)), dtype=np.int64)
+        self.loss = 0.0
+        self.near = 0
+
+    def add(self, outputs: Tensor, values: Sequence[int], names: Sequence[str]) -> None:
+        labels = torch.tensor(values)
+        self.loss += float(nn.functional.cross_entropy(outputs.double(), labels, reduction="sum"))
+        np.add.at(self.confusion, (labels.numpy(), outputs.argmax(dim=1).numpy()), 1)
+        top = outputs.topk(min(TOP, outputs.shape[1]), dim=1).indices
+        self.near += int((top == labels[:, None]).any(dim=1).sum())
+
+    def result(self, skipped: tuple[str, ...]) -> Evaluation:
+        total = int(self.confusion.sum())
+        top = {f"top{TOP}": self.near / total} if len(self.confusion) > TOP else {}
+        scores = {"accuracy": float(self.confusion.trace() / total), **top, "loss": self.loss / total}
+        return Evaluation(self.target.names, scores, self.confusion, skipped)
+
+
+def _matrix(classes: Sequence[str], confusion: np.ndarray) -> str:
+    """One row per actual class, one column per predicted one; a dot means none."""
+    cells = [[str(count) if count else "·" for count in row] for row in confusion.tolist()]
+    heads = [name if len(name) <= 8 else name[:7] + "…" for name in classes]
+    widths = [max(len(head), *(len(row[i]) for row in cells)) for i, head in enumerate(heads)]
+    first = max(len(_CORNER), *map(len, classes))
+    lines = ["  ".join([f"{_CORNER:<{first}}", *(f"{h:>{w}}" for h, w in zip(heads, widths, strict=True))])]
+    for name, row in zip(classes, cells, strict=True):
+        lines.append("  ".join([f"{name:<{first}}", *(f"{c:>{w}}" for c, w in zip(row, widths, strict=True))]))
+    return "\n".join(lines)
+
+
+def _pairs(evaluation: Evaluation) -> str:
+    pairs = evaluation.confused()
+    if not pairs:
+        return "no errors"
+    occurred = evaluation.per_class
+    actual = max(len("actual"), *(len(true) for true, _, _ in pairs))
+    predicted = max(len("predicted"), *(len(said) for _, said, _ in pairs))
+    lines = [f"{'actual':<{actual}}  {'predicted':<{predicted}}  how often"]
+    for true, said, count in pairs:
+        total = int(occurred[true]["count"])
+        lines.append(f"{true:<{actual}}  {said:<{predicted}}  {count} of {total} ({percent(count / total)})")
+    return "\n".join(lines)

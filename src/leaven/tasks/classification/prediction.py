@@ -1,0 +1,72 @@
+"""What a classifier says about one image."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from leaven.tasks.classification.target import Classes
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    """The probability of every class; they add up to one."""
+
+    classes: tuple[str, ...]
+    probabilities: np.ndarray
+
+    @property
+    def label(self) -> str:
+        """The most likely class."""
+        return self.classes[int(self.probabilities.argmax())]
+
+    @property
+    def confidence(self) -> float:
+        """The probability of that class."""
+        return float(self.probabilities.max())
+
+    def top(self, k: int = 5) -> list[tuple[str, float]]:
+        """The k most likely classes with their probabilities, the most likely first."""
+        order = np.argsort(-self.probabilities, kind="stable")[:k]
+        return [(self.classes[index], float(self.probabilities[index])) for index in order]
+
+    def describe(self, top: int) -> str:
+        ranked = self.top(top)
+        width = max(len(label) for label, _ in ranked)
+        return "\n".join(f"{label:<{width}}  {100 * share:5.1f} %" for label, share in ranked)
+
+    def cells(self, top: int) -> dict[str, str]:
+        """label, confidence; with more than one, also label_2, confidence_2 and so on."""
+        return self._ranked(top, "{:.6f}".format)
+
+    def shown_cells(self, top: int) -> dict[str, str]:
+        return self._ranked(top, lambda share: f"{100 * share:5.1f} %")
+
+    def _ranked(self, top: int, write: Any) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for rank, (label, share) in enumerate(self.top(top), 1):
+            end = f"_{rank}" if rank > 1 else ""
+            found |= {f"label{end}": label, f"confidence{end}": write(share)}
+        return found
+
+    def to_json(self, top: int) -> dict[str, Any]:
+        ranked = [{"label": label, "confidence": share} for label, share in self.top(top)]
+        return {"label": self.label, "confidence": self.confidence, "top": ranked}
+
+    def __repr__(self) -> str:
+        others = ", ".join(f"{label} {percent(share)}" for label, share in self.top(SHOWN)[1:])
+        return f"<Prediction: {self.label} {percent(self.confidence)}{f'; {others}' if others else ''}>"
+
+
+def predictions(outputs: Tensor, target: Classes) -> list[Prediction]:
+    """What a batch of logits says."""
+    shares = outputs.double().softmax(dim=1).cpu().numpy()
+    return [Prediction(target.names, np.asarray(row)) for row in shares]
+
+
+def percent(share: float) -> str:
+    """`97.1 %`."""
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,84 @@
+"""What a task offers: its module, for example `leaven.tasks.classification`, has the members of `Task`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from leaven.formats.target import Target
+from leaven.runtime.data.datasets import Dataset
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a model with a target is for, in the words of its bundle's card."""
+
+    purpose: str  # "classifies images into 3 classes"
+    title: str  # what the outputs stand for: "Classes"
+    outputs: str  # a section about them, as Markdown
+    outputs_name: str  # what other programs call the tensor: "logits"
+    example: str  # what to call on a prediction: ".top(3)"
+
+
+class Prediction(Protocol):
+    """What a model says about one image. Of what can be ranked, only the first `top` are told."""
+
+    def describe(self, top: int) -> str:
+        """For a person, one line per name."""
+
+    def cells(self, top: int) -> dict[str, str]:
+        """As columns of a csv file."""
+
+    def shown_cells(self, top: int) -> dict[str, str]:
+        """As columns of a table on the screen."""
+
+    def to_json(self, top: int) -> dict[str, Any]: ...
+
+
+class Evaluation(Protocol):
+    """How well a model does; its text is a report."""
+
+    @property
+    def count(self) -> int:
+        """How many images were measured."""
+
+    @property
+    def scores(self) -> dict[str, float]: ...
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The files that could not be read."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class Tally(Protocol):
+    """What is added up while a model is measured."""
+
+    def add(self, outputs: Tensor, values: Sequence[Any], names: Sequence[str]) -> None:
+        """Add a batch: the outputs of the model, the true values, and the names of the samples."""
+
+    def result(self, skipped: tuple[str, ...]) -> Evaluation: ...
+
+
+class Task(Protocol):
+    """The module of a task. Its functions take the task's own target."""
+
+    def read_target(self, data: Any) -> Target:
+        """What a target's `to_json` wrote, read back; a ValueError where it can't be."""
+
+    def describe(self, target: Any) -> Description: ...
+
+    def predictions(self, outputs: Tensor, target: Any) -> Sequence[Prediction]:
+        """What a batch of outputs says."""
+
+    def Tally(self, target: Any) -> Tally:
+        """An empty tally."""
+
+    def exported(self, model: nn.Module, target: Any) -> nn.Module:
+        """The model as other programs get it."""
+
+    def folder(self, path: Path, target: Any, columns: Sequence[str]) -> Dataset:
+        """A folder of labelled images on which a model is measured; `columns` of a table in it, where one is asked."""

@@ -1,0 +1,89 @@
+"""The code of regression: what needs torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from leaven.formats.target import Known
+from leaven.runtime.data.batches import Split
+from leaven.runtime.data.datasets import Dataset, image_folder
+from leaven.runtime.run.run import Run
+from leaven.tasks import scoring
+from leaven.tasks.protocol import Description
+from leaven.tasks.regression.evaluation import Evaluation, Tally
+from leaven.tasks.regression.prediction import Prediction, in_units, predictions
+from leaven.tasks.regression.target import Quantities
+from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
+
+__all__ = [
+    "Evaluation",
+    "Mean",
+    "Metrics",
+    "Prediction",
+    "Tally",
+    "describe",
+    "evaluate",
+    "exported",
+    "folder",
+    "predictions",
+]
+
+
+def evaluate(
+    run: Run,
+    model: nn.Module,
+    split: Split,
+    metrics: Metrics,
+    criterion: Criterion | None = None,
+    step: EvalStep = outputs_of,
+) -> dict[str, float]:
+    """The loss, on standardised numbers, and the metrics, in the numbers' own units: `{"val.mae": 2.1}`."""
+
+    target = split.target
+    assert isinstance(target, Quantities)
+
+    def measured(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        pair = in_units(outputs, target), in_units(targets, target)
+        return (pair[0].squeeze(1), pair[1].squeeze(1)) if targets.shape[1] == 1 else pair
+
+    return scoring.evaluate(run, model, split, metrics, criterion, step, measured)
+
+
+class InUnits(nn.Module):
+    """A model whose outputs are in the numbers' own units."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: nn.Module, target: Quantities) -> None:
+        super().__init__()
+        self.model = model
+        mean, std = torch.tensor(target.scales, dtype=torch.float32).unbind(1)
+        self.register_buffer("mean", mean.clone())
+        self.register_buffer("std", std.clone())
+
+    def forward(self, images: Tensor) -> Tensor:
+        outputs: Tensor = self.model(images)
+        return outputs * self.std + self.mean
+
+
+def exported(model: nn.Module, target: Quantities) -> nn.Module:
+    return InUnits(model, target).eval()
+
+
+def folder(path: Path, target: Quantities, columns: Sequence[str]) -> Dataset:
+    return image_folder(path, target=Known(target, tuple(columns) or target.columns))
+
+
+def describe(target: Quantities) -> Description:
+    names = ", ".join(f"`{name}`" for name in target.names)
+    rows = [f"| {n} | {mean:.6g} | {std:.6g} |" for n, (mean, std) in zip(target.names, target.scales, strict=True)]
+    return Description(
+        purpose=f"predicts {names} of an image",
+        title="Targets",
+        outputs="\n".join(["| | mean in training | standard deviation |", "|---|---|---|", *rows]),
+        outputs_name="values",
+        example=f'["{target.names[0]}"]',
+    )

@@ -1,0 +1,147 @@
+"""The target of regression: one or several numbers.
+
+The model is trained on standardised numbers, with the mean and the standard deviation of the training split, and
+whoever uses it gets them back in their own units (docs/decisions/0014-targets-are-standardised.md).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, pstdev
+from typing import Any, ClassVar
+
+from leaven.formats.target import BadTarget, values_of
+
+Value = tuple[float, ...]
+DECILES = 10
+FEWEST = 10  # samples in a stratum
+NOT_A_NUMBER, CONSTANT = "not-a-number", "constant-target"
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """Numbers by their names. A value is standardised once `mean` and `std` are known."""
+
+    names: tuple[str, ...]
+    mean: Value = ()
+    std: Value = ()
+    task: ClassVar[str] = "regression"
+
+    @property
+    def brief(self) -> str:
+        return ", ".join(self.names)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def scales(self) -> list[tuple[float, float]]:
+        """Mean and standard deviation of each number; 0 and 1 where they are not known."""
+        return list(zip(self.mean or [0.0] * len(self.names), self.std or [1.0] * len(self.names), strict=True))
+
+    def value(self, given: Any) -> Value:
+        """The value of a sample with one number, or with several: in order, or by name."""
+        numbers = numbers_of([given[name] for name in self.names] if isinstance(given, Mapping) else given)
+        if len(numbers) != len(self.names):
+            raise BadTarget(f"has {len(numbers)} numbers, and others have {len(self.names)}", id=NOT_A_NUMBER)
+        return tuple((number - mean) / std for number, (mean, std) in zip(numbers, self.scales, strict=True))
+
+    def plain(self, value: Value) -> dict[str, float]:
+        numbers = [number * std + mean for number, (mean, std) in zip(value, self.scales, strict=True)]
+        return dict(zip(self.names, numbers, strict=True))
+
+    def fitted(self, values: Sequence[Value], train: Sequence[int]) -> tuple["Quantities", Sequence[Value]]:
+        """With mean and standard deviation of the training split, and values standardised by them."""
+        columns = list(zip(*(values[index] for index in train), strict=True))
+        std = [pstdev(column) for column in columns]
+        for name, spread in zip(self.names, std, strict=True):
+            if not spread:
+                raise BadTarget(f"has the same `{name}` in every training sample", id=CONSTANT)
+        fitted = replace(self, mean=tuple(map(fmean, columns)), std=tuple(std))
+        return fitted, [fitted.value(value) for value in values]
+
+    def strata(self, values: Sequence[Value]) -> Sequence[int]:
+        """The deciles of a number, so that every split has its whole range; of several numbers, nothing."""
+        count = min(DECILES, len(values) // FEWEST)
+        if len(self.names) > 1 or count < 2:
+            return [0] * len(values)
+        strata = [0] * len(values)
+        for rank, index in enumerate(sorted(range(len(values)), key=lambda index: values[index])):
+            strata[index] = rank * count // len(values)
+        return strata
+
+    def stratum(self, number: int) -> str:
+        return f"the {number + 1}th part of the range of `{self.names[0]}`"
+
+    def unseen(self, train: Sequence[Value], other: Sequence[Value]) -> str:
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"names": list(self.names), "mean": list(self.mean), "std": list(self.std)}
+
+
+def read_target(data: Any) -> Quantities:
+    match data:
+        case {"names": [*names], "mean": [*mean], "std": [*std]}:
+            read = Quantities(tuple(map(str, names)), tuple(map(float, mean)), tuple(map(float, std)))
+            if names and len(mean) == len(std) == len(names) and all(map(math.isfinite, mean)) and all(_scales(std)):
+                return read
+    raise ValueError("the targets can't be read")
+
+
+def _scales(std: Sequence[float]) -> list[bool]:
+    return [math.isfinite(spread) and spread > 0 for spread in std]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One number or several: the columns of a table, or what a data set gives for each sample."""
+
+    columns: tuple[str, ...] = ()
+    argument: ClassVar[str] = "target"
+    attribute: ClassVar[str] = "target_names"
+
+    def told(self, dataset: Any) -> Quantities | None:
+        return None  # without the numbers, their mean is not known
+
+    def read(self, given: Sequence[Any]) -> tuple[Quantities, list[Value]]:
+        if not given:
+            raise BadTarget("has no samples", id=NOT_A_NUMBER)
+        count = len(self.columns) or len(numbers_of(given[0]))
+        default = ("target",) if count == 1 else tuple(f"target_{number + 1}" for number in range(count))
+        target = Quantities(self.columns or default)
+        values = values_of(target, given)
+        for name, column in zip(target.names, zip(*values, strict=True), strict=True):
+            if min(column) == max(column):
+                raise BadTarget(
+                    f"has only the number {column[0]:g} as `{name}`, and there is nothing to learn", id=CONSTANT
+                )
+        return target, values
+
+
+def numbers_of(given: Any) -> Value:
+    """A number or a sequence of numbers, as floats."""
+    given = given.tolist() if hasattr(given, "tolist") else given
+    return tuple(_number(one) for one in (given if isinstance(given, list | tuple) else [given]))
+
+
+def _number(given: Any) -> float:
+    if given is None or given == "":
+        raise BadTarget("has no number", "fill it in, or remove the line", id=NOT_A_NUMBER)
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        hint = "write it with a point" if isinstance(given, str) and _is_number(given.replace(",", ".")) else ""
+        raise BadTarget(f"has `{given}`, which is not a number", hint, id=NOT_A_NUMBER) from None
+    if not math.isfinite(number):
+        raise BadTarget(f"has `{given}`, which is not a finite number", id=NOT_A_NUMBER)
+    return number
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

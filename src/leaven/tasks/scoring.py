@@ -1,0 +1,97 @@
+"""How a model is measured during training, whatever its task: the loss and the metrics over one split."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from leaven.runtime.data.batches import Split
+from leaven.runtime.run.phase import QUICK_BATCHES
+from leaven.runtime.run.run import Run
+
+Metrics = Mapping[str, Metric]
+Criterion = Callable[[Tensor, Tensor], Tensor]
+EvalStep = Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]
+Measured = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def outputs_of(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    """The outputs of a model for the images of a batch."""
+    outputs: Tensor = model(batch[0])
+    return outputs
+
+
+def unchanged(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """What metrics are given where they compare outputs and targets as the loss does."""
+    return outputs, targets
+
+
+class Mean(Metric):
+    """The mean over all samples of what a function returns for the outputs and targets of a batch."""
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("count", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, outputs: Tensor, targets: Tensor) -> None:
+        self.total += float(self.function(outputs, targets)) * len(targets)
+        self.count += len(targets)
+
+    def compute(self) -> Tensor:
+        return self.total / self.count
+
+
+@torch.no_grad()
+def evaluate(
+    run: Run,
+    model: nn.Module,
+    split: Split,
+    metrics: Metrics,
+    criterion: Criterion | None = None,
+    step: EvalStep = outputs_of,
+    measured: Measured = unchanged,
+) -> dict[str, float]:
+    """The loss and the metrics of a model over one split of the data: `{"val.loss": 0.2, "val.accuracy": 0.95}`.
+
+    Every process measures its share; the scores are those of all. An empty split has none. `measured` turns the
+    outputs and targets of the loss into those of the metrics.
+    """
+    fabric = run.fabric
+    if not len(split):
+        return {}
+    _synchronize_buffers(model, fabric.world_size)
+    was_training = model.training
+    model.eval()
+    loss = torch.zeros(2, dtype=torch.float64)  # the sum, and of how many
+    for metric in metrics.values():
+        metric.to(fabric.device).reset()
+    for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
+        if run.is_quick and number >= QUICK_BATCHES:
+            break
+        images, targets = fabric.to_device(batch)
+        with fabric.autocast():
+            outputs = step(model, (images, targets))
+            if criterion is not None:
+                loss += torch.tensor([criterion(outputs, targets).item() * len(targets), len(targets)])
+        for metric in metrics.values():
+            metric.update(*measured(outputs.float(), targets))
+    model.train(was_training)
+    scores = {name: float(each.compute()) for name, each in metrics.items()}
+    if criterion is not None:
+        total: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
+        scores = {"loss": float(total[0] / total[1]), **scores}
+    return {f"{split.name}.{name}": value for name, value in scores.items()}
+
+
+def _synchronize_buffers(model: nn.Module, processes: int) -> None:
+    """Every process measures the same model: the statistics of normalisation are those of the first."""
+    if processes > 1:
+        for buffer in model.buffers():
+            torch.distributed.broadcast(buffer, src=0)
