@@ -1,9 +1,8 @@
 """The cache directory: where it is, and how files get into it.
 
-A file or folder appears whole or not at all. What can't be read, or is not as it was written, counts as absent. Where
-the directory can't be written, a temporary one takes its place; reading still looks into both, so that an index that
-was put there beforehand serves a user who may only read it. What is being written or removed has a name that begins
-with a dot.
+Files and folders are written atomically. What can't be read, or is not as it was written, counts as absent. Where the
+directory is not writable, a temporary one is used; reads look into both, so that an index that was put into a read-only
+directory beforehand is found. What is being written or removed has a name that begins with a dot.
 """
 
 import contextlib
@@ -20,17 +19,17 @@ from typing import Any
 from leaven.formats import sealed
 from leaven.formats.atomic_files import write_atomically
 
-_LEFT_BEHIND_SECONDS = 3600.0  # longer than any writing takes
+_ABANDONED_SECONDS = 3600.0  # longer than any write takes
 
 
 def user_folder() -> Path:
-    """The user's cache directory: `LEAVEN_CACHE`, or what the platform provides."""
+    """The user's cache directory: `LEAVEN_CACHE`, or the platform's."""
     chosen = os.environ.get("LEAVEN_CACHE")
     if not chosen:
         return _platform_caches() / "leaven"
     try:
         return Path(chosen).expanduser().absolute()
-    except (RuntimeError, OSError):  # the home of nobody, or relative to a folder that is gone
+    except (RuntimeError, OSError):  # an unknown home, or relative to a folder that was removed
         return _temporary_folder()
 
 
@@ -47,25 +46,25 @@ def _platform_caches() -> Path:
 def _home() -> Path:
     try:
         return Path.home()
-    except RuntimeError:  # neither HOME nor a user that the system knows
+    except RuntimeError:  # neither HOME nor a known user
         return _temporary_folder()
 
 
 def _temporary_folder() -> Path:
-    """What takes the place of the cache directory: the user's own temporary one, else one of this process alone."""
-    return _users_temporary_folder(may_make=True) or _passing_folder()
+    """Used where the cache directory is not writable: the user's own temporary one, else one of this process."""
+    return _users_temporary_folder(may_create=True) or _process_folder()
 
 
-def _users_temporary_folder(may_make: bool = False) -> Path | None:
-    """A directory that lasts longer than this process and that nobody else can have put anything into."""
+def _users_temporary_folder(may_create: bool = False) -> Path | None:
+    """A directory that outlives this process and that nobody else can write into."""
     import tempfile
 
     if sys.platform == "win32":
-        return None  # what a directory's mode says there is not who may write into it
+        return None  # there, a directory's mode does not say who may write into it
     try:
         folder = Path(tempfile.gettempdir(), f"leaven-{os.geteuid()}")
-        if may_make and not os.path.lexists(folder):
-            folder.mkdir(mode=0o700, exist_ok=True)  # another process of the user's may make it at the same time
+        if may_create and not os.path.lexists(folder):
+            folder.mkdir(mode=0o700, exist_ok=True)  # another process of the user may create it at the same time
         found = folder.lstat()
     except OSError:
         return None
@@ -74,8 +73,8 @@ def _users_temporary_folder(may_make: bool = False) -> Path | None:
 
 
 @cache
-def _passing_folder() -> Path:
-    """A directory of this process alone, removed when it ends."""
+def _process_folder() -> Path:
+    """A directory of this process, removed when it ends."""
     import atexit
     import shutil
     import tempfile
@@ -85,32 +84,32 @@ def _passing_folder() -> Path:
     return Path(folder)
 
 
-def is_passing(place: Path) -> bool:
-    """Whether a place is gone when this process ends."""
-    return bool(_passing_folder.cache_info().currsize) and place.is_relative_to(_passing_folder())
+def is_temporary(place: Path) -> bool:
+    """Whether a place is removed when this process ends."""
+    return bool(_process_folder.cache_info().currsize) and place.is_relative_to(_process_folder())
 
 
 def places(name: str) -> Iterator[Path]:
-    """Where something of that name may be, the best place first."""
+    """Where an entry of that name may be, the preferred place first."""
     yield user_folder() / name
     if folder := _users_temporary_folder():
         yield folder / name
-    if _passing_folder.cache_info().currsize:
-        yield _passing_folder() / name
+    if _process_folder.cache_info().currsize:
+        yield _process_folder() / name
 
 
 def read_json(name: str) -> Any | None:
-    """The value that is kept under a name; None if there is none, or its file is damaged."""
+    """The value that is cached under a name; None if there is none, or its file is damaged."""
     return next((value for place in places(name) if (value := open_json(place)) is not None), None)
 
 
 def open_json(file: Path) -> Any | None:
-    """The value that a file keeps; None if there is none, or the file is damaged."""
+    """The value in a file; None if there is none, or the file is damaged."""
     return parse_json(sealed.read(file))
 
 
 def parse_json(data: bytes | str | None) -> Any | None:
-    """The value of a JSON text; None where there is no whole one."""
+    """The value of a JSON text; None where it is incomplete."""
     if data is None:
         return None
     try:
@@ -120,7 +119,7 @@ def parse_json(data: bytes | str | None) -> Any | None:
 
 
 def write_json(name: str, value: Any) -> None:
-    """Keeps a value under a name; nothing happens where nothing at all can be written."""
+    """Caches a value under a name; does nothing where nothing is writable."""
     data = sealed.seal(json.dumps(value, separators=(",", ":")).encode())
     for folder in (user_folder, _temporary_folder):
         try:
@@ -132,7 +131,7 @@ def write_json(name: str, value: Any) -> None:
 
 
 def staging_folder(name: str) -> Path | None:
-    """A new, empty folder beside the place of `name`, to be filled and then published; None if there is no room."""
+    """A new, empty folder beside the place of `name`, to be filled and published; None if nothing is writable."""
     for folder in (user_folder, _temporary_folder):
         try:
             staged = _aside(folder() / name)
@@ -144,7 +143,7 @@ def staging_folder(name: str) -> Path | None:
 
 
 def publish(staged: Path, name: str) -> Path:
-    """Gives a filled folder its name; where another process was faster, its folder is taken instead."""
+    """Gives a filled folder its name; where another process was faster, that one's folder is used."""
     place = staged.parent / Path(name).name
     _sync(staged)
     try:
@@ -158,7 +157,7 @@ def publish(staged: Path, name: str) -> Path:
 
 
 def _sync(folder: Path) -> None:
-    """Makes sure that the names in a folder are on the disk, where the system can."""
+    """Syncs the entries of a folder to disk, where the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -172,7 +171,7 @@ def _sync(folder: Path) -> None:
 
 
 def remove(place: Path) -> None:
-    """Takes a folder, or what stands in its place, out of the way at once, then deletes it; what can't be stays."""
+    """Renames a folder or file, so that it is gone at once, then deletes it; what can't be deleted stays."""
     import shutil
 
     doomed = _aside(place)
@@ -188,17 +187,17 @@ def remove(place: Path) -> None:
 
 
 def _aside(place: Path) -> Path:
-    """A name beside a place that no other process chooses."""
+    """A path beside a place that no other process uses."""
     return place.with_name(f".{place.name.lstrip('.')}.{os.getpid()}-{os.urandom(4).hex()}")
 
 
 def keep_newest(folder: Path, count: int) -> None:
-    """Removes all but the newest folders in a folder, and what processes left behind that were ended too soon."""
+    """Removes all but the newest folders in a folder, and what interrupted processes left there."""
     try:
         ages = {entry: time.time() - entry.lstat().st_mtime for entry in folder.iterdir()}
-    except OSError:  # another process is tidying up
+    except OSError:  # another process is removing, too
         return
     finished = [entry for entry in sorted(ages, key=ages.__getitem__) if entry.is_dir() and entry.name[0] != "."]
-    left_behind = [entry for entry, age in ages.items() if entry.name[0] == "." and age > _LEFT_BEHIND_SECONDS]
-    for old in (*finished[count:], *left_behind):
+    abandoned = [entry for entry, age in ages.items() if entry.name[0] == "." and age > _ABANDONED_SECONDS]
+    for old in (*finished[count:], *abandoned):
         remove(old)

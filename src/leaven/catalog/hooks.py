@@ -1,28 +1,28 @@
-"""What a technique can take part in, and what it can ask for: the same for Leaven's own and for a user's.
+"""The hooks of techniques, and what their constructors can ask for; the same for Leaven's own and for the user's.
 
-A technique is a class. Its constructor takes what the recipe says, and by these names what the program has; each of the
-methods named here is called at its place in the program, and where a class has no such method, nothing is written.
+A technique is a class. Its constructor takes the arguments of the recipe and, by the names below, objects of the
+program. A program calls each hook that the class has, at its place in the loop.
 """
 
 from collections.abc import Iterable
 
-HOOKS = {  # in the order in which a program comes to them, with what each is given
-    "on_data": ("data",),  # gives other data
+HOOKS = {  # in the order in which a program calls them, with their arguments
+    "on_data": ("data",),  # returns the data to use
     "on_model": ("model",),  # changes the model before the phase
     "on_optimizer": ("optimizer",),  # changes the optimizer before the phase
     "before_epoch": ("phase",),
-    "on_batch": ("images", "labels"),  # gives others
-    "around_step": ("model",),  # yields as often as the gradient is to be computed
-    "on_loss": ("loss", "images", "outputs", "labels"),  # gives another
+    "on_batch": ("images", "labels"),  # returns the batch to use
+    "around_step": ("model",),  # yields once for each time that the gradient is to be computed
+    "on_loss": ("loss", "images", "outputs", "labels"),  # returns the loss to use
     "on_gradients": ("model",),
     "after_step": ("model",),
-    "model_for_eval": ("model",),  # gives the model that is measured and kept
+    "model_for_eval": ("model",),  # returns the model to evaluate and save
     "after_epoch": ("phase", "model", "scores"),
-    "at_end": ("model",),  # leaves in the model what goes on
+    "at_end": ("model",),  # puts the final weights into the model
 }
-HAS_STATE = "state_dict"  # the method by which a technique says that a checkpoint must hold something of it
-LEARNS = "parameters"  # the method by which it gives the optimizer weights of its own
-HAD = {  # the names by which a constructor asks for what the program has
+HAS_STATE = "state_dict"  # a technique with this method is saved in checkpoints
+LEARNS = "parameters"  # the method that returns further parameters for the optimizer
+HAD = {  # what a constructor can ask for by name, as a program writes it
     "run": "run",
     "model": "module",
     "classes": "len(data.classes)",
@@ -31,7 +31,7 @@ HAD = {  # the names by which a constructor asks for what the program has
     "criterion": "criterion",
     "optimizer": "optimizer",
     "phase": "phase",
-    "stages": "",  # the moving layers from the stem to the head, a list for each stage, as the plan knows them
+    "stages": "",  # the trainable layers from the stem to the head, one list per stage, written by the plan
 }
 
 

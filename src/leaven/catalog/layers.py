@@ -1,7 +1,6 @@
 """The layers of a model, found by a subprocess that builds it without weights, and cached.
 
-Decides what is kept and for how long; how a model is built and which of its layers are the head is decided in
-`leaven.survey.layers`.
+Decides what is cached. How a model is built and which of its layers are the head is decided in `leaven.survey.layers`.
 """
 
 import json
@@ -19,10 +18,10 @@ _KEPT = 6  # sets of versions whose answers stay in the cache
 
 
 class LayerParameter(NamedTuple):
-    """One weight of a model, and the module that holds it."""
+    """One parameter of a model, and the module that owns it."""
 
     name: str
-    count: int  # type: ignore[assignment]  # of numbers in it; nobody counts the fields of a weight
+    count: int  # type: ignore[assignment]  # of its elements; nobody needs tuple.count here
     shape: tuple[int, ...]
     module_type: str
     module_path: str
@@ -34,18 +33,18 @@ class LayerModule(NamedTuple):
     path: str
     type: str
     has_parameters: bool
-    is_plain: bool = False  # a linear layer or an ordinary convolution, to whose weights something can be added
+    is_plain: bool = False  # a linear layer or an ordinary convolution, which adapters can be added to
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What a model is made of.
+    """The parameters and modules of a model.
 
-    `error` says why its layers are not known; then all else is empty. If `is_unanswered`, the model is not to blame:
-    the subprocess took too long or failed itself.
+    `error` says why they are not known; then all else is empty. If `is_unanswered`, the model is not to blame: the
+    subprocess took too long or failed itself.
     """
 
-    parameters: tuple[LayerParameter, ...] = ()  # in the order in which data meets them, where `is_forward_order`
+    parameters: tuple[LayerParameter, ...] = ()  # in the order of the forward pass, where `is_forward_order`
     modules: tuple[LayerModule, ...] = ()
     head: tuple[str, ...] = ()
     stem: tuple[str, ...] = ()
@@ -54,9 +53,9 @@ class Layers:
     input_channels: int | None = None
     classes: int | None = None
     fixed_input_size: tuple[int, int] | None = None
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of what a module gives for one item
-    flops: Mapping[str, int] = field(default_factory=dict)  # for one item
-    trial_size: tuple[int, int] | None = None  # of that item
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of each module's output for one sample
+    flops: Mapping[str, int] = field(default_factory=dict)  # for one sample
+    trial_size: tuple[int, int] | None = None  # of that sample
     error: str = ""
     is_unanswered: bool = False
 
@@ -85,20 +84,20 @@ def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     if "torch" not in versions.installed():
         return None
-    if "file" in request or "text_model" in request:  # what they read may change unseen
-        return _layers(_told(text, seconds))
+    if "file" in request or "text_model" in request:  # their files may change without notice
+        return _layers(_answer(text, seconds))
     name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
     kept = disk_cache.read_json(name)
     if kept and kept["request"] == text:
         return _layers(kept)
-    answer = _told(text, seconds)
+    answer = _answer(text, seconds)
     if not answer.get("is_unanswered"):
         disk_cache.write_json(name, {"request": text, **answer})
         disk_cache.keep_newest(disk_cache.user_folder() / "layers", _KEPT)
     return _layers(answer)
 
 
-def _told(text: str, seconds: float) -> dict[str, Any]:
+def _answer(text: str, seconds: float) -> dict[str, Any]:
     """What the subprocess answers."""
     from leaven.catalog import process
 

@@ -1,7 +1,7 @@
 """What the installed libraries offer: names, and the cards they mean.
 
 Reads the index that `index.py` finds: a file only when its kind is asked for, a card only when its name is. Without an
-index everything still works, with no names; `absent` says why.
+index everything still works, with no names; `absent` gives the reason.
 """
 
 import dataclasses
@@ -37,12 +37,12 @@ def absent() -> Mapping[str, str]:
 
 
 def prepare(say: Say) -> None:
-    """Makes sure that there is an index; `say` hears of what takes long."""
+    """Builds the index where there is none; `say` is called with a message before what takes long."""
     installed().prepare(say)
 
 
 def is_at_hand() -> bool:
-    """Whether there is an answer at once, without the libraries being read first."""
+    """Whether the index is already there."""
     return installed().is_at_hand()
 
 
@@ -67,7 +67,7 @@ class Library:
         self._is_replaced = False
 
     def prepare(self, say: Say = _to_stderr) -> Index:
-        """Finds the index, or has it made."""
+        """Finds the index, or has it built."""
         if self._index is None:
             self._index = index.obtain(self._key, say, self._survey)
         return self._index
@@ -129,7 +129,7 @@ class _CardFile:
         if source not in versions.LIBRARIES:
             return self._bare(name)
         found = [card for card in self._bare(rest) if card.source == source]
-        if not found and "." in rest:  # as Python would say it: torch.optim.AdamW
+        if not found and "." in rest:  # as Python writes it: torch.optim.AdamW
             last = name.rpartition(".")[2]
             found = [card for card in self._bare(last) if card.target == name]
         return found
@@ -169,7 +169,7 @@ class _CardFile:
 
 
 def _fitted(signature: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """A shared signature with what is particular to one card."""
+    """A shared signature with the differences of one card."""
     without, changes = entry.get("without", ()), entry.get("changes", {})
     return [fields | changes.get(fields["name"], {}) for fields in signature if fields["name"] not in without]
 

@@ -1,6 +1,6 @@
 """Which cards a name may mean: Leaven's own first, then what the installed libraries offer.
 
-Also finds the nearest names for a misspelt one. Reads cards only; what is done with them is left to the caller.
+Also finds the nearest names for a misspelt one.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from leaven.catalog.card import Card
 LIBRARY_KINDS = frozenset(library.KINDS)
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics", "transformers", "starters", "leaven")
 
-# What other tools call it. A suggestion is found here before spelling is compared.
+# What other tools call it. These are suggested before spellings are compared.
 SYNONYMS = {
     "learning_rate": "lr",
     "batch_size": "batch",
@@ -89,7 +89,7 @@ SYNONYMS = {
 
 
 def find(kind: str, name: str) -> tuple[Card, ...]:
-    """Every card of that kind that the name may mean, the one it does mean first."""
+    """Every card of that kind that the name may mean; it means the first."""
     prefix, _, rest = name.partition(".")
     own_name = rest if prefix in ("leaven", "starters", "transformers") else name
     card = own.read(kind, own_name)
@@ -103,7 +103,7 @@ def names(kind: str) -> list[str]:
 
 
 def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
-    """The candidates that somebody who wrote `word` most likely meant."""
+    """The candidates that `word` most likely stands for."""
     from difflib import SequenceMatcher, get_close_matches
 
     pool = dict.fromkeys(candidates)

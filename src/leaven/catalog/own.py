@@ -1,7 +1,7 @@
 """Leaven's own cards: one Markdown file each, TOML front matter between `+++` lines, then a short article.
 
-A card's name is its file's name and its kind is its folder's, so that names can be listed without reading files and a
-card is read only when somebody asks for it.
+A card's name is its file's name and its kind is its folder's, so that names can be listed without reading files, and a
+card is read only when it is asked for. `python_source.py` reads the class beside a technique or component.
 """
 
 import ast
@@ -68,7 +68,7 @@ def read(kind: str, name: str) -> Card | None:
 
 
 class CardError(ValueError):
-    """A card file says something that no reader of cards understands."""
+    """A card file has a key that nothing reads."""
 
 
 def _class_beside(card: Path) -> ClassSource | None:

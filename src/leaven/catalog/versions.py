@@ -1,6 +1,6 @@
 """Which versions of which libraries are installed, found without importing anything.
 
-`importlib.metadata` would answer the same but takes longer to import than a whole check may take.
+`importlib.metadata` would answer the same, but takes longer to import than a whole check may take.
 """
 
 import os
@@ -24,7 +24,7 @@ def installed() -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in sys.path:
         for library, version in _described(folder or os.curdir):
-            found.setdefault(library, version)  # what comes first on the path is what an import would take
+            found.setdefault(library, version)  # an import takes the first on the path
     return found
 
 
@@ -36,12 +36,12 @@ def _described(folder: str) -> list[tuple[str, str]]:
     found = []
     for name in names:
         if name.endswith("-info") and (match := _DESCRIPTION.fullmatch(name)):
-            found.append((match[1].lower(), match[2] or _told_version(os.path.join(folder, name))))
+            found.append((match[1].lower(), match[2] or _version_in(os.path.join(folder, name))))
     return found
 
 
-def _told_version(description: str) -> str:
-    """The version that an `egg-info` folder of sources tells inside."""
+def _version_in(description: str) -> str:
+    """The version in the `egg-info` folder of a source tree."""
     try:
         with open(os.path.join(description, "PKG-INFO"), encoding="utf-8") as lines:
             return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Version:")), "unknown")
@@ -51,10 +51,10 @@ def _told_version(description: str) -> str:
 
 @cache
 def key() -> str:
-    """A name for this set of installed versions, this environment and this way of looking at them.
+    """A name for this set of installed versions, this environment and this version of the survey.
 
-    The environment belongs to it because the same versions may work in one and break in another; a module that the
-    user's own path puts in their place breaks them too.
+    The environment is part of it because the same versions may work in one and fail in another, as they do where a
+    module on the user's path shadows one of theirs.
     """
     versions = "-".join(f"{library}{version}" for library, version in sorted(installed().items()))
     rest = repr((sys.prefix, sys.version_info[:2], process.search_path(), _survey_stamp()))

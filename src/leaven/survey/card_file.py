@@ -1,8 +1,8 @@
-"""All cards of one kind while the survey collects them, and the file they are kept in.
+"""The cards of one kind while the survey collects them, and the file they are written to.
 
-The file is made to be read in parts: a line that tells whether the rest is whole, a line with every name and the
-numbers of the cards it may mean, and then one line for each card and each signature that several cards share.
-`leaven.catalog.library` reads it.
+The file can be read in parts: a line with the checksum of the rest, a line with every name and the numbers of the cards
+it may mean, then one line for each card and for each signature that several cards share. `leaven.catalog.library`
+reads it.
 """
 
 import json
@@ -24,9 +24,9 @@ class CardFile:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.cards: list[dict[str, Any]] = []
-        self.names: dict[str, list[int]] = {}  # the friendly names, to be listed and suggested
-        self.spellings: dict[str, list[int]] = {}  # the others that are understood too
-        self.renamed: dict[str, str] = {}  # an old name: the name it has now
+        self.names: dict[str, list[int]] = {}  # the friendly names, which are listed and suggested
+        self.spellings: dict[str, list[int]] = {}  # the others that are understood
+        self.renamed: dict[str, str] = {}  # an old name, and the new one
         self._signatures: dict[str, int] = {}
 
     def add(
@@ -57,7 +57,7 @@ class CardFile:
         return card
 
     def spell(self, spelling: str, number: int) -> None:
-        """Lets a card be found under one more spelling."""
+        """Makes a card available under one more spelling."""
         known = self.spellings.setdefault(spelling, [])
         if number not in known:
             known.append(number)
@@ -75,10 +75,10 @@ class CardFile:
             "cards": len(self.cards),
         }
         lines = [_text(index), *map(_text, self.cards), *self._signatures]
-        write_whole(folder / f"{self.kind}.jsonl", lines)
+        write_sealed(folder / f"{self.kind}.jsonl", lines)
 
     def _other_spellings(self) -> dict[str, list[int]]:
-        """The spellings without what the friendly names already answer, so that these win."""
+        """The spellings that are not friendly names, which come first."""
         return {spelling: numbers for spelling, numbers in self.spellings.items() if spelling not in self.names}
 
 
@@ -96,8 +96,8 @@ def differences(usual: "Traits", traits: "Traits") -> dict[str, Any]:
     }
 
 
-def write_whole(file: Path, lines: Iterable[str]) -> None:
-    """Writes lines below one that holds their checksum."""
+def write_sealed(file: Path, lines: Iterable[str]) -> None:
+    """Writes lines below their checksum, and syncs them to disk."""
     with file.open("wb") as stream:
         stream.write(sealed.seal("\n".join(lines).encode()))
         stream.flush()

@@ -1,8 +1,8 @@
-"""Watches how a library's entry point constructs its model, without building it.
+"""Finds out how a library's entry point constructs its model, without building it.
 
-An entry point such as `timm`'s `convnext_tiny` says `**kwargs`; which arguments it takes, which of them it fixes and
-with what defaults is known only to the constructor it calls in the end. So the entry point is called, and stopped in
-the moment in which it creates the model's object.
+An entry point such as timm's `convnext_tiny` takes `**kwargs`; which arguments it takes, which of them it fixes and
+with what defaults is known only to the constructor that it calls in the end. So the entry point is called, and stopped
+when it creates the model object.
 """
 
 import inspect
@@ -35,11 +35,11 @@ class _Stopped(BaseException):
         self.class_, self.args_, self.kwargs = class_, args, kwargs
 
 
-_awaited: type | None = None
+_wanted: type | None = None
 
 
 def _new(class_: type, *args: Any, **kwargs: Any) -> Any:
-    if _awaited is not None and issubclass(class_, _awaited):
+    if _wanted is not None and issubclass(class_, _wanted):
         raise _Stopped(class_, args, kwargs)
     return object.__new__(class_)
 
@@ -47,38 +47,38 @@ def _new(class_: type, *args: Any, **kwargs: Any) -> Any:
 @contextmanager
 def _waiting_for(class_: type) -> Iterator[None]:
     """Stops at the first module of that class. `__new__` stays in place: deleting it breaks later constructions."""
-    global _awaited
+    global _wanted
     nn.Module.__new__ = staticmethod(_new)  # type: ignore[method-assign, assignment]
-    _awaited = class_
+    _wanted = class_
     try:
         yield
     finally:
-        _awaited = None
+        _wanted = None
 
 
 def watch(entry: Callable[..., Any], **given: Any) -> Construction | None:
-    """What the entry point constructs; None where it fails before."""
-    awaited = _returned_class(entry)
-    stopped = _stop(entry, awaited, given)
+    """What the entry point constructs; None where it fails before that."""
+    wanted = _returned_class(entry)
+    stopped = _stop(entry, wanted, given)
     if not isinstance(stopped, _Stopped):
         return None
     arguments = _by_name(stopped)
     changeable = {**arguments, **given}
     fixed: set[str] = set()
-    while not isinstance(again := _stop(entry, awaited, changeable), _Stopped):
+    while not isinstance(again := _stop(entry, wanted, changeable), _Stopped):
         refused = re.search(r"multiple values for (?:keyword )?argument '(\w+)'", str(again))
         if refused is None or refused[1] not in changeable:
             return None
         fixed.add(refused[1])
         del changeable[refused[1]]
-    fixed |= set(_by_place(again)) & again.kwargs.keys()  # passed twice, which the constructor would refuse
+    fixed |= set(_by_place(again)) & again.kwargs.keys()  # passed twice, which is an error
     return Construction(stopped.class_, arguments, frozenset(fixed))
 
 
 def swallowed(entry: Callable[..., Any], names: set[str], **given: Any) -> set[str]:
     """Those of `names` that the entry point takes itself and does not pass on to the constructor."""
-    awaited = _returned_class(entry)
-    stopped = _stop(entry, awaited, {**given, **dict.fromkeys(names)})
+    wanted = _returned_class(entry)
+    stopped = _stop(entry, wanted, {**given, **dict.fromkeys(names)})
     if isinstance(stopped, _Stopped):
         return names - stopped.kwargs.keys()
     if len(names) <= 1:
@@ -86,9 +86,9 @@ def swallowed(entry: Callable[..., Any], names: set[str], **given: Any) -> set[s
     return {name for name in names if swallowed(entry, {name}, **given)}
 
 
-def _stop(entry: Callable[..., Any], awaited: type, given: dict[str, Any]) -> BaseException | None:
-    for device in ("meta", "cpu"):  # what is built before the model itself should take no time, but may need values
-        with _waiting_for(awaited), torch.device(device):
+def _stop(entry: Callable[..., Any], wanted: type, given: dict[str, Any]) -> BaseException | None:
+    for device in ("meta", "cpu"):  # what is built first should take no time, but may need values
+        with _waiting_for(wanted), torch.device(device):
             try:
                 entry(**given)
             except (_Stopped, Exception) as stopped:
@@ -107,13 +107,13 @@ def _by_name(stopped: _Stopped) -> dict[str, Any]:
 
 
 def _by_place(stopped: _Stopped) -> dict[str, Any]:
-    """The arguments without a name, under the names that the constructor gives them."""
+    """The positional arguments, under the names that the constructor gives them."""
     names = [name for name in inspect.signature(stopped.class_.__init__).parameters if name != "self"]  # type: ignore[misc]
     return dict(zip(names, stopped.args_, strict=False))
 
 
 def constructor_signature(construction: Construction) -> Signature:
-    """The signature of the constructed class; a configuration it is given counts as parameters where it may change."""
+    """The signature of the constructed class; fields of a configuration that the caller may change are parameters."""
     signature = signatures.read(construction.class_)
     if signature.open_ended:
         for name, value in construction.arguments.items():
@@ -137,8 +137,8 @@ def _fields(configuration: Any, prefix: str = "") -> Iterator[signatures.Entry]:
         )
 
 
-def add_particulars(card: dict[str, Any], construction: Construction, signature: Signature) -> None:
-    """What an entry point changes in its class's signature: what it fixes, and other defaults."""
+def add_differences(card: dict[str, Any], construction: Construction, signature: Signature) -> None:
+    """Adds what an entry point changes in its class's signature: arguments that it fixes, and other defaults."""
     known = {entry["name"]: entry for entry in signature.parameters}
     fixed = sorted(construction.fixed & known.keys())
     changes = {
@@ -153,7 +153,7 @@ def add_particulars(card: dict[str, Any], construction: Construction, signature:
 
 
 def _change(entry: signatures.Entry, value: object) -> dict[str, Any]:
-    """The fields of a parameter that are other than its class says, when an entry point passes `value`."""
+    """The fields of a parameter that change when an entry point passes `value`."""
     passed: dict[str, Any] = {"type": signatures.widened(entry["type"], value)}
     signatures.set_default(passed, value)
     passed.setdefault("default", None)

@@ -1,13 +1,13 @@
-"""Reads docstrings: the first sentence, and what is said of each argument.
+"""Reads docstrings: the first sentence, and the description of each argument.
 
-Understands the shapes that torch, torchvision, timm and torchmetrics use; what it does not understand it leaves out.
+Knows the formats that torch, torchvision, timm and torchmetrics use, and skips the rest.
 """
 
 import re
 
 
 def first_sentence(documentation: str | None) -> str:
-    """The first sentence of a docstring, on one line and without mark-up."""
+    """The first sentence of a docstring, on one line and without markup."""
     paragraphs = re.split(r"\n\s*\n", (documentation or "").strip())
     for paragraph in paragraphs:
         text = _without_markup(" ".join(paragraph.split()))
@@ -29,7 +29,7 @@ def _without_markup(text: str) -> str:
 
 
 def described_arguments(documentation: str | None) -> dict[str, tuple[str, str]]:
-    """Each documented argument's type and first sentence, from a docstring of Google's or PyTorch's shape."""
+    """Each documented argument's type and first sentence, from a docstring in Google's or PyTorch's format."""
     found: dict[str, tuple[str, str]] = {}
     if not documentation:
         return found

@@ -1,8 +1,8 @@
-"""Builds a model without weights and tells its layers: `python -m leaven.survey.layers`.
+"""Builds a model without weights and lists its layers: `python -m leaven.survey.layers`.
 
-The request comes as JSON on the input, the answer goes as JSON to the output. Models are built on torch's meta device,
-where tensors have shapes and no values, so that the largest takes no memory; nothing is ever fetched. Which layers are
-head, stem and stages is decided in `model_parts.py`.
+Reads a request as JSON from stdin and writes the answer as JSON to stdout. Models are built on torch's meta device,
+where tensors have shapes and no values, so that even the largest takes no memory; nothing is downloaded. Which layers
+are head, stem and stages is decided in `model_parts.py`.
 
 A request says what to build in one of four ways:
 
@@ -30,10 +30,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from leaven.survey import model_parts, transformers_models
 
-_TRIAL_SECONDS = 60.0  # generous, so that a busy machine gives the same answer
+_TRIAL_SECONDS = 60.0  # long enough for a busy machine to give the same answer
 _USUAL_SIZE = (224, 224)
 _SOME_CLASSES = 10
-_ITEMS = 2  # in a trial: normalisation needs more than one
+_SAMPLES = 2  # in a trial; batch norm needs more than one
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -41,17 +41,17 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return describe(_with_a_head(build(request), request), request)
     except (Exception, SystemExit) as error:
-        return {"error": _told(error)}
+        return {"error": _message(error)}
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     named = "" if isinstance(error, TypeError | ValueError) and lines[0] else f"{type(error).__name__}: "
     return (named + lines[0]).rstrip(": ")
 
 
 def _with_a_head(model: nn.Module, request: dict[str, Any]) -> nn.Module:
-    """A timm model that was published without a head gets one, as it will when it meets its data."""
+    """A timm model that was published without a head gets one, as it will for the data's classes."""
     if getattr(model, "num_classes", None) != 0 or not request.get("timm_name"):
         return model
     fitted = build(request, num_classes=_SOME_CLASSES)
@@ -69,21 +69,21 @@ def build(request: dict[str, Any], **changes: Any) -> nn.Module:
     except (RuntimeError, NotImplementedError) as error:
         if "meta" not in str(error):
             raise
-    with _weights_on_meta():  # its constructor looks at values
+    with _weights_on_meta():  # its constructor needs values
         return _build(request, changes).to("meta")
 
 
 @contextlib.contextmanager
 def _weights_on_meta() -> Iterator[None]:
-    """Gives every weight up as soon as it is made, so that a large model takes the memory of one layer."""
+    """Moves each parameter to meta as soon as it is registered, so that a large model takes the memory of one layer."""
     register = nn.Module.register_parameter
 
-    def give_up(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
+    def move(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
         if weight is not None and not nn.parameter.is_lazy(weight):
             weight = nn.Parameter(weight.to("meta"), weight.requires_grad)
         register(module, name, weight)
 
-    nn.Module.register_parameter = give_up  # type: ignore[method-assign, assignment]
+    nn.Module.register_parameter = move  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
@@ -108,7 +108,7 @@ def _build(request: dict[str, Any], changes: dict[str, Any]) -> nn.Module:
         constructor = _imported(request["target"])
         made = constructor(**_without_weights(constructor), **arguments)
     if not isinstance(made, nn.Module):
-        raise TypeError(f"it makes a {type(made).__name__}, not a torch.nn.Module")
+        raise TypeError(f"it returns {type(made).__name__}, not a torch.nn.Module")
     return made
 
 
@@ -123,11 +123,11 @@ def _without_weights(constructor: Any) -> dict[str, Any]:
 
 
 def _user_definition(file: str, name: str) -> Any:
-    """A definition of the user's file, which is run; its neighbours can be imported as in the user's own program."""
+    """A definition in the user's file, which is run; files beside it can be imported as in the user's own program."""
     sys.path.insert(0, str(Path(file).parent))
     spec = spec_from_file_location(Path(file).stem, file)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is no Python file")
+        raise ValueError(f"{file} is not a Python file")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -138,16 +138,16 @@ def _user_definition(file: str, name: str) -> Any:
 
 
 def _pipeline(request: dict[str, Any]) -> nn.Module:
-    """Components in a row; each that needs to know gets the channels of what comes before it."""
+    """A sequence of components; each that takes `in_channels` gets those of the output before it."""
     height, width = request.get("input_size") or (32, 32)
-    flowing = torch.zeros(2, request.get("channels", 3), height, width)
+    values = torch.zeros(2, request.get("channels", 3), height, width)
     stages = []
     for target, arguments in request["pipeline"]:
         constructor = _imported(target)
         takes_channels = "in_channels" in inspect.signature(constructor).parameters
-        stage = constructor(**({"in_channels": flowing.shape[1]} if takes_channels else {}), **arguments)
+        stage = constructor(**({"in_channels": values.shape[1]} if takes_channels else {}), **arguments)
         with torch.no_grad():
-            flowing = stage.eval()(flowing)
+            values = stage.eval()(values)
         stages.append(stage)
     return nn.Sequential(*stages)
 
@@ -156,7 +156,7 @@ def _pipeline(request: dict[str, Any]) -> nn.Module:
 
 
 def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
-    """All that the compiler wants to know of a model."""
+    """All that the compiler asks about a model."""
     trial = _trial(model, request)
     order, output = trial.order, trial.shapes.get("", [])
     modules = dict(model.named_modules())
@@ -194,12 +194,12 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
 
 
 class Trial(NamedTuple):
-    """What a pass through a model without values shows; all empty where it fails."""
+    """What a forward pass on the meta device shows; all empty where it fails."""
 
     order: dict[str, int]  # when each module is first called
-    shapes: dict[str, list[int]]  # of what each module gives for one item, the model itself under ""
-    flops: dict[str, int]  # for one item
-    size: list[int]  # of that item
+    shapes: dict[str, list[int]]  # of each module's output, the model's own under ""
+    flops: dict[str, int]  # for one sample
+    size: list[int]  # of that sample
 
 
 def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
@@ -207,25 +207,25 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
     if parameter is None or not parameter.is_meta:
         return Trial({}, {}, {}, [])
     called: dict[nn.Module, int] = {}
-    given: dict[nn.Module, list[int]] = {}
+    outputs: dict[nn.Module, list[int]] = {}
     deadline = time.monotonic() + _TRIAL_SECONDS
 
-    def note(module: nn.Module, *_: object) -> None:
+    def record_call(module: nn.Module, *_: object) -> None:
         called.setdefault(module, len(called))
         if time.monotonic() > deadline:
             raise TimeoutError
 
-    def note_result(module: nn.Module, _: object, result: object) -> None:
+    def record_output(module: nn.Module, _: object, result: object) -> None:
         if isinstance(result, Tensor):
-            given.setdefault(module, list(result.shape))
+            outputs.setdefault(module, list(result.shape))
 
-    hooks = [module.register_forward_pre_hook(note) for module in model.modules()]
-    hooks += [module.register_forward_hook(note_result) for module in model.modules()]
+    hooks = [module.register_forward_pre_hook(record_call) for module in model.modules()]
+    hooks += [module.register_forward_hook(record_output) for module in model.modules()]
     counter = FlopCounterMode(display=False)
     try:
-        item = _trial_input(model, request)
+        batch = _trial_input(model, request)
         with torch.no_grad(), counter:
-            model.eval()(item)
+            model.eval()(batch)
     except Exception:
         return Trial({}, {}, {}, [])
     finally:
@@ -234,47 +234,47 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
     order: dict[str, int] = {}
     latest = 0
     for path, module in model.named_modules():
-        # One that is never called (an auxiliary head, a part whose weights are used directly) stays with its neighbour.
+        # One that is never called (an auxiliary head, a module whose weights are used directly) follows the last.
         latest = called.get(module, latest)
         order[path] = latest
-    shapes = {path: given[module] for path, module in model.named_modules() if module in given}
-    return Trial(order, shapes, _flops(counter, model), list(item.shape[2:]))
+    shapes = {path: outputs[module] for path, module in model.named_modules() if module in outputs}
+    return Trial(order, shapes, _flops(counter, model), list(batch.shape[2:]))
 
 
 def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
-    """By the paths of modules; the counter puts the name of the model's class before them."""
+    """By module path; the counter puts the name of the model's class before it."""
     counts = counter.get_flop_counts()
     prefix = f"{type(model).__name__}."
     found = {path: counts.get(f"{prefix}{path}") for path, _ in model.named_modules() if path}
-    return {path: sum(kinds.values()) // _ITEMS for path, kinds in found.items() if kinds}
+    return {path: sum(kinds.values()) // _SAMPLES for path, kinds in found.items() if kinds}
 
 
 def _trial_input(model: nn.Module, request: dict[str, Any]) -> Tensor:
     arguments = request.get("arguments", {})
     channels = model_parts.input_channels(model, arguments) or request.get("channels") or 3
     size = request.get("input_size") or model_parts.usual_size(model, arguments) or _USUAL_SIZE
-    return torch.zeros(_ITEMS, channels, *size, device="meta")
+    return torch.zeros(_SAMPLES, channels, *size, device="meta")
 
 
 def _stages(model: nn.Module, request: dict[str, Any], stem: list[str], head: list[str]) -> list[list[str]]:
     if "text_model" in request:
         return transformers_models.stages(model)
-    return model_parts.row(model, stem, head) if "pipeline" in request else model_parts.stages(model, stem)
+    return model_parts.pipeline_stages(model, stem, head) if "pipeline" in request else model_parts.stages(model, stem)
 
 
 def _head(model: nn.Module, request: dict[str, Any]) -> list[str]:
-    """The paths of what makes the task's output."""
+    """The paths of the modules that compute the task's output."""
     if "text_model" in request:
         return transformers_models.head(model)
     if "pipeline" in request:
         return model_parts.last_stage(model)
     if "file" not in request and (known := model_parts.head(model)):
         return known
-    return _what_follows_the_classes(model, request)
+    return _sized_by_classes(model, request)
 
 
-def _what_follows_the_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
-    """The modules whose weights change their shape with the number of classes."""
+def _sized_by_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
+    """The modules whose parameters change shape with the number of classes."""
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     for word in ("num_classes", "classes"):
         try:
@@ -288,7 +288,7 @@ def _what_follows_the_classes(model: nn.Module, request: dict[str, Any]) -> list
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps what libraries and user code print out of the answer."""
+    """Sends to stderr what libraries and user code print."""
     warnings.simplefilter("ignore")
     with contextlib.redirect_stdout(sys.stderr):
         yield
@@ -297,8 +297,8 @@ def _quiet() -> Iterator[None]:
 def main() -> None:
     request = json.load(sys.stdin)
     with _quiet():
-        told = answer(request)
-    json.dump(told, sys.stdout, separators=(",", ":"))
+        answered = answer(request)
+    json.dump(answered, sys.stdout, separators=(",", ":"))
 
 
 if __name__ == "__main__":

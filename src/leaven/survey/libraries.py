@@ -1,7 +1,7 @@
-"""Writes down what the installed libraries offer: `python -m leaven.survey.libraries FOLDER`.
+"""Writes an index of what the installed libraries offer: `python -m leaven.survey.libraries FOLDER`.
 
-One file of cards for each kind, and `libraries.jsonl`, which tells what could not be read and why. A library that is
-not installed, or breaks when it is imported, costs its own cards only; where a needed one breaks there is no survey.
+It has one file of cards for each kind, and `libraries.jsonl`, which says what could not be read and why. A library that
+is not installed, or fails when it is imported, has no cards; where a required one fails, there is no index.
 `leaven.catalog.index` runs this once for each set of installed versions.
 """
 
@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from leaven.survey.card_file import CardFile, write_whole
+from leaven.survey.card_file import CardFile, write_sealed
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
-NEEDED = ("torch", "torchvision")
+REQUIRED = ("torch", "torchvision")
 NOT_INSTALLED = "not installed"
 
 # For each kind the functions that add its cards; the library that is read first wins a bare name.
@@ -38,26 +38,26 @@ def main(folder: Path) -> None:
     warnings.simplefilter("ignore")
     started = time.monotonic()
     absent = {library: reason for library in LIBRARIES if (reason := _import_failure(library))}
-    for library in NEEDED:
+    for library in REQUIRED:
         if absent.get(library, NOT_INSTALLED) != NOT_INSTALLED:
             sys.exit(f"{library} {absent[library]}")
     folder.mkdir(parents=True, exist_ok=True)
-    troubles: dict[str, str] = {}
+    failures: dict[str, str] = {}
     if "torch" not in absent:
         _refuse_downloads()
         for kind in KINDS:
-            troubles |= _survey(kind, folder, absent.keys())
+            failures |= _survey(kind, folder, absent.keys())
     seconds = round(time.monotonic() - started, 1)
-    told = {"absent": {**troubles, **absent}, "seconds": seconds, "time": time.time()}
-    write_whole(folder / "libraries.jsonl", [json.dumps(told)])
+    summary = {"absent": {**failures, **absent}, "seconds": seconds, "time": time.time()}
+    write_sealed(folder / "libraries.jsonl", [json.dumps(summary)])
 
 
 def _refuse_downloads() -> None:
-    """A survey looks at what is here; an entry point that wants weights is not to fetch them."""
+    """Some entry points would download weights, which a survey never does."""
     import torch.hub
 
     def refuse(url: str, *_: object, **__: object) -> None:
-        raise OSError(f"{url} is not fetched by a survey")
+        raise OSError(f"{url} is not downloaded by a survey")
 
     torch.hub.download_url_to_file = refuse
 
@@ -77,15 +77,15 @@ def _import_failure(library: str) -> str:
 def _survey(kind: str, folder: Path, absent: Collection[str]) -> dict[str, str]:
     """Writes the cards of a kind; returns which libraries' could not be read, and why."""
     cards = CardFile(kind)
-    troubles = {}
+    failures = {}
     for library, function in _SOURCES[kind]:
         if library not in absent:
             try:
                 _load(function)(cards)
             except Exception as error:
-                troubles[library] = f"its {kind} list can't be read: {_first_line(error)}"
+                failures[library] = f"its {kind} list can't be read: {_first_line(error)}"
     cards.write(folder)
-    return troubles
+    return failures
 
 
 def _load(path: str) -> Callable[[Any], None]:

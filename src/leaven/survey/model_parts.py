@@ -1,7 +1,7 @@
 """Which layers of a model are its head, its stem and its stages.
 
-Where a library says it (timm's classifier, first convolution and parameter groups), it is believed; else common names
-and the layers themselves decide. What can't be told is empty.
+What a library says (timm's classifier, first convolution and parameter groups) is used; otherwise common names and the
+layers themselves decide. What can't be found is empty.
 """
 
 import re
@@ -16,7 +16,7 @@ _BODIES = frozenset(
     {"features", "blocks", "stages", "layers", "levels", "body", "backbone", "encoder", "trunk", "trunk_output"}
     | {"model", "network", "net", "transformers", "dense_stages"}
 )
-_STEM_SHARE = 0.2  # what holds more of the weights than this is more than a stem
+_STEM_SHARE = 0.2  # of the parameters; what has more is not just a stem
 _NUMBERED = re.compile(
     r"(?:(?:layer|stage|level|(?:serial_)?blocks?|denseblock|transition|s)_?|inception|[Mm]ixed_)(\d+)[a-e]?"
 )
@@ -42,13 +42,13 @@ def head(model: nn.Module) -> list[str]:
 
 
 def _configuration(model: nn.Module) -> dict[str, Any]:
-    """What timm says of its model; nothing for others."""
+    """timm's configuration of its model; empty for others."""
     told = getattr(model, "pretrained_cfg", None)
     return told if isinstance(told, dict) else {}
 
 
 def _existing(model: nn.Module, told: Any) -> list[str]:
-    """Those of the told paths that are modules with weights."""
+    """Those of the named paths that are modules with parameters."""
     paths = [told] if isinstance(told, str) else list(told or ())
     modules = dict(model.named_modules())
     return [path for path in paths if path in modules and _has_weights(modules[path])]
@@ -67,13 +67,13 @@ def _weight_count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if not nn.parameter.is_lazy(parameter))
 
 
-# -- what can be adapted
+# -- layers that take adapters
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Whether a layer does nothing but multiply by its weights, so that something can be added to them.
+    """Whether a layer does nothing but multiply by its weights, so that an adapter can be added.
 
-    A kind of layer that is derived of these may do more: pad as others do, or standardise its weights before use.
+    A subclass may do more, such as pad in its own way or standardise its weights before use.
     """
     if type(module) is nn.Linear:
         return True
@@ -89,13 +89,13 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def stem(model: nn.Module) -> list[str]:
-    """The first convolution with what belongs to it, and the normalisation right behind."""
+    """The first convolution with what belongs to it, and the normalisation after it."""
     first = _first_convolutions(model)
     roots = list(dict.fromkeys(_stem_root(model, path) for path in first))
     if not roots:
         return [path for path, child in model.named_children() if path.startswith("stem") and _has_weights(child)]
-    behind = _norm_behind(model, roots)
-    return [*roots, *behind]
+    norm = _norm_after(model, roots)
+    return [*roots, *norm]
 
 
 def _first_convolutions(model: nn.Module) -> list[str]:
@@ -116,7 +116,7 @@ def _stem_root(model: nn.Module, path: str) -> str:
     return path
 
 
-def _norm_behind(model: nn.Module, roots: list[str]) -> list[str]:
+def _norm_after(model: nn.Module, roots: list[str]) -> list[str]:
     last = roots[-1]
     parent, _, name = last.rpartition(".")
     siblings = list(model.get_submodule(parent).named_children())
@@ -133,13 +133,13 @@ def _norm_behind(model: nn.Module, roots: list[str]) -> list[str]:
 
 
 def stages(model: nn.Module, stem: list[str]) -> list[list[str]]:
-    """The stretches of the body from input to output, each as the paths of its modules."""
+    """The stages of the body from input to output, each as the paths of its modules."""
     told = [[path for path in stage if path not in stem] for stage in _told_stages(model)]
     return [stage for stage in told if stage] or _named_stages(model, stem)
 
 
-def row(model: nn.Module, stem: list[str], head: list[str]) -> list[list[str]]:
-    """The stages of a pipeline: all its components between stem and head that have weights."""
+def pipeline_stages(model: nn.Module, stem: list[str], head: list[str]) -> list[list[str]]:
+    """The stages of a pipeline: its components between stem and head that have parameters."""
     taken = {path.partition(".")[0] for path in (*stem, *head)}
     return [[path] for path, child in model.named_children() if _has_weights(child) and path not in taken]
 
@@ -161,7 +161,7 @@ def _told_stages(model: nn.Module) -> list[list[str]]:
                 break
     paths = [list(groups[numbers]) for numbers in sorted(groups)]
     if all(not list(modules[path].children()) for stage in paths for path in stage):
-        return []  # single layers are no stages
+        return []  # single layers are not stages
     return paths if len(paths) > 1 else []
 
 
@@ -180,7 +180,7 @@ def _outermost_first(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def _numbered(path: str, module: nn.Module) -> list[list[str]]:
-    """Children such as `layer1` to `layer4`; those of one number belong together."""
+    """Children such as `layer1` to `layer4`; those with the same number belong together."""
     groups: dict[int, list[str]] = {}
     for name, child in module.named_children():
         if (match := _NUMBERED.fullmatch(name)) and _has_weights(child):
@@ -197,19 +197,19 @@ def _contained(path: str, module: nn.Module, stem: list[str]) -> list[list[str]]
     if not blocks:
         return _between_pools(children)
     found: list[list[str]] = []
-    carried: list[str] = []
+    group: list[str] = []
     for child_path, child in blocks:
         if not _has_weights(child):
             continue
-        carried.append(child_path)
+        group.append(child_path)
         if not _is_transition(child):
-            found.append(carried)
-            carried = []
+            found.append(group)
+            group = []
     return found
 
 
 def _between_pools(children: Iterable[tuple[str, nn.Module]]) -> list[list[str]]:
-    """A flat row of layers, cut where it pools."""
+    """A flat sequence of layers, split at its pooling layers."""
     found: list[list[str]] = [[]]
     for path, child in children:
         if isinstance(child, _POOLS):
@@ -220,7 +220,7 @@ def _between_pools(children: Iterable[tuple[str, nn.Module]]) -> list[list[str]]
 
 
 def _is_transition(module: nn.Module) -> bool:
-    """Whether a module only makes the picture smaller for the stage behind it."""
+    """Whether a module only downsamples for the stage after it."""
     if type(module).__name__.startswith("PatchMerging"):
         return True
     parts = list(module.children())
@@ -233,7 +233,7 @@ def _is_transition(module: nn.Module) -> bool:
 
 
 def input_channels(model: nn.Module, arguments: dict[str, Any]) -> int | None:
-    """How many channels the model's pictures have: as timm says, or as the first convolution takes them."""
+    """How many channels the model takes: as timm says, or as the first convolution takes them."""
     if told := _configuration(model):
         return int(arguments.get("in_chans") or told["input_size"][0])
     for path in _first_convolutions(model):
@@ -257,7 +257,7 @@ def classes(model: nn.Module, head: list[str]) -> int | None:
 
 
 def fixed_input_size(model: nn.Module, arguments: dict[str, Any]) -> list[int] | None:
-    """The only height and width that the model takes; None where others will do."""
+    """The only height and width that the model takes; None where it takes others."""
     if told := _configuration(model):
         return usual_size(model, arguments) if told.get("fixed_input_size") else None
     side = getattr(model, "image_size", None)

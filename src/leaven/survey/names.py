@@ -1,7 +1,7 @@
-"""The names under which a recipe may call what a library offers.
+"""The names by which a recipe may call what a library offers.
 
 Decides the friendly spelling of a class name (`RandomResizedCrop` is `random_resized_crop`) and the other spellings
-that are understood too. Which of several libraries wins a name is decided by the order in which the survey reads them.
+that are understood. Where several libraries have a name, the one that the survey reads first gets it.
 """
 
 import re
@@ -25,7 +25,7 @@ _PIECES = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
 
 
 def snake_case(name: str) -> str:
-    """`FashionMNIST` as `fashion_mnist`, `AdamW` as `adamw`: a single letter stays with its neighbour."""
+    """`FashionMNIST` as `fashion_mnist`, `AdamW` as `adamw`: a single letter is joined to its neighbour."""
     if name in _IRREGULAR:
         return _IRREGULAR[name]
     pieces = [piece.lower() for piece in _PIECES.findall(name)]

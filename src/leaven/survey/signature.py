@@ -1,8 +1,8 @@
 """Reads a library's function or class as a list of parameters.
 
 Decides which kinds of values a parameter takes, from its annotation, its default and its documentation; where these
-leave doubt the answer is `any`, since a right recipe that is refused is worse than a wrong one that is found later.
-Which parameters Leaven supplies itself is left to the callers.
+leave doubt the answer is `any`, since refusing a correct recipe is worse than finding an error later. Which parameters
+Leaven passes itself is left to the callers.
 
 A parameter is a dictionary with the fields of `leaven.catalog.card.Parameter`; fields at their default are left out.
 """
@@ -40,7 +40,7 @@ _WORDS: dict[object, str] = {
     Tensor: "list",  # a recipe writes a list; `is_tensor` says that the program must wrap it
 }
 _LISTS = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
-_MAPPINGS = (dict, collections.abc.Mapping)  # nothing a recipe could write
+_MAPPINGS = (dict, collections.abc.Mapping)  # which recipes can't write
 _ORDER = ("int", "float", "bool", "text", "path", "choice", "list", "none")
 _EMPTY = inspect.Parameter.empty
 
@@ -61,7 +61,7 @@ class Signature:
 
 
 def read(callable_: Callable[..., Any], documentation: str | None = None) -> Signature:
-    """The signature of a function, or of a class's constructor with what it passes on to its parents."""
+    """The signature of a function, or of a class's constructor with what it forwards to its base classes."""
     return copy.deepcopy(_read(callable_, documentation))
 
 
@@ -79,7 +79,7 @@ def _read(callable_: Callable[..., Any], documentation: str | None) -> Signature
                 found.setdefault(parameter.name, parameter)
         rest = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), None)
         is_open = rest is not None and _uses_rest(constructor, rest)
-        if rest is None or not _passes_on(constructor, rest):
+        if rest is None or not _forwards(constructor, rest):
             break
     signature = _assemble(found.values(), _documented(callable_, documentation))
     signature.open_ended = is_open
@@ -103,7 +103,7 @@ def _own_parameters(callable_: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _evaluated(annotation: object, scope: dict[str, Any]) -> object:
-    """An annotation that was written as a text, evaluated; nothing where that needs what was not imported."""
+    """An annotation that was written as a string, evaluated; empty where that needs something not imported."""
     if not isinstance(annotation, str):
         return annotation
     try:
@@ -113,11 +113,11 @@ def _evaluated(annotation: object, scope: dict[str, Any]) -> object:
 
 
 def _uses_rest(constructor: Callable[..., Any], rest: str) -> bool:
-    """Whether `**kwargs` are looked at; a constructor that drops them unread hides a misspelt argument."""
+    """Whether `**kwargs` are used; a constructor that drops them would hide a misspelt argument."""
     return len(re.findall(rf"\b{rest}\b", _code(constructor))) > 1
 
 
-def _passes_on(constructor: Callable[..., Any], rest: str) -> bool:
+def _forwards(constructor: Callable[..., Any], rest: str) -> bool:
     return re.search(rf"super\([^)]*\)\.__init__\([^()]*(\([^()]*\)[^()]*)*\*\*{rest}", _code(constructor)) is not None
 
 
@@ -143,7 +143,7 @@ def _assemble(parameters: Iterable[inspect.Parameter], documented: dict[str, tup
             if Tensor in _alternatives(parameter.annotation) and "list" in entry["type"]:
                 entry["is_tensor"] = True
             signature.parameters.append(entry)
-    # The places after a keyword-only parameter exist only where constructors were joined; they are keyword-only too.
+    # A positional parameter after a keyword-only one exists only where constructors were joined.
     signature.parameters.sort(key=lambda entry: not entry.get("positional", True))
     return signature
 
@@ -168,7 +168,7 @@ def entry_of(parameter: inspect.Parameter, documented_type: str = "", summary: s
 
 
 def set_default(entry: Entry, value: object, summary: str = "") -> None:
-    """Writes a default into an entry; one that is no plain value is told in words."""
+    """Writes a default into an entry; one that is not a plain value goes into the summary."""
     try:
         entry["default"] = plain(value)
     except ValueError:
@@ -182,7 +182,7 @@ def set_default(entry: Entry, value: object, summary: str = "") -> None:
 
 
 def words(annotation: object) -> tuple[set[str], list[str]]:
-    """The kinds of values an annotation allows, and the texts where only certain ones are meant."""
+    """The kinds of values that an annotation allows, and the strings where only certain ones are."""
     if annotation in (_EMPTY, Any):
         return (set() if annotation is _EMPTY else {"any"}), []
     try:
@@ -196,9 +196,9 @@ def words(annotation: object) -> tuple[set[str], list[str]]:
         found = set().union(*(part for part, _ in parts))
         lists = [part for part in typing.get_args(annotation) if "list" in words(part)[0]]
         if lists == [Tensor] and found & {"int", "float"}:
-            found.discard("list")  # a number that may also be held in a tensor
+            found.discard("list")  # a number that may also be a tensor
         if any(_is_enum(part) for part in typing.get_args(annotation)):
-            found -= {"text", "int"}  # a text, or in older code a number, that means a member of the enum
+            found -= {"text", "int"}  # a string, or in older code a number, that stands for a member of the enum
         if not found - {"none"}:
             found.add("any")
         return found, [text for _, texts in parts for text in texts]
@@ -220,7 +220,7 @@ def _literal_words(values: tuple[Any, ...]) -> tuple[set[str], list[str]]:
 
 
 def _default_words(default: object, known: bool) -> set[str]:
-    """What a default adds to the kinds of values; alone, a whole number or nothing at all leaves everything open."""
+    """What a default adds to the kinds of values; an integer or None alone says nothing."""
     if isinstance(default, enum.Enum):
         return {"choice"} if known else {"any"}
     if isinstance(default, (list, tuple)):
@@ -229,7 +229,7 @@ def _default_words(default: object, known: bool) -> set[str]:
     if not known and word in ("int", "none"):
         return {"any"}
     if word == "text" and known:
-        return set()  # already said by the annotation, perhaps as a choice
+        return set()  # the annotation says it, perhaps as a choice
     return {word} if word else set() if known else {"any"}
 
 
@@ -259,14 +259,14 @@ _DOCUMENTED = {
 
 
 def _documented_words(text: str) -> set[str]:
-    """Kinds of values from a docstring's `(int or sequence, optional)`; nothing unless every word is understood."""
+    """Kinds of values from a docstring's `(int or sequence, optional)`; nothing unless every word is known."""
     text = re.sub(r"[`.,|/\[\]]|optional|\bor\b|\bof\b|\bints\b|\bfloats\b|default.*|, ", " ", text.lower())
     found = {_DOCUMENTED.get(word, "any") for word in text.split()}
     return set() if "any" in found else found
 
 
 def join(found: set[str]) -> str:
-    """Kinds of values as one text; a float is also a whole number."""
+    """Kinds of values as one string; a float may be written as an integer."""
     if not found or "any" in found:
         return "any"
     if "float" in found:
@@ -283,7 +283,7 @@ def _is_enum(annotation: object) -> bool:
 
 
 def _enum_in(annotation: object, default: object) -> type[enum.Enum] | None:
-    """The enum whose members a program must pass; none where texts will do."""
+    """The enum whose members a program must pass; None where strings will do."""
     alternatives = (*_alternatives(annotation), type(default))
     if str in alternatives:
         return None
@@ -296,18 +296,18 @@ def _alternatives(annotation: object) -> tuple[object, ...]:
 
 
 def plain(value: object) -> Any:
-    """A value as JSON can hold it; a ValueError where it can't."""
+    """A value as JSON can hold it; ValueError where it can't."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    raise ValueError(f"{value!r} is no plain value")
+    raise ValueError(f"{value!r} is not a plain value")
 
 
 def import_path(thing: Any) -> str:
-    """The shortest public path of a class or function: its package's where that offers it."""
+    """The shortest public path of a class or function: its package's where that exports it."""
     name: str = thing.__qualname__
     pieces = thing.__module__.split(".")
     for length in range(1, len(pieces) + 1):

@@ -16,11 +16,11 @@ from timm.models._pretrained import PretrainedCfg
 from leaven.catalog.traits import ModelTraits, as_tuples
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile, differences
-from leaven.survey.construction import add_particulars, constructor_signature, swallowed, watch
+from leaven.survey.construction import add_differences, constructor_signature, swallowed, watch
 from leaven.survey.docstring import first_sentence
 from leaven.survey.signature import Signature
 
-# What Leaven or timm's factory supplies; a recipe says these in Leaven's own words.
+# What Leaven or timm's factory passes; recipes have Leaven's own arguments for these.
 _SUPPLIED = frozenset(
     {"pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "pretrained_strict", "checkpoint_path", "cache_dir"}
     | {"num_classes", "weights", "progress", "features_only", "out_indices", "feature_cls", "kwargs_filter"}
@@ -54,7 +54,7 @@ def survey(cards: CardFile) -> None:
 
 
 def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., Any]) -> None:
-    """Refers to the signature that all models of a class share, and adds what is particular to this model."""
+    """Refers to the signature that all models of a class share, and adds the differences of this model."""
     construction = watch(entry, pretrained=False)
     if construction is None:
         card["open_ended"] = True
@@ -70,7 +70,7 @@ def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., A
     card.setdefault("summary", first_sentence(construction.class_.__doc__))
     if signature.open_ended:
         card["open_ended"] = True
-    add_particulars(card, construction, signature)
+    add_differences(card, construction, signature)
 
 
 _POP = re.compile(r"""kwargs\.pop\(\s*['"](\w+)['"]""")

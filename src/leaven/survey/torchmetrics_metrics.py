@@ -1,6 +1,6 @@
 """torchmetrics' metrics.
 
-Leaves out the parameters that the program supplies (`task`, `num_classes`).
+Leaves out the parameters that the program passes (`task`, `num_classes`).
 """
 
 import inspect
@@ -22,7 +22,7 @@ _TASK_SUPPLIED = ("task", "num_classes", "num_labels")
 
 
 def survey(cards: CardFile) -> None:
-    """torchmetrics' metrics: those that choose by task first, then the others of its top level."""
+    """torchmetrics' top-level metrics."""
     import torchmetrics
     from torchmetrics import Metric
 
@@ -33,12 +33,12 @@ def survey(cards: CardFile) -> None:
             continue
         family = class_.__module__.split(".")[1]
         if family in ("wrappers", "aggregation"):
-            continue  # they are made of other metrics, or of plain numbers
+            continue  # they combine other metrics, or plain numbers
         by_task = _classes_by_task(class_)
         signature = _task_signature(class_, by_task) if by_task else signatures.read(class_)
         better = next(getattr(part, "higher_is_better", None) for part in (*by_task.values(), class_))
         signature.parameters += [entry for entry in common if entry["name"] not in signature.names()]
-        signature.open_ended = False  # what metrics take by `**kwargs` are the common arguments
+        signature.open_ended = False  # the `**kwargs` of metrics are the common arguments
         cards.add(
             f"torchmetrics.{name}",
             f"torchmetrics.{name}",
@@ -67,7 +67,7 @@ def _common_arguments(metric: type) -> list[signatures.Entry]:
 
 
 def _classes_by_task(class_: type) -> dict[str, type]:
-    """The classes that a metric chooses from by its `task`; none for one that does not choose."""
+    """The classes that a metric chooses from by its `task`; empty for one that does not."""
     if "task" not in inspect.signature(class_.__new__).parameters:
         return {}
     import torchmetrics.classification as classification
@@ -77,7 +77,7 @@ def _classes_by_task(class_: type) -> dict[str, type]:
 
 
 def _task_signature(class_: type, by_task: dict[str, type]) -> Signature:
-    """The parameters of a metric and of all that it chooses from; they are taken by name, since tasks order them."""
+    """The parameters of a metric and of the classes that it chooses from; keyword-only, since their order differs."""
     signature = signatures.read(class_.__new__, documentation=_task_documentation(by_task))
     for part in by_task.values():
         special = signatures.read(part)
@@ -89,7 +89,7 @@ def _task_signature(class_: type, by_task: dict[str, type]) -> Signature:
 
 
 def _is_single_number(class_: Any) -> bool:
-    """Whether a metric of three classes computes one number; tried out, and believed where that fails."""
+    """Whether a metric of three classes computes one number; found by trying; True where that fails."""
     required = [entry["name"] for entry in signatures.read(class_).parameters if entry.get("required")]
     arguments = {name: 0.5 for name in required if name != "num_classes"}  # a threshold or a weight
     try:

@@ -98,7 +98,7 @@ def survey(cards: CardFile) -> None:
         signature = signatures.read(class_)
         for parameter in signature.parameters:
             if parameter["name"] == "download":
-                parameter["default"] = True  # what is not there is fetched, as with Leaven's own cards
+                parameter["default"] = True  # missing data is downloaded, as with Leaven's own cards
         traits = _traits(name, signature.names())
         chosen_by_split = {key for arguments in traits.split_arguments.values() for key in arguments}
         cards.add(

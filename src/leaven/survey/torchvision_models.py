@@ -12,7 +12,7 @@ from torchvision.models import WeightsEnum
 from leaven.catalog.traits import ModelTraits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile, differences
-from leaven.survey.construction import Construction, add_particulars, constructor_signature, watch
+from leaven.survey.construction import Construction, add_differences, constructor_signature, watch
 from leaven.survey.docstring import first_sentence
 from leaven.survey.signature import Signature
 
@@ -61,7 +61,7 @@ def _add_signature(cards: CardFile, card: dict[str, Any], own: Signature, constr
     _take_by_name(signature)
     card["signature"] = cards.share(signature.parameters)
     card["open_ended"] = signature.open_ended
-    add_particulars(card, construction, signature)
+    add_differences(card, construction, signature)
 
 
 def _take_by_name(signature: Signature) -> None:

@@ -1,6 +1,6 @@
 """Optimizers, schedules and losses of torch, and timm's optimizers.
 
-Leaves out the parameters that the program supplies (an optimizer's `params`, a schedule's `optimizer`).
+Leaves out the parameters that the program passes (an optimizer's `params`, a schedule's `optimizer`).
 """
 
 import importlib
@@ -18,8 +18,13 @@ from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence
 from leaven.survey.names import spellings
 
-_PER_BATCH = (lr_scheduler.OneCycleLR, lr_scheduler.CyclicLR)  # which only their documentation tells
-_NOT_CHOSEN = ("Optimizer", "LRScheduler", "ChainedScheduler", "SequentialLR")  # abstract, or made of other schedules
+_PER_BATCH = (lr_scheduler.OneCycleLR, lr_scheduler.CyclicLR)  # only their documentation says so
+_NOT_CHOSEN = (
+    "Optimizer",
+    "LRScheduler",
+    "ChainedScheduler",
+    "SequentialLR",
+)  # abstract, or made of other schedules
 
 
 def survey_optimizers(cards: CardFile) -> None:
@@ -50,7 +55,7 @@ def _schedule_traits(class_: Any) -> ScheduleTraits:
 
 
 def survey_losses(cards: CardFile) -> None:
-    """torch's losses, apart from those that hold weights of their own."""
+    """torch's losses without parameters of their own."""
     for class_ in _classes(nn, nn.Module):
         if class_.__name__.endswith("Loss") and "in_features" not in signatures.read(class_).names():
             traits = LossTraits(compares_classes=_compares_classes(class_))
@@ -58,7 +63,7 @@ def survey_losses(cards: CardFile) -> None:
 
 
 def _compares_classes(class_: Any) -> bool:
-    """Whether it takes a score for each class and the numbers of the right ones; tried out."""
+    """Whether it takes a score for each class and the numbers of the right ones; found by trying."""
     try:
         loss: Tensor = class_()(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
     except (TypeError, ValueError, RuntimeError):
@@ -95,7 +100,7 @@ def survey_timm_optimizers(cards: CardFile) -> None:
         try:
             class_ = timm_optim.get_optimizer_class(name, bind_defaults=False)
         except (ImportError, AttributeError, ValueError, AssertionError):
-            continue  # belongs to a library or a device that is not here
+            continue  # needs a library or a device that is missing
         if not inspect.isclass(class_):
             continue
         info = timm_optim.get_optimizer_info(name)

@@ -1,4 +1,4 @@
-"""The parts of a model of the transformers library: head, stem and stages, by how all of them are built."""
+"""Head, stem and stages of a model of the transformers library, by the structure that all of them share."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 def build(folder: str) -> nn.Module:
-    """The model that a folder's configuration describes, with a head for sentences; nothing of the folder is run."""
+    """The model that a folder's configuration describes, for classifying sequences; no code in the folder is run."""
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -27,7 +27,7 @@ def stem(model: nn.Module) -> list[str]:
 
 
 def stages(model: nn.Module) -> list[list[str]]:
-    """The layers of the longest row of equal ones, each a stage."""
+    """The layers of the longest module list, each a stage."""
     rows = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList)]
     path, longest = max(rows, key=lambda row: len(row[1]), default=("", nn.ModuleList()))
     return [[f"{path}.{number}"] for number in range(len(longest))]

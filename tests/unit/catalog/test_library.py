@@ -253,7 +253,7 @@ def test_versions_are_found_without_importlib_metadata() -> None:
 
 QUICK_SURVEY = """
 import json, os, pathlib, signal, sys, time
-from leaven.survey.card_file import write_whole
+from leaven.survey.card_file import write_sealed
 
 here = pathlib.Path(__file__).parent
 with open(here / "runs", "a") as runs:
@@ -265,9 +265,9 @@ folder = pathlib.Path(sys.argv[1])
 table = {"names": {"sgd": [0]}, "spellings": {"SGD": [0]}, "renamed": {}, "cards": 1}
 card = {"name": "torch.SGD", "target": "torch.optim.SGD", "parameters": [{"name": "lr", "type": "float"}]}
 for kind in ("optimizer", "loss"):
-    write_whole(folder / f"{kind}.jsonl", [json.dumps(table), json.dumps(card)])
+    write_sealed(folder / f"{kind}.jsonl", [json.dumps(table), json.dumps(card)])
 told = {"absent": {"timm": (here / "timm").read_text()}, "time": time.time()}
-write_whole(folder / "libraries.jsonl", [json.dumps(told)])
+write_sealed(folder / "libraries.jsonl", [json.dumps(told)])
 """
 
 
@@ -425,7 +425,7 @@ def test_a_survey_that_fails_leaves_an_empty_index_that_says_why(place: Place) -
 
 def test_a_survey_that_failed_is_tried_again_by_the_next_command(place: Place) -> None:
     (place.folder / "seconds").write_text("no number")
-    assert "tried again by the next command" in place.library().absent()["torch"]
+    assert "the next command tries again" in place.library().absent()["torch"]
     (place.folder / "seconds").write_text("0")
     assert place.library().names("optimizer") == ("sgd",)
 

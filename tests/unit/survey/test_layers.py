@@ -93,7 +93,7 @@ def test_a_pipeline_of_components() -> None:
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("class Net: pass", "it makes a Net, not a torch.nn.Module"),
+        ("class Net: pass", "it returns Net, not a torch.nn.Module"),
         ("def Net(): raise ValueError('wrong\\nin two lines')", "wrong"),
         ("import sys; sys.exit(3)", "SystemExit: 3"),
         ("import no_such_thing", "ModuleNotFoundError: No module named 'no_such_thing'"),
