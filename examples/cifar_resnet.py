@@ -1,8 +1,8 @@
-"""The small residual nets for 32x32 images of "Deep Residual Learning for Image Recognition" (He et al., 2015).
+"""The small ResNets for 32x32 images from "Deep Residual Learning for Image Recognition" (He et al., 2015).
 
 A 3x3 convolution to 16 channels, three stages of n blocks with 16, 32 and 64 channels, and one linear layer: 6n + 2
-layers in all. Where a stage halves the image and doubles the channels, the shortcut takes every second pixel and fills
-the new channels with zeros (the paper's option A), so that shortcuts have no parameters.
+layers in all. Where a stage halves the image and doubles the channels, the shortcut subsamples by 2 and pads the new
+channels with zeros (the paper's option A), so that shortcuts have no parameters.
 
 Parameters are named as in akamaster/pytorch_resnet_cifar10 (`conv1`, `bn1`, `layer1.0.conv1`, …, `linear`), so that
 weights trained there fit here.
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 
 class Shortcut(nn.Module):
-    """Every second pixel, with zeros for half of the new channels on either side."""
+    """Subsample by 2 and pad the channels with zeros, half on either side."""
 
     def __init__(self, new_channels: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Shortcut(nn.Module):
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions, added to what came in."""
+    """Two 3x3 convolutions with a residual connection."""
 
     def __init__(self, channels_in: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Block(nn.Module):
 
 
 class CifarResNet(nn.Module):
-    """The net with `blocks` residual blocks in each of its three stages."""
+    """A ResNet with `blocks` residual blocks in each of its three stages."""
 
     def __init__(self, blocks: int, classes: int = 10) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class CifarResNet(nn.Module):
 
 
 def stage(channels_in: int, channels: int, blocks: int, stride: int) -> nn.Sequential:
-    """A row of blocks, of which only the first changes the size."""
+    """A sequence of blocks; only the first changes the size."""
     first = Block(channels_in, channels, stride)
     return nn.Sequential(first, *(Block(channels, channels, stride=1) for _ in range(blocks - 1)))
 

@@ -19,7 +19,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "docs/features.md",
     ROOT / "docs/running.md",
-    ROOT / "docs/own_parts.md",
+    ROOT / "docs/custom_components.md",
     *sorted(ROOT.glob("docs/tutorials/*.md")),
 ]
 NUMBER_OF_PROMISES = 18
@@ -33,7 +33,7 @@ def name(page: Path) -> str:
 def checkout(tmp_path: Path) -> Path:
     """A folder as it is after `make demo`, as far as the pages need it."""
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "data"))
-    run_path(str(DEMO))["draw_unseen"](tmp_path / "runs/demo/digit.png")
+    run_path(str(DEMO))["save_test_digit"](tmp_path / "runs/demo/digit.png")
     carry_out("leaven check examples/quickstart.leaven", tmp_path)  # the first time, it tells that it reads libraries
     return tmp_path
 

@@ -1,6 +1,6 @@
 """recipe.leaven, compiled by Leaven. Yours to read, run and edit.
 
-Raise a digit reader from a net that has only ever seen photographs.
+Fine-tune a model trained on photos to read handwritten digits.
 
 Every choice cites the line of the recipe that it comes from, or says that it is a default.
 
@@ -23,7 +23,7 @@ from leaven.tasks import classification as task
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Raise a digit reader from a net that has only ever seen photographs.")
+    parser = argparse.ArgumentParser(description="Fine-tune a model trained on photos to read handwritten digits.")
     return runtime.parse(parser, output="runs/recipe")  # default
 
 
