@@ -1,7 +1,7 @@
-# Everything a developer does. The first target that needs it sets up .venv by itself, once.
+# Targets for developers. The first target that needs it sets up .venv, once.
 #
-# To use an environment of your own: make test VENV=/path/to/it, or set LEAVEN_VENV. It is left as it is
-# if Leaven can be imported there.
+# To use your own environment: make test VENV=/path/to/it, or set LEAVEN_VENV. It is not changed if Leaven can be imported
+# there.
 
 .DEFAULT_GOAL := help
 
@@ -12,8 +12,8 @@ BIN := $(VENV)/bin
 PYTHON := $(BIN)/python
 STAMP := $(VENV)/.leaven-installed
 
-# An environment that somebody else made, where Leaven is already at hand, needs nothing from us. In ours, the stamp
-# tells whether what pyproject.toml asks for is installed.
+# An environment that is not ours and has Leaven installed is used as it is. In ours, the stamp file tells whether the
+# dependencies in pyproject.toml are installed.
 IS_READY := $(shell [ ! -e $(STAMP) ] && [ -x $(PYTHON) ] && $(PYTHON) -c 'import leaven.cli.main, pytest' 2>/dev/null && echo yes)
 
 # Tests in several processes, each with one thread: a test that trains is small, and loading torch takes longer.
@@ -27,7 +27,7 @@ help:  ## list the targets
 ifeq ($(IS_READY),yes)
 setup:
 else
-setup: $(STAMP)  ## make the virtual environment (once; PyTorch is large)
+setup: $(STAMP)  ## create the virtual environment (once; PyTorch is large)
 endif
 
 $(STAMP): pyproject.toml
@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml
 	@echo "Setting up $(VENV). PyTorch is large: the first time takes a few minutes."
 	@$(PYTHON3) -m venv $(VENV)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[starters,dev]'
-	@$(PYTHON) -m compileall -q src/leaven  # where PYTHONDONTWRITEBYTECODE is set, every start would compile anew
+	@$(PYTHON) -m compileall -q src/leaven  # otherwise every start compiles, if PYTHONDONTWRITEBYTECODE is set
 	@touch $(STAMP)
 
 demo: setup  ## train the quickstart, compare, predict (a few minutes)
@@ -44,7 +44,7 @@ demo: setup  ## train the quickstart, compare, predict (a few minutes)
 test: setup  ## run the tests (at most 8 minutes on two cores)
 	@$(PYTEST) -m 'not slow'
 
-test-slow: setup  ## run the tests that `make test` leaves out
+test-slow: setup  ## run only the slow tests
 	@$(PYTEST) -m slow
 
 test-all: setup  ## run all tests
@@ -59,12 +59,12 @@ check: setup  ## the gate: lint, format, types, tests
 fuzz: setup  ## 200,000 mutated recipes (CASES=n for another number)
 	@LEAVEN_FUZZ_CASES=$(or $(CASES),200000) $(PYTHON) -m pytest tests/fuzz
 
-bench: setup  ## measure what the docs promise
+bench: setup  ## run the benchmarks of docs/benchmarks.md
 	@for script in bench/*.py; do echo "== $$script"; $(PYTHON) "$$script"; done
 
 bless: setup  ## rewrite the expected outputs in tests/; read the diff as code
 	@LEAVEN_BLESS=1 $(PYTHON) -m pytest
 
-clean:  ## remove what tools leave behind (the environment stays: rm -r .venv)
+clean:  ## remove caches and build files (but not .venv)
 	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

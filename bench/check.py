@@ -1,7 +1,7 @@
-"""How long `leaven check` takes, compared with `python -c "import torch"`, and how that grows with the recipe.
+"""Measure `leaven check` against `python -c "import torch"`, and how it scales with the size of the recipe.
 
-Prints medians, the middle half of all measurements and their ratios; exits with 1 if a check takes more than a tenth
-of importing torch. README.md beside this file says how to read it.
+Prints medians, interquartile ranges and ratios; exits with 1 if a check takes more than a tenth of the time of
+importing torch. README.md in this folder describes the method.
 """
 
 import os
@@ -34,7 +34,7 @@ print("torch" in sys.modules)
 
 
 class Cost(NamedTuple):
-    """What one run took, in milliseconds."""
+    """The time of one run, in milliseconds."""
 
     wall: float
     processor: float
@@ -42,34 +42,34 @@ class Cost(NamedTuple):
 
 def main() -> int:
     environment = users_environment()
-    for command in (CHECK, TORCH):  # makes the index, compiles to bytecode, fills the file system's cache
+    for command in (CHECK, TORCH):  # builds the index, compiles bytecode, warms the file system's cache
         measure(command, environment)
     pairs = [(measure(CHECK, environment), measure(TORCH, environment)) for _ in range(TIMES)]
     checks, imports = [check for check, _ in pairs], [torch for _, torch in pairs]
 
     print(versions())
     print(f"{len(RECIPE.read_text(encoding='utf-8').splitlines())} lines, {TIMES} times each, alternating")
-    print("in milliseconds: the median, and the middle half of all\n")
-    print(f"{'':30}{'wall time':>24}{'processor time':>26}")
+    print("milliseconds: median (interquartile range)\n")
+    print(f"{'':30}{'wall time':>24}{'CPU time':>26}")
     print(row("leaven check sixty.leaven", checks))
     print(row('python -c "import torch"', imports))
     ratio = median(check.wall for check in checks) / median(torch.wall for torch in imports)
     processor = median(check.processor for check in checks) / median(torch.processor for torch in imports)
     print(f"{'ratio':30}{ratio:12.3f}{processor:26.3f}\n")
     print(f"a check imports torch: {'yes' if loads_torch(environment) else 'no'}")
-    print(f"{MANY:,} statements take {growth():.1f} times the processor time of {FEW:,}")
+    print(f"{MANY:,} statements take {growth():.1f} times the CPU time of {FEW:,}")
     return 0 if ratio <= MOST else 1
 
 
 def users_environment() -> dict[str, str]:
-    """What users have: modules compiled to bytecode once, and not at every start."""
+    """As for users: bytecode is cached."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment
 
 
 def measure(command: list[str], environment: dict[str, str]) -> Cost:
-    """What a new process costs from its start to its end."""
+    """The time of a new process."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -98,7 +98,7 @@ def loads_torch(environment: dict[str, str]) -> bool:
 
 
 def growth() -> float:
-    """How much longer many statements take than few; the best of five measurements each, alternating."""
+    """How many times longer MANY statements take than FEW; the best of five measurements each, alternating."""
     sys.path.insert(0, str(SOURCES))
     import leaven
     from leaven.language.source import Source

@@ -1,9 +1,8 @@
-"""What a generated program costs beside a bare PyTorch loop and beside Lightning's Trainer, on the same work.
+"""Measure the overhead of a generated program over a hand-written PyTorch loop and over Lightning's Trainer.
 
-The three train in one process and take turns, a few steps each, so that what disturbs one disturbs the others. Prints
-medians, the middle half of all measurements and ratios; exits with 1 if an epoch of the program takes more than 1.03
-times the processor time of the bare loop's, or not less than the Trainer's. README.md beside this file says how to
-read it.
+The three train in one process and take turns, a few steps each, so that other load on the machine affects all. Prints
+medians, interquartile ranges and ratios; exits with 1 if an epoch of the program takes more than 1.03 times the CPU
+time of the hand-written loop, or not less than the Trainer. README.md in this folder describes the method.
 """
 
 import contextlib
@@ -52,23 +51,23 @@ optimizer adamw(lr=1e-3)
 train epochs=10
 """
 BATCH, EPOCHS, STEPS = 32, 10, 45  # 1440 items
-TURN = 9  # steps; five turns are an epoch, of which the last also measures and saves
+TURN = 9  # steps; an epoch is five turns, of which the last also validates and saves
 MOST = 1.03
-# One thread for each; and memory that all share, as if each were alone: threads would get places of their own.
+# One compute thread each, and one memory arena for all: each thread would otherwise get its own.
 ALONE = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 
 Step = Callable[[], None]
 
 
 class Cost(NamedTuple):
-    """What a turn or an epoch took, in milliseconds."""
+    """The time of a turn or an epoch, in milliseconds."""
 
     wall: float
     processor: float
 
 
 class Turns:
-    """Lets several trainings, each in a thread of its own, go on one after another for a few steps each."""
+    """Runs several trainings in threads, one at a time, for a few steps each."""
 
     def __init__(self, trainings: dict[str, Callable[[Step], None]]) -> None:
         self.costs: dict[str, list[Cost]] = {name: [] for name in trainings}
@@ -83,7 +82,7 @@ class Turns:
         for thread in self._threads:
             thread.start()
         names = deque(self._go)
-        for _ in range(EPOCHS * STEPS // TURN + 1):  # the first turn is what comes before the first step
+        for _ in range(EPOCHS * STEPS // TURN + 1):  # the first turn is the setup before the first step
             names.rotate()
             for name in names:
                 wall, processor = time.perf_counter(), time.process_time()
@@ -98,7 +97,7 @@ class Turns:
         seen = 0
 
         def step() -> None:
-            """To be called before every step; comes back when it is this training's turn."""
+            """Called before every step; returns when it is this training's turn."""
             nonlocal seen
             if seen % TURN == 0:
                 self._done.release()
@@ -128,7 +127,7 @@ def program(step: Step) -> None:
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
-    """The same pictures, read as people read them."""
+    """The same images, as in a hand-written program."""
 
     def __init__(self, places: range) -> None:
         images, self.labels = load_digits(return_X_y=True)
@@ -185,7 +184,7 @@ def bare(step: Step) -> None:
 
 
 def stepping(batches: DataLoader[Any], step: Step) -> Iterator[tuple[Tensor, Tensor]]:
-    """The batches; each is read in the turn to which it belongs."""
+    """The batches; each is loaded in its own turn."""
     read = iter(batches)
     for _ in range(len(batches)):
         step()
@@ -224,7 +223,7 @@ class Stepping(lightning.Callback):
 
 
 def trainer(step: Step) -> None:
-    """Lightning's Trainer with what it does by default, but for what it shows."""
+    """Lightning's Trainer with its defaults, without progress bar and summary."""
     train, val = loaders()
     lightning.Trainer(
         accelerator="cpu",
@@ -238,7 +237,7 @@ def trainer(step: Step) -> None:
     ).fit(Lit(), train, val)
 
 
-# -- what it comes to
+# -- results
 
 
 def main() -> int:
@@ -250,7 +249,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(said):
         turns.run()
     per_epoch = STEPS // TURN
-    # neither what comes before the first step nor the first epoch is counted
+    # the setup and the first epoch are not counted
     warm = {name: costs[1 + per_epoch :] for name, costs in turns.costs.items()}
     steps = {name: [of_step(c) for at, c in enumerate(costs, 1) if at % per_epoch] for name, costs in warm.items()}
     epochs = {name: joined(costs, per_epoch) for name, costs in warm.items()}
@@ -258,10 +257,10 @@ def main() -> int:
     print(versions())
     count = len(steps["bare"]) * TURN
     print(f"{count} steps of each between the ends of epochs, {len(epochs['bare'])} epochs, in turns of {TURN} steps")
-    print("in milliseconds: the median, and the middle half of all\n")
+    print("milliseconds: median (interquartile range)\n")
     ratios = table("a step", steps) and table("an epoch", epochs)
     is_kept = ratios["bare"] <= MOST and ratios["trainer"] < 1
-    print(f"by processor time, an epoch takes {ratios['bare']:.3f} of bare and {ratios['trainer']:.3f} of Trainer")
+    print(f"by CPU time, an epoch takes {ratios['bare']:.3f} of bare and {ratios['trainer']:.3f} of Trainer")
     return 0 if is_kept else 1
 
 
@@ -270,14 +269,14 @@ def of_step(cost: Cost) -> Cost:
 
 
 def joined(costs: Sequence[Cost], count: int) -> list[Cost]:
-    """So many turns as one."""
+    """Every `count` turns added up."""
     groups = [costs[at : at + count] for at in range(0, len(costs), count)]
     return [Cost(sum(c.wall for c in group), sum(c.processor for c in group)) for group in groups]
 
 
 def table(title: str, costs: dict[str, list[Cost]]) -> dict[str, float]:
-    """Prints what the three take and how the program compares; the ratios by processor time."""
-    print(f"{title:24}{'wall time':>26}{'processor time':>26}")
+    """Print the times and the ratios; returns the ratios by CPU time."""
+    print(f"{title:24}{'wall time':>26}{'CPU time':>26}")
     for name, words in (("bare", "bare loop"), ("program", "generated program"), ("trainer", "Lightning's Trainer")):
         print(f"  {words:22}" + "".join(cell(values, 1) for values in zip(*costs[name], strict=True)).rstrip())
     found: dict[str, float] = {}

@@ -1,10 +1,10 @@
-"""What reuse brings, on real pictures and trained weights: probing, fine-tuning, pruning, distilling.
+"""Measure the benefit of reuse on real images and pretrained weights: linear probe, fine-tuning, pruning, distillation.
 
-    python bench/reuse.py DATA          # the folder that holds hymenoptera, resnet_cifar10 and cifar10_jpg_subset
+    python bench/reuse.py DATA          # a folder with hymenoptera, resnet_cifar10 and cifar10_jpg_subset
 
-Every number is the test (or, for ants and bees, the validation) accuracy of a run of a recipe in `reuse/`, by
-`leaven run`; medians over the seeds, with the lowest and the highest. It takes about an hour on two cores.
-README.md beside this file says what is compared.
+Every number is the test accuracy (for ants and bees, the validation accuracy) of a recipe in `reuse/`: the median
+over the seeds, with the lowest and the highest. It takes about an hour on two cores. README.md in this folder
+describes the method.
 """
 
 import argparse
@@ -23,13 +23,13 @@ PARTS = ("ants", "prune", "scratch")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, nargs="?", help="the folder of the data; nothing is measured without it")
-    parser.add_argument("--seeds", type=int, default=3, help="how many runs of each recipe (default: %(default)s)")
-    parser.add_argument("--only", choices=PARTS, help="one part of the three")
-    parser.add_argument("--runs", type=Path, help="where runs are kept (default: nowhere)")
+    parser.add_argument("data", type=Path, nargs="?", help="the folder with the data")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: %(default)s)")
+    parser.add_argument("--only", choices=PARTS, help="run one of the three experiments")
+    parser.add_argument("--runs", type=Path, help="where to save runs (default: a temporary folder)")
     args = parser.parse_args()
     if args.data is None:
-        print("needs a folder of data and weights; README.md says which")
+        print("skipped: needs a folder with data and weights, see bench/README.md")
         return
     print(f"Python {sys.version.split()[0]}, torch {version('torch')}, timm {version('timm')}, {args.seeds} seeds")
     with tempfile.TemporaryDirectory() as place:
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 class Bench:
-    """Runs recipes and prints what came of them."""
+    """Runs recipes and prints their accuracies."""
 
     def __init__(self, data: Path, runs: Path, seeds: int) -> None:
         self.data = data
@@ -48,37 +48,37 @@ class Bench:
         self.seeds = range(seeds)
 
     def ants(self) -> None:
-        """Ants and bees: 244 pictures to train on, 153 to measure."""
+        """Ants and bees: 244 images for training, 153 for validation."""
         print("\nants and bees, efficientnet_lite0 from ImageNet: validation accuracy")
         photos = self.data / "hymenoptera" / "hymenoptera_data"
-        for title, recipe in (("a new head on a still net", "probe"), ("then everything", "tune")):
+        for title, recipe in (("new head on a frozen model", "probe"), ("then all layers", "tune")):
             self._row(title, [best(self._run(recipe, seed, photos=photos)) for seed in self.seeds])
 
     def prune(self) -> None:
-        """A ResNet-56 without two fifths of its multiplications."""
+        """A ResNet-56 with 40 % of its FLOPs pruned."""
         adapted = self._adapted()
         print("\nCIFAR-10 as JPEG files, resnet56: test accuracy")
-        self._row("adapted to these files", [tested(adapted)])
-        given = {"pictures": self._pictures(), "adapted": adapted / "model.bundle"}
-        self._row("pruned by 40 % of its FLOPs", [tested(self._run("shrink", 0, **given))])
-        for title, recipe in (("trained on, by the labels", "recover"), ("trained on, by its former self", "taught")):
+        self._row("fine-tuned on these files", [tested(adapted)])
+        given = {"images": self._images(), "adapted": adapted / "model.bundle"}
+        self._row("40 % of FLOPs pruned", [tested(self._run("shrink", 0, **given))])
+        for title, recipe in (("fine-tuned on the labels", "recover"), ("distilled from unpruned", "taught")):
             self._row(title, [tested(self._run(recipe, seed, **given)) for seed in self.seeds])
 
     def scratch(self) -> None:
-        """A ResNet-20 from nothing, alone and with a teacher."""
+        """A ResNet-20 from scratch, with and without distillation."""
         adapted = self._adapted()
         print("\nCIFAR-10 as JPEG files, resnet20 from scratch: test accuracy")
-        pictures = self._pictures()
-        self._row("by the labels", [tested(self._run("small", seed, pictures=pictures)) for seed in self.seeds])
-        given = {"pictures": pictures, "adapted": adapted / "model.bundle"}
-        self._row("taught by resnet56", [tested(self._run("small_taught", seed, **given)) for seed in self.seeds])
+        images = self._images()
+        self._row("labels only", [tested(self._run("small", seed, images=images)) for seed in self.seeds])
+        given = {"images": images, "adapted": adapted / "model.bundle"}
+        self._row("distilled from resnet56", [tested(self._run("small_taught", seed, **given)) for seed in self.seeds])
 
     def _adapted(self) -> Path:
         weights = next((self.data / "resnet_cifar10").glob("resnet56*.th"))
-        return self._run("adapt", 0, pictures=self._pictures(), trained=weights)
+        return self._run("adapt", 0, images=self._images(), trained=weights)
 
-    def _pictures(self) -> Path:
-        place = self.runs / "pictures"
+    def _images(self) -> Path:
+        place = self.runs / "images"
         if not place.is_dir():
             with zipfile.ZipFile(self.data / "cifar10_jpg_subset" / "cifar10_subset.zip") as archive:
                 archive.extractall(place)
@@ -104,12 +104,12 @@ class Bench:
 
 
 def tested(run: Path) -> float:
-    """The accuracy on the test part."""
+    """The test accuracy."""
     return float(json.loads((run / "scores.json").read_text(encoding="utf-8"))["test.accuracy"])
 
 
 def best(run: Path) -> float:
-    """The accuracy on the validation part of the epoch that was kept, where there is no test part."""
+    """The best validation accuracy of the last phase."""
     lines = (run / "metrics.csv").read_text(encoding="utf-8").splitlines()
     names = lines[0].split(",")
     rows = [dict(zip(names, line.split(","), strict=True)) for line in lines[1:]]

@@ -66,8 +66,8 @@ def test_every_make_target_in_the_readme_exists() -> None:
     assert mentioned <= targets
 
 
-def test_the_picture_in_the_readme_shows_what_was_printed() -> None:
-    draw = run_path(str(ROOT / "docs/picture.py"))["draw"]
+def test_the_terminal_in_the_readme_shows_what_was_printed() -> None:
+    draw = run_path(str(ROOT / "docs/terminal_svg.py"))["draw"]
     shown = (ROOT / "docs/quickstart.txt").read_text(encoding="utf-8")
     assert (ROOT / "docs/quickstart.svg").read_text(encoding="utf-8") == draw(shown)
     assert "$ leaven run examples/quickstart.leaven\n" in shown

@@ -1,6 +1,6 @@
-"""Draw a terminal as a picture: `python docs/picture.py docs/quickstart.txt` writes docs/quickstart.svg.
+"""Render a terminal as SVG: `python docs/terminal_svg.py docs/quickstart.txt` writes docs/quickstart.svg.
 
-The text is what was typed (`$ …`) and what came back, as it was. Commands stand out, scores are green, paths are quiet.
+The text is commands (`$ …`) and their output. Commands are white, scores green, paths grey.
 """
 
 import re
@@ -20,7 +20,7 @@ WORDS = re.compile(
 
 
 def draw(text: str) -> str:
-    """The picture of a terminal that shows a text."""
+    """The SVG of a terminal that shows a text."""
     lines = text.rstrip("\n").split("\n")
     width = round(2 * EDGE + LETTER * max(map(len, lines)))
     height = BAR + 2 * EDGE + LINE * (len(lines) - 1)
