@@ -31,6 +31,15 @@ def missing(path: FilePath, what: str) -> Diagnostic:
     )
 
 
+def output_is_a_file(path: FilePath) -> Diagnostic:
+    return error(
+        "wrong-value",
+        f"the output `{path.text}` is a file that already exists",
+        *([Spot(path.span, "runs are written to a folder")] if path.span else []),
+        fix="name a folder; it is created if it does not exist",
+    )
+
+
 def _fix(path: FilePath) -> Fix | None:
     assert path.span is not None
     near = nearest(path.place.name, _neighbours(path.place))

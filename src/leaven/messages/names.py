@@ -234,6 +234,15 @@ def later_arg(use: syntax.Name) -> Diagnostic:
     )
 
 
+def sweep_without_arg(name: str, place: Span, near: Sequence[str]) -> Diagnostic:
+    return error(
+        "unknown-name",
+        f"the recipe has no `arg {name}` to sweep over",
+        Spot(place, "not an `arg`"),
+        fix=similar(place, near[:1]) or f"declare it: `arg {name}: float = …`",
+    )
+
+
 def unknown_option(name: str, source: Source, near: Sequence[str], option: str) -> Diagnostic:
     """`--lr` where there is no such `arg`; `option` is what to write for an argument of that name."""
     flags = describe.either([f"`{_flag(word)}`" for word in near]) if near else ""

@@ -7,7 +7,7 @@ from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
-from leaven.language.source import Span
+from leaven.language.source import Source, Span
 from leaven.messages import describe
 from leaven.messages.suggestions import argument_of, owner_of, similar
 
@@ -70,6 +70,58 @@ def unexpected_block(statement: syntax.Statement, block: syntax.Block, takes_tra
         fix = f"join transforms with `->`: `{statement.name.path} {' -> '.join(calls) or 'resize(256)'}`"
     return error(
         "unexpected-block", f"`{statement.name.path}` takes no block", Spot(block.span, "unexpected block"), fix=fix
+    )
+
+
+def repeated_log(name: str, again: Span, first: Span) -> Diagnostic:
+    return error(
+        "repeated-statement",
+        f"`{name}` is logged to twice",
+        Spot(again, "again here"),
+        Spot(first, "first here"),
+        fix="remove one of them",
+    )
+
+
+def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:
+    """`option` is what to write for epochs that were given as an option."""
+    return error(
+        "epochs-and-phases",
+        "`train` has a number of epochs, and so do the phases",
+        Spot(epochs, "remove this"),
+        Spot(phase, "each phase has its own number"),
+        fix=f"write `{option}`" if option else "set `epochs` in each phase only",
+    )
+
+
+# -- the recipe as a whole
+
+
+def empty_recipe(source: Source) -> Diagnostic:
+    return error(
+        "empty-recipe",
+        f"`{source.name}` has no statements",
+        Spot(source.span(0, 0), "a recipe has a `model` and `data`"),
+        fix="`leaven new` writes a first recipe; three lines are enough: `model …`, `data …`, `train …`",
+    )
+
+
+def missing(name: str, example: str, source: Source) -> Diagnostic:
+    """A statement that every recipe needs."""
+    end = len(source.text.rstrip())
+    return error(
+        "missing-statement",
+        f"the recipe has no `{name}`",
+        Spot(source.span(end, end), f"`{name} …` is missing"),
+        fix=f"add a line such as `{example}`",
+    )
+
+
+def missing_library(name: str, reason: str) -> Diagnostic:
+    return error(
+        "missing-library",
+        f"{name} can't be used: {reason}",
+        fix=f'`python -c "import {name}"` shows the whole error; `pip install --force-reinstall {name}` often fixes it',
     )
 
 

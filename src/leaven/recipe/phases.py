@@ -1,6 +1,6 @@
-"""The phases of a recipe: what stands at the top and what stands in each, put together.
+"""The phases of a recipe: the statements at the top together with those of each phase.
 
-Whether what is put together contradicts itself is left to the rules.
+Whether they contradict each other is left to the rules.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +13,8 @@ from leaven.catalog.selectors import Selection, Word, matching
 from leaven.catalog.statement_keys import BodyStatement
 from leaven.catalog.values import Default, Invocation, Quantity, Setting, Written
 from leaven.language import syntax
-from leaven.language.diagnostics import Spot
 from leaven.language.source import SourceKind
+from leaven.messages import statements as messages
 from leaven.messages.options import option_for
 from leaven.recipe.adapters import is_adapter, resolve_adapter
 from leaven.recipe.freezing import resolve_freezing
@@ -77,16 +77,10 @@ class PhaseReader:
         epochs = train.setting("epochs") if train is not None else None
         if epochs is None or not isinstance(epochs.origin, Written):
             return
-        place, fix = epochs.origin.span, "with phases, each phase has its own `epochs`"
+        place, option = epochs.origin.span, ""
         if place.source.kind is SourceKind.OPTION:
-            fix = f"write `{option_for('train', 'epochs', place.text, self.written)}`"
-        self.scope.report(
-            "epochs-and-phases",
-            "`train` gives a number of epochs, and so do the phases",
-            Spot(place, "remove this"),
-            Spot(written[0].statement.name.span, "the phases say how long they last"),
-            fix=fix,
-        )
+            option = option_for("train", "epochs", place.text, self.written)
+        self.scope.add(messages.epochs_and_phases(place, written[0].statement.name.span, option))
 
     def _written_phase(self, placed: Recognised, shared: list[syntax.Statement]) -> Phase | None:
         header = self.statements.bound(placed)
@@ -150,7 +144,7 @@ class PhaseReader:
         )
 
     def _technique(self, placed: Recognised) -> AnyTechnique | None:
-        """The technique that a statement names, made once, however many phases it holds for."""
+        """The technique that a statement names, built once, however many phases it applies to."""
         if id(placed.statement) not in self.techniques:
             self.techniques[id(placed.statement)] = self._new_technique(placed)
         return self.techniques[id(placed.statement)]
@@ -212,5 +206,5 @@ def _complete(parts: Sequence[T | None]) -> tuple[T, ...] | None:
 
 
 def _later(at: Setting) -> Setting | None:
-    """When layers join, unless they move from the beginning."""
+    """When layers are unfrozen, unless they are trainable from the beginning."""
     return None if at.value is None or at.value == Quantity(0, "epochs") else at

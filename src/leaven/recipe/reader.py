@@ -1,8 +1,7 @@
 """Reads a recipe: from statements to resolved parts.
 
-It reads the statements in the order in which they depend on each other: names, data, model, then all that chooses
-layers of the model. What it finds wrong it reports, every independent mistake once; only a recipe without errors is
-built.
+It reads the statements in the order in which they depend on each other: names, data, model, then all that selects
+layers of the model. Every independent error is reported once; only a recipe without errors is built.
 """
 
 import os.path
@@ -19,8 +18,11 @@ from leaven.catalog import library, own
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Default, FilePath, Invocation, Setting, Written
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, has_errors, in_order
+from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.source import Source, SourceKind
+from leaven.messages import statements as messages
+from leaven.messages.files import output_is_a_file
+from leaven.messages.names import sweep_without_arg
 from leaven.recipe import fitting
 from leaven.recipe.data import DataFacts, describe_data
 from leaven.recipe.draft import Draft
@@ -151,27 +153,17 @@ class RecipeReader:
     # -- which statements there are
 
     def _lacks_libraries(self) -> bool:
-        """Whether the libraries that every recipe stands on can't be used: then no name could be looked up."""
+        """Whether a library that every recipe needs can't be used: then no name could be looked up."""
         absent = library.absent()
         for name in NEEDED:
             if name in absent:
-                self.scope.report(
-                    "missing-library",
-                    f"{name} can't be used: {absent[name]}",
-                    fix=f'`python -c "import {name}"` shows the whole error; '
-                    f"`pip install --force-reinstall {name}` often mends it",
-                )
+                self.scope.add(messages.missing_library(name, absent[name]))
         return any(name in absent for name in NEEDED)
 
     def _is_empty(self) -> bool:
         if self.assembled.statements or has_errors(self.scope.diagnostics):
             return False
-        self.scope.report(
-            "empty-recipe",
-            f"`{self.source.name}` holds no statement",
-            Spot(self.source.span(0, 0), "a recipe has a `model` and `data`"),
-            fix="`leaven new` writes a first recipe; three lines are enough: `model …`, `data …`, `train …`",
-        )
+        self.scope.add(messages.empty_recipe(self.source))
         return True
 
     def _require(self, top: Mapping[str, list[Recognised]]) -> None:
@@ -185,13 +177,7 @@ class RecipeReader:
             assert card is not None
             if not card.statement.required or name in top or name in broken:
                 continue
-            end = len(self.source.text.rstrip())
-            self.scope.report(
-                "missing-statement",
-                f"the recipe has no `{name}`",
-                Spot(self.source.span(end, end), f"`{name} …` is missing"),
-                fix=f"add a line such as `{card.statement.example}`",
-            )
+            self.scope.add(messages.missing(name, card.statement.example, self.source))
 
     def _logs(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation, ...] | None:
         """Where scores are logged; each place may be given once, in one statement or in several."""
@@ -200,13 +186,7 @@ class RecipeReader:
         for log in logs or ():
             earlier = first.setdefault(log.card.name, log)
             if earlier is not log and isinstance(log.origin, Written) and isinstance(earlier.origin, Written):
-                self.scope.report(
-                    "repeated-statement",
-                    f"`{log.card.bare_name}` is logged to twice",
-                    Spot(log.origin.span, "again here"),
-                    Spot(earlier.origin.span, "first here"),
-                    fix="remove one of them",
-                )
+                self.scope.add(messages.repeated_log(log.card.bare_name, log.origin.span, earlier.origin.span))
         return logs
 
     def _output(self, top: Mapping[str, list[Recognised]]) -> Setting | None:
@@ -220,12 +200,7 @@ class RecipeReader:
         """The folder that a run is written to; a file can't become one."""
         path = output.value
         if isinstance(path, FilePath) and os.path.isfile(path.place):
-            self.scope.report(
-                "wrong-value",
-                f"the output `{path.text}` is a file that already exists",
-                *([Spot(path.span, "runs are written to a folder")] if path.span else []),
-                fix="name a folder; it is created if it does not exist",
-            )
+            self.scope.add(output_is_a_file(path))
         return output
 
     # -- model and data
@@ -286,12 +261,5 @@ class RecipeReader:
                 self.scope.used.add(setting.value)
                 continue
             near = self.scope.nearest(setting.value, self.scope.args)
-            self.scope.report(
-                "unknown-name",
-                f"the recipe has no `arg {setting.value}` to try values of",
-                Spot(setting.origin.span, "not an `arg`"),
-                fix=Fix(f"did you mean `{near[0]}`?", Edit(setting.origin.span, near[0]))
-                if near
-                else f"declare it: `arg {setting.value}: float = …`",
-            )
+            self.scope.add(sweep_without_arg(setting.value, setting.origin.span, near))
         return sweeps
