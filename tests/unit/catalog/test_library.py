@@ -260,7 +260,8 @@ with open(here / "runs", "a") as runs:
     runs.write("x")
 if (here / "is_killed").exists():
     os.kill(os.getpid(), signal.SIGKILL)
-time.sleep(float((here / "seconds").read_text()))
+while len((here / "runs").read_text()) < int((here / "together").read_text()):
+    time.sleep(0.01)
 folder = pathlib.Path(sys.argv[1])
 table = {"names": {"sgd": [0]}, "spellings": {"SGD": [0]}, "renamed": {}, "cards": 1}
 card = {"name": "torch.SGD", "target": "torch.optim.SGD", "parameters": [{"name": "lr", "type": "float"}]}
@@ -279,7 +280,7 @@ class Place:
         self.cache = folder / "cache"
         self.key = f"torch1-{folder.name}"  # what goes to the temporary folder outlives a test
         (folder / "quick_survey.py").write_text(QUICK_SURVEY)
-        (folder / "seconds").write_text("0")
+        (folder / "together").write_text("0")
         (folder / "timm").write_text("not installed")
 
     def library(self, key: str = "") -> Library:
@@ -401,7 +402,7 @@ def test_a_read_only_cache_is_read(place: Place) -> None:
 
 
 def test_two_processes_may_make_it_at_once(place: Place) -> None:
-    (place.folder / "seconds").write_text("1")
+    (place.folder / "together").write_text("2")  # each waits for the other
     program = (
         "from leaven.catalog.library import Library\n"
         f"made = Library('{place.key}', survey='quick_survey')\n"
@@ -415,18 +416,18 @@ def test_two_processes_may_make_it_at_once(place: Place) -> None:
 
 
 def test_a_survey_that_fails_leaves_an_empty_index_that_says_why(place: Place) -> None:
-    (place.folder / "seconds").write_text("no number")
+    (place.folder / "together").write_text("no number")
     broken = place.library()
     assert broken.names("optimizer") == ()
     assert broken.find("model", "resnet18") == []
-    assert "could not convert string to float" in broken.absent()["torch"]
+    assert "invalid literal for int" in broken.absent()["torch"]
     assert list((place.cache / "index").iterdir()) == []
 
 
 def test_a_survey_that_failed_is_tried_again_by_the_next_command(place: Place) -> None:
-    (place.folder / "seconds").write_text("no number")
+    (place.folder / "together").write_text("no number")
     assert "the next command tries again" in place.library().absent()["torch"]
-    (place.folder / "seconds").write_text("0")
+    (place.folder / "together").write_text("0")
     assert place.library().names("optimizer") == ("sgd",)
 
 

@@ -241,9 +241,9 @@ def test_distant_spots_of_a_long_line_are_both_shown() -> None:
 def test_ten_megabytes_on_one_line_render_at_once(unit: str) -> None:
     source = Source("a.leaven", unit * (10_000_000 // len(unit)))
     middle = len(source.text) // 2
-    began = time.perf_counter()
+    began = time.process_time()
     text = render_full(error("odd", f"`{source.text}` is odd", Spot(source.span(middle, middle + 9), "here")))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(text) < 5000
 
 
