@@ -57,7 +57,7 @@ check: setup  ## the gate: lint, format, types, tests
 	@$(PYTEST) -m 'not slow'
 
 fuzz: setup  ## 200,000 mutated recipes (CASES=n for another number)
-	@LEAVEN_FUZZ_CASES=$(or $(CASES),200000) $(PYTHON) -m pytest tests/fuzz
+	@LEAVEN_FUZZ_CASES=$(or $(CASES),200000) $(PYTEST) tests/fuzz
 
 bench: setup  ## run the benchmarks of docs/benchmarks.md
 	@for script in bench/*.py; do echo "== $$script"; $(PYTHON) "$$script"; done

@@ -9,6 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 
@@ -25,8 +26,10 @@ from leaven.statements.options import Options
 CASES = int(os.environ.get("LEAVEN_FUZZ_CASES", "5000"))
 SEED = int(os.environ.get("LEAVEN_FUZZ_SEED", "0"))
 FIRST = int(os.environ.get("LEAVEN_FUZZ_FIRST", "0"))  # to begin with a certain case
+LAST = FIRST + CASES
+ROUND = 1000  # cases in one test
 MOST_FAILURES = 5
-BUILDS = CASES // 1000  # models beyond those of the corpus
+BUILDS = 1  # models in each test beyond those of the corpus
 
 NO_OPTIONS = Options()
 SETTINGS = (
@@ -69,10 +72,14 @@ def test_the_corpus_itself_has_no_errors(folder: Path) -> None:
         assert checked.recipe is not None, (text, checked.diagnostics)
 
 
-def test_mutated_recipes(folder: Path, builds: Builds) -> None:
+@pytest.mark.parametrize(
+    "first", [FIRST, *(pytest.param(first, marks=pytest.mark.slow) for first in range(FIRST + ROUND, LAST, ROUND))]
+)
+def test_mutated_recipes(first: int, folder: Path, builds: Builds) -> None:
     seen: Counter[str] = Counter()
     failures: dict[str, str] = {}
-    for number in range(FIRST, FIRST + CASES):
+    numbers, builds = range(first, min(first + ROUND, LAST)), deepcopy(builds)
+    for number in numbers:
         text, options = case(number)
         try:
             seen[attempt(text, options, folder, builds)] += 1
@@ -82,7 +89,7 @@ def test_mutated_recipes(folder: Path, builds: Builds) -> None:
             if len(failures) == MOST_FAILURES:
                 break
     assert not failures, "\n\n".join(failures.values())
-    assert min(seen["unreadable"], seen["wrong"], seen["right"]) > CASES // 20, seen  # or much was not tried
+    assert min(seen["unreadable"], seen["wrong"], seen["right"]) > len(numbers) // 20, seen  # or much was not tried
 
 
 def case(number: int) -> tuple[str, Options]:

@@ -13,7 +13,7 @@ import pytest
 import leaven
 from leaven.language.source import Source
 
-FEW, MANY = 1_000, 10_000
+FEW = [200, pytest.param(1_000, marks=pytest.mark.slow)]  # and ten times as many
 MOST = 12.0
 
 HEAD = "model resnet18()\ndata digits()\n"
@@ -83,14 +83,16 @@ RIGHT = [lets, used_lets, args, freezes, phases, one_long_phase, everything, cha
 WRONG = [unknown_phases, unknown_lets, unknown_statements, missing_files]
 
 
+@pytest.mark.parametrize("few", FEW)
 @pytest.mark.parametrize("written", RIGHT)
-def test_ten_times_the_statements_are_about_ten_times_the_work(written: Callable[[int], str]) -> None:
-    compare(HEAD + written(FEW), HEAD + written(MANY))
+def test_ten_times_the_statements_are_about_ten_times_the_work(written: Callable[[int], str], few: int) -> None:
+    compare(HEAD + written(few), HEAD + written(10 * few))
 
 
+@pytest.mark.parametrize("few", FEW)
 @pytest.mark.parametrize("written", WRONG)
-def test_ten_times_the_mistakes_are_about_ten_times_the_work(written: Callable[[int], str]) -> None:
-    compare(HEAD + written(FEW), HEAD + written(MANY), is_right=False)
+def test_ten_times_the_mistakes_are_about_ten_times_the_work(written: Callable[[int], str], few: int) -> None:
+    compare(HEAD + written(few), HEAD + written(10 * few), is_right=False)
 
 
 def test_what_stands_at_the_top_is_looked_at_once_for_all_phases() -> None:
