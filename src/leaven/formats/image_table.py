@@ -69,7 +69,7 @@ class ImageTable:
             if len(tables) > 1:
                 both = " and ".join(f"`{file.relative_to(self.path).as_posix()}`" for file in tables)
                 fact = f"`{self.name}` has both {both}, which mean the same split"
-                raise BadSource(Finding("contradiction", fact, "keep one of them", argument=self._argument))
+                raise BadSource(Finding("repeated-split", fact, "keep one of them", argument=self._argument))
         if not found.keys() & {"", "train"}:
             wanted = "metadata.csv" if self.is_metadata else "train.csv"
             help = f"list the images in it, with the columns `{self.image}` and {_columns(self.target.columns)}"
