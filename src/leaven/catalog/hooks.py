@@ -20,9 +20,9 @@ HOOKS = {  # in the order in which a program calls them, with their arguments
     "after_epoch": ("phase", "model", "scores"),
     "at_end": ("model",),  # puts the final weights into the model
 }
-HAS_STATE = "state_dict"  # a technique with this method is saved in checkpoints
-LEARNS = "parameters"  # the method that returns further parameters for the optimizer
-HAD = {  # what a constructor can ask for by name, as a program writes it
+STATE_METHOD = "state_dict"  # a technique with this method is saved in checkpoints
+PARAMETERS_METHOD = "parameters"  # the method that returns further parameters for the optimizer
+PROVIDED = {  # what a constructor can ask for by name, as a program writes it
     "run": "run",
     "model": "module",
     "classes": "len(data.classes)",
@@ -38,4 +38,4 @@ HAD = {  # what a constructor can ask for by name, as a program writes it
 def hooks_in(methods: Iterable[str]) -> tuple[str, ...]:
     """Those of a class's methods that a program calls."""
     there = set(methods)
-    return tuple(name for name in (*HOOKS, HAS_STATE, LEARNS) if name in there)
+    return tuple(name for name in (*HOOKS, STATE_METHOD, PARAMETERS_METHOD) if name in there)

@@ -41,9 +41,9 @@ def prepare(say: Say) -> None:
     installed().prepare(say)
 
 
-def is_at_hand() -> bool:
+def is_indexed() -> bool:
     """Whether the index is already there."""
-    return installed().is_at_hand()
+    return installed().is_indexed()
 
 
 @cache
@@ -72,7 +72,7 @@ class Library:
             self._index = index.obtain(self._key, say, self._survey)
         return self._index
 
-    def is_at_hand(self) -> bool:
+    def is_indexed(self) -> bool:
         return self._index is not None or index.is_kept(self._key)
 
     def absent(self) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from leaven.catalog.card import Card, Parameter, Reference, Requirement
-from leaven.catalog.hooks import HAD
+from leaven.catalog.hooks import PROVIDED
 from leaven.catalog.python_source import ClassSource, names_in, read_class
 from leaven.catalog.traits import (
     BY_KIND,
@@ -26,7 +26,7 @@ from leaven.catalog.traits import (
 
 T = TypeVar("T", bound=Traits | Parameter | Requirement | Condition | WeightsPackage)
 IN_CHANNELS = "in_channels"  # what a component gets from the one before it
-PASSED_BY_PROGRAM = {*HAD, IN_CHANNELS}
+PASSED_BY_PROGRAM = {*PROVIDED, IN_CHANNELS}
 _PACKAGE = Path(__file__).parent.parent
 FOLDERS: dict[str, Path] = {
     "statement": _PACKAGE / "catalog" / "statements",

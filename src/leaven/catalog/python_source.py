@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from leaven.catalog.card import Parameter
-from leaven.catalog.hooks import HAD, HOOKS, hooks_in
+from leaven.catalog.hooks import HOOKS, PROVIDED, hooks_in
 from leaven.catalog.traits import TechniqueTraits
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -28,7 +28,7 @@ class ClassSource(NamedTuple):
     @property
     def technique(self) -> TechniqueTraits:
         """What a program calls of it and passes to it if it is used as a technique."""
-        wants = tuple(parameter.name for parameter in self.parameters if parameter.name in HAD)
+        wants = tuple(parameter.name for parameter in self.parameters if parameter.name in PROVIDED)
         return TechniqueTraits(hooks=hooks_in(self.methods), wants=wants)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leaven.catalog.card import Card, Parameter
-from leaven.catalog.hooks import HAD
+from leaven.catalog.hooks import PROVIDED
 from leaven.catalog.python_source import Names, hook_arguments, names_in, read_class, read_parameters, summary
 from leaven.catalog.traits import Definition
 from leaven.catalog.values import UserModule
@@ -130,7 +130,7 @@ def _class_card(node: ast.ClassDef, alias: str, names: Names) -> Card:
 
 def technique_card(card: Card) -> Card:
     """A class of the user's as a technique: what the program passes to its constructor is not the recipe's to say."""
-    return replace(card, parameters=tuple(parameter for parameter in card.parameters if parameter.name not in HAD))
+    return replace(card, parameters=tuple(parameter for parameter in card.parameters if parameter.name not in PROVIDED))
 
 
 def unseen_card(alias: str, name: str, summary: str = "") -> Card:

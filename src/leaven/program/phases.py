@@ -2,7 +2,7 @@
 
 import re
 
-from leaven.catalog.hooks import LEARNS
+from leaven.catalog.hooks import PARAMETERS_METHOD
 from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, TrainPhase
 from leaven.program.code import ARGS, Bracketed, Code, Function, Item, call, listing, mapping, statement, text
@@ -161,7 +161,7 @@ def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values) -> lis
         parameters = call("runtime.parameter_groups", "module", *(_group(group, values) for group in phase.groups))
     lines = statement("optimizer = ", values.call(optimizer, parameters), cite_call(optimizer))
     for one in techniques:
-        if one.has(LEARNS):
+        if one.has(PARAMETERS_METHOD):
             lines.append(f'    optimizer.add_param_group({{"params": list({one.name}.parameters())}})')
     lines += [f"    {line}" for line in calls(techniques, "on_optimizer")]
     if phase.takes_optimizer:

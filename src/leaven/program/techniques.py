@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from leaven.catalog.hooks import HAD, HAS_STATE, HOOKS, LEARNS
+from leaven.catalog.hooks import HOOKS, PARAMETERS_METHOD, PROVIDED, STATE_METHOD
 from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import BuildModel, FormerSelf, Plan, TrainPhase, UseTechnique
 from leaven.program.code import Code, Function, Item, call, listing, statement, text
@@ -40,7 +40,7 @@ class Used:
     @property
     def is_made_first(self) -> bool:
         """Whether it must be there before the optimizer is."""
-        return any(map(self.has, ("on_data", "on_model", "on_optimizer", LEARNS)))
+        return any(map(self.has, ("on_data", "on_model", "on_optimizer", PARAMETERS_METHOD)))
 
 
 def used_in(phase: TrainPhase) -> list[Used]:
@@ -61,7 +61,7 @@ def calls(techniques: Iterable[Used], hook: str) -> Iterator[str]:
 
 
 def with_state(techniques: Iterable[Used]) -> list[str]:
-    return [one.name for one in techniques if one.has(HAS_STATE)]
+    return [one.name for one in techniques if one.has(STATE_METHOD)]
 
 
 Teachers = Sequence[tuple[BuildModel, Function | str]]  # the function that builds each, or the name of a built one
@@ -78,7 +78,7 @@ def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
 
 
 def _constructor(use: UseTechnique, values: Values, teachers: Teachers) -> Code:
-    had = [Item(_stages(use) if name == "stages" else HAD[name], f"{name}=") for name in use.wants]
+    had = [Item(_stages(use) if name == "stages" else PROVIDED[name], f"{name}=") for name in use.wants]
     models = [Item(_model(model, values, teachers), f"{name}=") for name, model in use.models]
     return call(values.target(use.invocation), *had, *models, *_arguments(use.invocation, values))
 

@@ -7,7 +7,7 @@ import pytest
 from leaven import techniques
 from leaven.catalog import own
 from leaven.catalog.card import Card
-from leaven.catalog.hooks import HAD, HOOKS, hooks_in
+from leaven.catalog.hooks import HOOKS, PROVIDED, hooks_in
 
 
 def _cards() -> list[Card]:
@@ -23,9 +23,9 @@ def test_class_and_card_agree(card: Card) -> None:
         name: parameter for name, parameter in inspect.signature(made).parameters.items() if name not in ("self",)
     }
     wants = card.technique.wants
-    assert set(wants) == set(parameters) & set(HAD)
+    assert set(wants) == set(parameters) & set(PROVIDED)
     said = {(p.target or p.name): p for p in card.parameters}
-    assert set(said) == set(parameters) - set(HAD)
+    assert set(said) == set(parameters) - set(PROVIDED)
     for name, parameter in said.items():
         if parameter.required:
             assert parameters[name].default is inspect.Parameter.empty
