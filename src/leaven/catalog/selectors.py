@@ -3,56 +3,50 @@
 How one is read from a recipe is left to `binding/selectors.py`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Pending, Quantity
 from leaven.formats.layer_names import is_under
+from leaven.language.record import Record
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Record):
     """`all`, `head`, `backbone`, `stem`, `norms`, `biases`."""
 
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Record):
     """A module path, with all below it, or a glob over paths."""
 
     pattern: str
     is_glob: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
+class Stages(Record):
     numbers: tuple[int | Pending, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Record):
     """The first or last layers in forward order: a count of layers, or a percentage of parameters."""
 
     end: str
     amount: Quantity | Pending
 
 
-@dataclass(frozen=True, slots=True)
-class OfType:
+class OfType(Record):
     type: str
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Record):
     left: "Selector"
     right: "Selector"
 
 
-@dataclass(frozen=True, slots=True)
-class Without:
+class Without(Record):
     left: "Selector"
     right: "Selector"
 
@@ -60,8 +54,7 @@ class Without:
 Selector = Word | Layer | Stages | Share | OfType | Joined | Without
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record):
     """A selector and the parameters that it means; None where the model's layers, or a number in it, are not known."""
 
     selector: Selector

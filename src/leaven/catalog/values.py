@@ -3,12 +3,13 @@
 The rooms above build and read them; how one is written in a recipe is left to `value_text.py`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from leaven.catalog.card import Card
+from leaven.language.record import Record
 from leaven.language.source import SourceKind, Span
 from leaven.language.syntax import Value as Syntax
 
@@ -24,8 +25,7 @@ UNKNOWN = Unknown.UNKNOWN
 # -- where a choice comes from
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Record):
     """Written in a recipe file or in an option on the command line."""
 
     span: Span
@@ -37,8 +37,7 @@ class Written:
         return f"{source.name}, line {self.span.line}" if source.kind is SourceKind.BASE else f"line {self.span.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
+class Default(Record):
     """Not written; `reason` says why it is so."""
 
     reason: str
@@ -67,16 +66,14 @@ def plural_unit(unit: str) -> str:
     return _PLURALS.get(unit, unit)
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Record):
     """A number with its unit, in the plural: `5 epochs`, `30%`."""
 
     amount: int | float
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class FilePath:
+class FilePath(Record):
     """A path as written, and the place that it means."""
 
     text: str
@@ -84,8 +81,7 @@ class FilePath:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Record):
     """A number that training watches: `val.accuracy`."""
 
     split: str
@@ -95,16 +91,14 @@ class Score:
         return f"{self.split}.{self.metric}"
 
 
-@dataclass(frozen=True, slots=True)
-class FromData:
+class FromData(Record):
     """`classes` or `channels`: known at the latest when the data is there."""
 
     name: str
     number: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Record):
     """A value that an `arg` without a default, or the data, gives when the recipe runs.
 
     `name` is its name, or a calculation with it as it would be written: `size * 2`.
@@ -116,16 +110,14 @@ class Pending:
 Number = int | float | Quantity | FromData | Pending  # what a calculation may come to
 
 
-@dataclass(frozen=True, slots=True)
-class UserDefinition:
+class UserDefinition(Record):
     """A function or class in a file of the user's."""
 
     module: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Record):
     """One argument of a call or statement. `syntax` is what was written, where it depends on an `arg`."""
 
     name: str
@@ -134,8 +126,7 @@ class Setting:
     syntax: Syntax | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Record):
     """A card put to use with its arguments."""
 
     card: Card
@@ -161,8 +152,7 @@ class Invocation:
 # -- what a recipe defines
 
 
-@dataclass(frozen=True, slots=True)
-class Arg:
+class Arg(Record):
     """An argument of the recipe, and the value it has now."""
 
     name: str
@@ -173,8 +163,7 @@ class Arg:
     origin: Origin = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class UserModule:
+class UserModule(Record):
     """An imported file or package of the user's."""
 
     alias: str

@@ -5,9 +5,9 @@ does not know whether a terminal, an editor or a web page shows it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
+from leaven.language.record import Record
 from leaven.language.source import Span
 
 
@@ -19,32 +19,28 @@ class Severity(Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Record):
     """A place in the source, with a short label."""
 
     span: Span
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Record):
     """Replace `span` with `text`."""
 
     span: Span
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Record):
     """How to fix it: a sentence with the edit, and the edit itself if an editor could apply it."""
 
     message: str
     edit: Edit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Record):
     """One report about a recipe. The first spot is where; the others are what it conflicts with."""
 
     id: str

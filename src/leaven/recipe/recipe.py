@@ -4,27 +4,25 @@ Only the checker builds these values, so whoever holds a `Recipe` may rely on al
 states that make no sense can't be said.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.catalog.selectors import Selection
 from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Quantity, Setting, UserDefinition, UserModule
+from leaven.language.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class FitHead:
+class FitHead(Record):
     """The head is fitted to the data's classes and starts anew; `path` names it where the model does not tell."""
 
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeepHead:
+class KeepHead(Record):
     """The head stays as it was trained."""
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Record):
     """A model to reuse or to train: one call, or a pipeline of components."""
 
     source: Invocation | tuple[Invocation, ...]
@@ -41,16 +39,14 @@ class Model:
         return self.pretrained or self.weights is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Record):
     """A pipeline of transforms."""
 
     stages: tuple[Invocation, ...]
     origin: Origin = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Record):
     """The data set, how it is divided, and what happens to each item."""
 
     source: Invocation
@@ -66,29 +62,25 @@ class Data:
     size: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Freeze:
+class Freeze(Record):
     layers: Selection
     norms: str
     origin: Origin = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Unfreeze:
+class Unfreeze(Record):
     layers: Selection
     at: Setting | None  # after how many epochs; None from the beginning
     origin: Origin = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Reinit:
+class Reinit(Record):
     layers: Selection
     how: str
     origin: Origin = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Technique:
+class Technique(Record):
     """Any other technique: its card says what it does."""
 
     invocation: Invocation
@@ -97,8 +89,7 @@ class Technique:
 AnyTechnique = Freeze | Unfreeze | Reinit | Technique
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record):
     """Layers with optimizer settings of their own."""
 
     layers: Selection
@@ -106,14 +97,12 @@ class Group:
     origin: Origin = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Optimizer:
+class Optimizer(Record):
     invocation: Invocation
     groups: tuple[Group, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Adapter:
+class Adapter(Record):
     """An adapter and the weights that it adapts. It stays in the phases after its own."""
 
     invocation: Invocation
@@ -121,8 +110,7 @@ class Adapter:
     added: int  # parameters that it adds
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
+class Pruning(Record):
     """A pruning and the parameters it may take from. What it removes stays removed in the phases after its own."""
 
     invocation: Invocation
@@ -130,8 +118,7 @@ class Pruning:
     removes_channels: bool  # whole channels; otherwise single weights, by a mask
 
 
-@dataclass(frozen=True, slots=True)
-class Unfreezing:
+class Unfreezing(Record):
     """Parameters that are frozen when a phase begins, and trainable after some of its epochs."""
 
     parameters: frozenset[str]
@@ -139,16 +126,14 @@ class Unfreezing:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenBy:
+class FrozenBy(Record):
     """A statement that freezes, and all the parameters that it selects."""
 
     parameters: frozenset[str]
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Freezing:
+class Freezing(Record):
     """Which parameters are frozen in a phase, epoch by epoch, after every statement that has a say in it.
 
     The only answer to that question: rules, plan, program and `inspect` read it.
@@ -173,15 +158,13 @@ class Freezing:
         return self.at_first - due
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Record):
     hook: str
     function: UserDefinition
     origin: Origin = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Record):
     """A stretch of training, complete: what the recipe says for every phase is already in it."""
 
     name: str
@@ -208,8 +191,7 @@ class Phase:
         return self.epochs.syntax is not None or self.epochs.value != Quantity(0, "epochs")
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Record):
     """A whole, checked recipe."""
 
     name: str
