@@ -55,8 +55,13 @@ class Imports:
         for section in sections:
             if section and found:
                 found.append("")
-            found += sorted(_joined(section), key=lambda line: (line.startswith("from"), line.split()[1].lower()))
+            found += sorted(_joined(section), key=_order)
         return found
+
+
+def _order(line: str) -> tuple[bool, str, bool]:
+    """Whole modules first; of one module, names under another name last."""
+    return line.startswith("from"), line.split()[1].lower(), " as " in line
 
 
 def _joined(lines: list[str]) -> list[str]:

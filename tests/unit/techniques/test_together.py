@@ -26,7 +26,7 @@ def test_one_recipe_prunes_adapts_distils_merges_and_exports(tmp_path: Path) -> 
     assert sum(share for _, share in model(Image.new("L", (8, 8), 90)).top(10)) > 0.999
     done = CliRunner().invoke(command, ["export", str(bundle), "--to", "onnx"])
     assert done.exit_code == 0, done.output
-    assert "its outputs are those of model.bundle" in done.output
+    assert "same outputs as model.bundle" in done.output
 
 
 def test_what_was_pruned_and_adapted_answers_as_the_bundle_does(tmp_path: Path) -> None:

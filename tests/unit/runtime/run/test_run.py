@@ -154,7 +154,7 @@ def test_a_class_with_one_picture_is_trained_on_and_told(tmp_path: Path) -> None
     photos(tmp_path / "photos", {"ants": 12, "bees": 12, "wasps": 1})
     recipe = NET + 'data folder("photos") { eval resize([12, 12]); workers 0 }\ntrain epochs=1, batch=4\n'
     said = at_work.run(at_work.program(tmp_path, recipe)).said
-    assert "wasps has one item only" in said
+    assert "wasps has only one sample" in said
 
 
 def test_a_folder_that_became_empty_is_named(tmp_path: Path) -> None:

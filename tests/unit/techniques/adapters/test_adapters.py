@@ -26,6 +26,7 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import freeze, parameter_groups, parameters_under, stays_in_eval, trainable, unfreeze
 from leaven.runtime.model.masks import add_mask
 from leaven.runtime.model.weights import load_weights, read_weights
+from leaven.tasks.classification import Classes
 from leaven.techniques.adapters.adapter import adapters_of
 
 IMAGES = torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -221,7 +222,7 @@ def test_the_layers_are_chosen_by_the_net() -> None:
 def test_what_moves_is_counted_with_the_adapters() -> None:
     head, extra = 1280 * 10 + 10, 4 * (320 + 1280)
     told = written(LITE + "lora rank=4, on=conv_head\n")
-    assert f"{head + extra:,} of {3_383_818 + extra:,} weights move" in told
+    assert f"{head + extra:,} of {3_383_818 + extra:,} parameters trainable" in told
     assert 'runtime.freeze(module, all_but=["classifier"], dropout="on")  # line 3' in told
 
 
@@ -320,7 +321,7 @@ def aside(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Tensor]:
         module,
         built_by=bundle.Components(PARTS),
         preprocess=T.Compose([T.Resize([8, 8]), T.ToImage(), T.ToDtype(torch.float32, scale=True)]),
-        classes=("a", "b", "c"),
+        target=Classes(("a", "b", "c")),
         over=bundle.Over(file=folder / "whole.pth", new=["3"]),
     )
     return file, module.eval()(IMAGES).detach()
