@@ -20,9 +20,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from tests import at_work
+from tests.lang.sections import IS_BLESSING
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
@@ -63,6 +65,9 @@ def follow(page: Path, folder: Path) -> None:
                     code, said = carry_out(command, folder)
                     is_wrong = any(line.startswith("error") for line in shown)
                     assert (code != 0) == is_wrong, f"{where}: `{command}` ended with {code}\n{said}"
+                    if IS_BLESSING and not matches(shown, said):
+                        bless(page, shown, said)
+                        continue
                     assert matches(shown, said), f"{where}: `{command}` prints\n{said}"
             case ("sh",):
                 for line in block.text.splitlines():
@@ -95,6 +100,19 @@ def matches(shown: list[str], said: str) -> bool:
     found = re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines()))
     numbers = [float(word) for line in shown for word in _LOOSE.findall(line) if _is_score(word)]
     return found is not None and all(map(_is_near, numbers, map(float, found.groups())))
+
+
+def bless(page: Path, shown: list[str], said: str) -> None:
+    """Write what a command said into a page, as far as it was shown: each line becomes the one that is most like it."""
+    lines, left = said.rstrip().splitlines(), []
+    for line in shown if any(ANYTHING in line for line in shown) else ():
+        if line != ANYTHING:
+            likeness = [SequenceMatcher(None, line, other).ratio() + matches([line], other) for other in lines]
+            at = max(range(len(lines)), key=likeness.__getitem__, default=-1)
+            line, lines = (line if matches([line], lines[at]) else lines[at]), lines[at + 1 :]
+        left.append(line)
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("\n".join(shown), "\n".join(left or lines), 1), encoding="utf-8")
 
 
 def _is_near(shown: float, said: float) -> bool:
