@@ -13,7 +13,7 @@ FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"
 COLOURS = {"typed": "#ffffff", "score": "#8fd694", "quiet": "#8b949e", "made": "#f2cc60"}
 WORDS = re.compile(
     r"(?P<typed>^\$ .*)"
-    r"|(?P<quiet>^using .*|^run .*|^ask it: .*)"
+    r"|(?P<quiet>^using .*|^run .*|^try it: .*)"
     r"|(?P<made>^made .*)"
     r"|(?P<score>(?<=accuracy )\d\.\d+|\d+\.\d+ %)"
 )

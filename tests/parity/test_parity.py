@@ -45,13 +45,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         signal.signal(each, handler)
 
 
-def run_program(recipe: str, monkeypatch: pytest.MonkeyPatch, part: str = "module") -> Weights:
+def run_program(recipe: str, monkeypatch: pytest.MonkeyPatch, part: str = "model") -> Weights:
     """The last weights of the program that a recipe compiles to."""
     Path("program.py").write_text(leaven.generate(Source("recipe.leaven", recipe)), encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["program.py"])
     runpy.run_path("program.py", run_name="__main__")
     (checkpoint,) = Path("runs").glob("*/*/last.ckpt")
-    weights: Weights = torch.load(checkpoint, weights_only=True)["parts"][part]
+    weights: Weights = torch.load(checkpoint, weights_only=True)["state"][part]
     return weights
 
 

@@ -9,6 +9,7 @@ What a bundle holds is decided in `saving.py`, which files are accepted as one i
 
 from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision
 from leaven.bundle.bundle import Bundle
+from leaven.bundle.from_run import save_run
 from leaven.bundle.loading import load, load_model
 from leaven.bundle.over import Over
 from leaven.bundle.saving import save
@@ -24,4 +25,5 @@ __all__ = [
     "load",
     "load_model",
     "save",
+    "save_run",
 ]

@@ -4,6 +4,7 @@ Decides what a bundle may ask to be built. Only what is listed here is called; a
 fetched. The weights are filled in by others.
 """
 
+import argparse
 import importlib
 import inspect
 import os
@@ -15,6 +16,7 @@ from torch import nn
 
 from leaven.bundle.source_code import Code, Sources
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.builder import without_weights
 from leaven.runtime.model.heads import replace_head
 
 # What would read files or the network.
@@ -29,17 +31,29 @@ _FETCHING = {
     "progress",
 }
 MOST_COMPONENTS = 10_000
+MOST_OUTPUTS = 1_000_000
 
 
 class Timm:
-    """A model of timm's, by its name and the arguments of `timm.create_model`."""
+    """A model of timm's, by its name and the arguments of `timm.create_model`.
 
-    def __init__(self, name: str, /, **arguments: Any) -> None:
+    `head=("fc", 10)` says that the linear layer at that path was replaced by one for ten classes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        /,
+        head: tuple[str, int] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
         self.name = name
-        self.arguments = plain(arguments, f"the arguments of {name}")
+        self.head = head
+        self.arguments = plain({**(arguments or {}), **more}, f"the arguments of {name}")
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        return {"by": "timm", "name": self.name, "arguments": self.arguments}
+        return {"by": "timm", "name": self.name, "arguments": self.arguments, **_head_data(self.head)}
 
     def build(self, code: Code) -> nn.Module:
         import timm
@@ -48,18 +62,26 @@ class Timm:
             raise Failure(f"timm {timm.__version__} has no model {self.name}", "the bundle says which version had it")
         _refuse_fetching(self.arguments)
         model = _built(self.name, timm.create_model, self.name, pretrained=False, **self.arguments)
-        return _module(model, self.name)
+        return _with_head(_module(model, self.name), self.head)
 
 
 class Torchvision:
-    """A classifier of torchvision's, by its name and the arguments of its builder."""
+    """A classifier of torchvision's, by its name and the arguments of its builder; `head` is as for `Timm`."""
 
-    def __init__(self, name: str, /, **arguments: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        /,
+        head: tuple[str, int] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
         self.name = name
-        self.arguments = plain(arguments, f"the arguments of {name}")
+        self.head = head
+        self.arguments = plain({**(arguments or {}), **more}, f"the arguments of {name}")
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        return {"by": "torchvision", "name": self.name, "arguments": self.arguments}
+        return {"by": "torchvision", "name": self.name, "arguments": self.arguments, **_head_data(self.head)}
 
     def build(self, code: Code) -> nn.Module:
         import torchvision
@@ -71,9 +93,8 @@ class Torchvision:
         extra = (
             {"init_weights": False} if self.name in ("googlenet", "inception_v3") else {}
         )  # else slow, with a warning
-        return _module(
-            _built(self.name, models.get_model, self.name, weights=None, **extra | self.arguments), self.name
-        )
+        model = _built(self.name, models.get_model, self.name, weights=None, **extra | self.arguments)
+        return _with_head(_module(model, self.name), self.head)
 
 
 class Components:
@@ -94,7 +115,7 @@ class Components:
 class Own:
     """A module of the user's: a class or function in a file (or an installed module), and what it is called with.
 
-    `head=("fc", 10)` says that the linear layer at that path was replaced by one for ten classes.
+    `head` is as for `Timm`; `reads` are further files that the code reads.
     """
 
     def __init__(
@@ -103,10 +124,13 @@ class Own:
         name: str,
         arguments: Mapping[str, Any] | None = None,
         head: tuple[str, int] | None = None,
+        reads: Sequence[str] = (),
     ) -> None:
         self.place = os.fspath(place)
         self.name = name
-        self.arguments = plain(dict(arguments or {}), f"the arguments of {name}")
+        self.reads = reads
+        given = {key: _as_data(value) for key, value in (arguments or {}).items()}
+        self.arguments = plain(given, f"the arguments of {name}")
         self.head = (str(head[0]), int(head[1])) if head is not None else None
 
     @property
@@ -115,9 +139,12 @@ class Own:
         return not self.place.endswith(".py")
 
     def describe(self, sources: Sources) -> dict[str, Any]:
+        place = self.place if self.is_installed else sources.add(self.place)
+        for file in self.reads:
+            sources.add_beside(file)
         return {
             "by": "own",
-            "place": self.place if self.is_installed else sources.add(self.place),
+            "place": place,
             "name": self.name,
             "arguments": self.arguments,
             "head": list(self.head) if self.head else None,
@@ -125,10 +152,9 @@ class Own:
 
     def build(self, code: Code) -> nn.Module:
         make = code.find({"module" if self.is_installed else "file": self.place, "name": self.name})
-        model = _module(_built(self.name, make, **self.arguments), self.name)
-        if self.head is not None:
-            replace_head(model, *self.head)
-        return model
+        with without_weights():
+            model = _module(_built(self.name, make, **_with_namespaces(self.arguments)), self.name)
+        return _with_head(model, self.head)
 
 
 BuiltBy = Timm | Torchvision | Components | Own
@@ -138,14 +164,47 @@ def read_builder(data: Any) -> BuiltBy:
     """What `describe` wrote, read back."""
     match data:
         case {"by": "timm", "name": str(name), "arguments": dict(arguments)}:
-            return Timm(name, **arguments)
+            return Timm(name, head=_read_head(data), arguments=arguments)
         case {"by": "torchvision", "name": str(name), "arguments": dict(arguments)}:
-            return Torchvision(name, **arguments)
+            return Torchvision(name, head=_read_head(data), arguments=arguments)
         case {"by": "components", "parts": [*parts]}:
             return Components([_read_part(part) for part in parts])
-        case {"by": "own", "place": str(place), "name": str(name), "arguments": dict(arguments), "head": head}:
-            return Own(place, name, arguments, (head[0], head[1]) if head else None)
+        case {"by": "own", "place": str(place), "name": str(name), "arguments": dict(arguments)}:
+            return Own(place, name, arguments, _read_head(data))
     raise ValueError("how the model is built can't be read")
+
+
+def _read_head(data: Mapping[str, Any]) -> tuple[str, int] | None:
+    match data.get("head"):
+        case None:
+            return None
+        case [str(path), int(outputs)] if outputs <= MOST_OUTPUTS:
+            return path, outputs
+    raise ValueError("the model's head can't be read")
+
+
+def _head_data(head: tuple[str, int] | None) -> dict[str, Any]:
+    return {"head": list(head)} if head is not None else {}
+
+
+def _with_head(model: nn.Module, head: tuple[str, int] | None) -> nn.Module:
+    if head is not None:
+        replace_head(model, *head)
+    return model
+
+
+_NAMESPACE = "argparse.Namespace"  # marks the command line that a program's function is given
+
+
+def _as_data(value: Any) -> Any:
+    return {_NAMESPACE: vars(value)} if isinstance(value, argparse.Namespace) else value
+
+
+def _with_namespaces(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: argparse.Namespace(**value[_NAMESPACE]) if isinstance(value, dict) and _NAMESPACE in value else value
+        for name, value in arguments.items()
+    }
 
 
 def _read_part(part: Any) -> tuple[str, dict[str, Any]]:

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from leaven.bundle.building import BuiltBy, Timm, Torchvision
 from leaven.bundle.source_code import Code
+from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.weights import from_hub, load_weights, starter
+from leaven.runtime.model.weights import load_weights, starter
 from leaven.techniques.adapters.adapter import Added, adapters_of, describe, read_adapter
 
 

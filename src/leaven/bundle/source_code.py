@@ -41,6 +41,12 @@ class Sources:
         self._take(path)
         return self._member(path)
 
+    def add_beside(self, file: str | Path) -> None:
+        """Take in a file that code of the same folder reads, if it is in that folder."""
+        path = Path(file).resolve()
+        if any(path.is_relative_to(folder) for folder in self._folders):
+            self._take(path)
+
     def _take(self, path: Path) -> None:
         name = self._member(path)
         if name in self.members:

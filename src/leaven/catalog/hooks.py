@@ -24,10 +24,10 @@ STATE_METHOD = "state_dict"  # a technique with this method is saved in checkpoi
 PARAMETERS_METHOD = "parameters"  # the method that returns further parameters for the optimizer
 PROVIDED = {  # what a constructor can ask for by name, as a program writes it
     "run": "run",
-    "model": "module",
+    "model": "model",
     "classes": "len(data.classes)",
     "data": "data",
-    "fabric": "fabric",
+    "fabric": "run.fabric",
     "criterion": "criterion",
     "optimizer": "optimizer",
     "phase": "phase",

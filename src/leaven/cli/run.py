@@ -99,7 +99,7 @@ def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
     now = _functions(emit(plan))
     if then.get("build_model") != now["build_model"]:
         return "the model"
-    done = [name for name in then if name.startswith("train")]
+    done = [name for name in then if name.startswith("train") and (name != "train" or len(plan.phases) == 1)]
     for at, phase in enumerate(plan.phases[:count]):
         name = function_name(phase, plan)
         if done[at : at + 1] != [name] or then[name] != now[name]:
@@ -108,13 +108,26 @@ def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
 
 
 def _functions(program: str) -> dict[str, str]:
-    """What each function of a program does, whatever its comments say."""
-    found = {}
-    for node in ast.parse(program).body:
-        if isinstance(node, ast.FunctionDef):
-            node.body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            found[node.name] = ast.dump(node)
-    return found
+    """What each function of a program does, whatever its comments say; with the loop that phases may share in it."""
+    found = {node.name: node for node in ast.parse(program).body if isinstance(node, ast.FunctionDef)}
+    for node in found.values():
+        node.body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    shared = found.get("train")
+    for node in found.values():
+        match node.body[-1]:
+            case ast.Expr(value=ast.Call(func=ast.Name(id="train"))) if shared is not None and node.name != "main":
+                node.body[-1:] = shared.body
+    return {name: ast.dump(_OfPhase().visit(node)) for name, node in found.items()}
+
+
+class _OfPhase(ast.NodeTransformer):
+    """`run` for `phase.run`, and `data` for `phase.data`."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        match node:
+            case ast.Attribute(value=ast.Name(id="phase"), attr="run" | "data" as name):
+                return ast.Name(id=name, ctx=node.ctx)
+        return self.generic_visit(node)
 
 
 def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Plan]:

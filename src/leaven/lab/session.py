@@ -39,8 +39,8 @@ class Session:
         self._program = _imported(self.folder / PROGRAM, emit(plan))
         self._args = _arguments(self._program, self.folder)
         self.run: Run = self._program.build_run(self._args)
-        self.data: Data = self._called("build_data")
-        self.model: nn.Module = self._called("build_model", len(self.data.classes))
+        self.data: Data = self._call(self._program.build_data)
+        self.model: nn.Module = self._call(self._program.build_model)
         self.metrics: Mapping[str, Metric] = self._program.build_metrics(len(self.data.classes))
         self._phases = [getattr(self._program, function_name(phase, plan)) for phase in plan.phases]
         self._turn = _Turn()
@@ -68,7 +68,7 @@ class Session:
     @property
     def optimizer(self) -> Any:
         """The optimizer of the current phase; there is none before the first step."""
-        return self._turn.phase.parts["optimizer"] if self._turn.phase is not None else None
+        return self._turn.phase.state.get("optimizer") if self._turn.phase is not None else None
 
     def summary(self) -> str:
         """The layers with parameters, how many each has, and which of them are frozen."""
@@ -124,13 +124,12 @@ class Session:
         else:
             self._turn.end(None)
 
-    def _called(self, name: str, *first: Any) -> Any:
-        return self._call(getattr(self._program, name), *first)
-
     def _call(self, function: Callable[..., Any], *first: Any) -> Any:
         """Call a function of the program, with the other arguments that it has."""
         wanted = inspect.signature(function).parameters
         more: dict[str, Any] = {"args": self._args} if "args" in wanted else {}
+        if "classes" in wanted:
+            more["classes"] = len(self.data.classes)
         if "channels" in wanted:
             more["channels"] = self.data.channels
         return function(*first, **more)

@@ -1,9 +1,10 @@
-"""Laying out Python expressions and statements, as a formatter would: on one line where they fit, else one item a line.
+"""Lays out Python expressions and statements as a formatter does: on one line where they fit, else one item a line.
 
 Every line may end in a comment that cites the recipe.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -27,7 +28,8 @@ class Bracketed:
     opening: str
     items: tuple[Item, ...]
     closing: str
-    is_text: bool = False  # the pieces of one long text
+    is_string: bool = False  # the pieces of one long string
+    is_tall: bool = False  # one item a line even where it fits on one
 
 
 Code = str | Bracketed
@@ -38,20 +40,22 @@ ARGS = "args: argparse.Namespace"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the program. `parameters` are written with their types."""
+    """A function of the program. `parameters` have their types."""
 
     name: str
     parameters: tuple[str, ...]
     returns: str
     body: list[str]
+    decorator: str = ""
 
-    @property
-    def takes_args(self) -> bool:
-        return ARGS in self.parameters
+    def given(self, name: Callable[[str], str] = str) -> list[str]:
+        """What a function that builds a part of the program is called with."""
+        known = {"classes: int": "len(data.classes)", "channels: int": "data.channels"}
+        return [name("args") if parameter == ARGS else known[parameter] for parameter in self.parameters]
 
     def lines(self) -> list[str]:
         head = statement(f"def {self.name}", call("", *self.parameters), depth=0, suffix=f" -> {self.returns}:")
-        return [*head, *self.body]
+        return [*([f"@{self.decorator}"] if self.decorator else []), *head, *self.body]
 
 
 def call(function: str, *arguments: Code | Item, **named: Code) -> Bracketed:
@@ -69,7 +73,7 @@ def mapping(entries: dict[str, Code]) -> Bracketed:
 
 
 def text(value: str) -> str:
-    """A text in double quotes, as formatters like it."""
+    """A string in double quotes."""
     quoted = repr(value)
     if quoted.startswith("'") and '"' not in value:
         return f'"{quoted[1:-1]}"'
@@ -98,17 +102,17 @@ def statement(prefix: str, code: Code, comment: str = "", *, depth: int = 1, suf
     """`prefix` followed by the code, in as many lines as it needs."""
     indent = INDENT * depth
     line = f"{indent}{prefix}{flat(code)}{suffix}"
-    if not _is_commented(code) and len(_with(line, comment)) <= WIDTH:
+    if not _needs_lines(code) and len(_with(line, comment)) <= WIDTH:
         return [_with(line, comment)]
-    fits = not _is_commented(code) and len(line) <= WIDTH
+    fits = not _needs_lines(code) and len(line) <= WIDTH
     if isinstance(code, str) and not fits and code.startswith('"'):
         code = _pieces(code, WIDTH - len(indent) - len(INDENT))
     if fits or isinstance(code, str) or not code.items:
         return [*_above(comment, indent), line]
     opening = f"{indent}{prefix}{code.opening}"
-    # as formatters have it, a list that is a call's only argument has no comma behind it
+    # formatters put no comma after a list that is a call's only argument
     is_only = len(code.items) == 1 and isinstance(code.items[0].code, Bracketed) and not code.items[0].prefix
-    end = "" if is_only or code.is_text else ","
+    end = "" if is_only or code.is_string else ","
     inner = [
         line
         for item in code.items
@@ -121,13 +125,16 @@ def statement(prefix: str, code: Code, comment: str = "", *, depth: int = 1, suf
 
 
 def _pieces(text: str, width: int) -> Bracketed:
-    """A text in quotes that is too long for a line, as several that Python reads as one."""
+    """A string that is too long for a line, as several that Python joins."""
     words = wrap(text[1:-1], width - 2, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
-    return Bracketed("(", tuple(Item(f'"{piece}"') for piece in words), ")", is_text=True)
+    return Bracketed("(", tuple(Item(f'"{piece}"') for piece in words), ")", is_string=True)
 
 
-def _is_commented(code: Code) -> bool:
-    return isinstance(code, Bracketed) and any(item.comment or _is_commented(item.code) for item in code.items)
+def _needs_lines(code: Code) -> bool:
+    """Whether code needs several lines: for comments in it, or because it reads better."""
+    if isinstance(code, str):
+        return False
+    return code.is_tall or any(item.comment or _needs_lines(item.code) for item in code.items)
 
 
 def _with(line: str, comment: str) -> str:

@@ -4,31 +4,25 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from leaven.catalog.values import Arg, FilePath, Pending, Quantity, is_written
-from leaven.plan.plan import Call, Measure, Plan
+from leaven.plan.plan import Measure, Plan
 from leaven.program.code import ARGS, WIDTH, Code, Function, Item, call, flat, listing, mapping, statement, text
 from leaven.program.data import build_data
 from leaven.program.imports import Imports
-from leaven.program.model import build_model, built_by, stands_on
-from leaven.program.phases import function_name, phase_function, precision_code
+from leaven.program.model import build_model
+from leaven.program.phases import function_name, phase_functions, precision_code
 from leaven.program.techniques import teacher_functions
-from leaven.program.values import Values, argument_name, cite, is_own_function, path_text
+from leaven.program.values import Values, argument_name, cite, is_own_function, path_text, user_name
 
 _TYPES = {"int": "int", "float": "float"}
+_LOGGERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow"}
 
 
 def emit(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name."""
     imports = Imports()
-    for line in (
-        "import argparse",
-        "from lightning.fabric import Fabric",
-        "from torch import nn",
-        "from leaven import bundle",
-        "from leaven import runtime",
-        "from leaven.tasks import classification as task",
-    ):
+    for line in ("import argparse", "from torch import nn"):
         imports.add(line)
-    values = Values(imports, [arg.name for arg in plan.recipe.args])
+    values = Values(imports)
     teachers = teacher_functions(plan, values)
     functions = [
         _build_run(plan, values),
@@ -36,15 +30,15 @@ def emit(plan: Plan, file: str = "program.py") -> str:
         build_model(plan.model, values),
         *(function for _, function in teachers),
         _build_metrics(plan, values),
-        *(phase_function(phase, plan, values, teachers) for phase in plan.phases),
+        *phase_functions(plan, values, teachers),
     ]
     functions.append(_main(plan, values, {function.name: function for function in functions}))
     functions.insert(0, _parse_args(plan, values))
-    own = _own_modules(plan, imports)
+    own = _own_modules(plan, values)
+    start = f'if __name__ == "__main__":\n    {values.runtime("guard")}(main)\n'
     parts = [_header(plan, file), "\n".join(imports.lines())]
     if own:
         parts.append("\n".join(own))
-    start = 'if __name__ == "__main__":\n    runtime.guard(main)\n'
     return "\n\n\n".join(["\n\n".join(parts), *("\n".join(each.lines()) for each in functions), start])
 
 
@@ -54,26 +48,23 @@ def _header(plan: Plan, file: str) -> str:
         lines += [*wrap(plan.summary.replace("\\", "\\\\").replace('"""', "'''"), WIDTH), ""]
     usage = (
         (f"python {file}", "train"),
-        (f"python {file} --resume RUN", "go on with a run that was interrupted"),
+        (f"python {file} --resume RUN", "resume an interrupted run"),
         (f"torchrun --nproc-per-node 2 {file}", "train on two devices"),
     )
-    lines += ["Every choice cites the line of the recipe that it comes from, or says that it is a default.", ""]
-    lines += [
-        *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage),
-        '"""',
-    ]
-    return "\n".join(lines)
+    reasons = f"`leaven plan {plan.recipe.name}.leaven` gives the reasons"
+    lines += wrap(f"Comments cite the lines of the recipe; what has none is a default ({reasons}).", WIDTH)
+    return "\n".join([*lines, "", *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage), '"""'])
 
 
-def _own_modules(plan: Plan, imports: Imports) -> list[str]:
-    """The user's files; what is installed is imported like any other library."""
+def _own_modules(plan: Plan, values: Values) -> list[str]:
+    """The user's files; installed modules are imported like any other library."""
     lines = []
     for module in plan.recipe.modules:
         if module.is_file and module.place is not None:
-            made = call("runtime.import_file", text(path_text(module.place)), text(module.alias))
-            lines += statement(f"{module.alias} = ", made, depth=0)
+            made = call(values.runtime("import_file"), text(path_text(module.place)), text(module.alias))
+            lines += statement(f"{user_name(module.alias)} = ", made, depth=0)
         else:
-            imports.add(f"import {module.target} as {module.alias}")
+            values.imports.add(f"import {module.target} as {user_name(module.alias)}")
     return lines
 
 
@@ -86,7 +77,7 @@ def _parse_args(plan: Plan, values: Values) -> Function:
     for arg in plan.recipe.args:
         if arg.name in values.used_args and arg.name != "output":  # every program has that one
             lines += statement("", _flag(arg, values), cite(arg.origin))
-    parsed = call("runtime.parse", "parser", output=values.value(plan.recipe.output))
+    parsed = call(values.runtime("parse"), "parser", output=values.value(plan.recipe.output))
     lines += statement("return ", parsed, cite(plan.recipe.output_origin))
     return Function("parse_args", (), "argparse.Namespace", lines)
 
@@ -122,14 +113,15 @@ def _default(arg: Arg, values: Values) -> Code:
 
 def _build_metrics(plan: Plan, values: Values) -> Function:
     entries: dict[str, Code] = {measure.label: _metric(measure, values) for measure in plan.metrics}
-    comment = cite(*(measure.invocation.origin for measure in plan.metrics))
-    return Function("build_metrics", ("classes: int",), "task.Metrics", statement("return ", mapping(entries), comment))
+    cited = cite(*(measure.invocation.origin for measure in plan.metrics))
+    body = statement("return ", mapping(entries), cited)
+    return Function("build_metrics", ("classes: int",), values.task("Metrics"), body)
 
 
 def _metric(measure: Measure, values: Values) -> Code:
     metric = measure.invocation
     if is_own_function(metric):
-        return call("task.Mean", values.function(metric))
+        return call(values.task("Mean"), values.function(metric))
     if metric.card.kind == "user":
         return values.call(metric)
     supplied = metric.card.metric.supplied
@@ -146,64 +138,31 @@ def _metric(measure: Measure, values: Values) -> Code:
     return call(values.target(metric), *(Item(v, f"{k}=") for k, v in more.items()), *given)
 
 
-# -- main
-
-
-def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
-    def called(name: str, *given: str) -> str:
-        parameters = functions[name].parameters
-        channels = ["data.channels"] if "channels: int" in parameters else []
-        return flat(call(name, *given, *channels, *(["args"] if ARGS in parameters else [])))
-
-    lines = [
-        "    args = parse_args()",
-        "    run = build_run(args)",
-        "    with run.fabric.rank_zero_first():  # what must be downloaded is, once",
-        f"        data = {called('build_data')}",
-        f"        module = {called('build_model', 'len(data.classes)')}",
-        "    metrics = build_metrics(len(data.classes))",
-        "",
-    ]
-    for phase in plan.phases:
-        lines.append(f"    {called(function_name(phase, plan), 'run', 'module', 'data', 'metrics')}")
-    lines += ["", "    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))"]
-    lines += _merged(plan, values)
-    over = stands_on(plan, values)
-    more: dict[str, Code] = {"over": over} if over is not None else {}
-    saved = call(
-        "bundle.save",
-        'run.folder / "model.bundle"',
-        "module",
-        built_by=built_by(plan, values),
-        preprocess="data.eval_transform",
-        example="data.example",
-        target="data.target",
-        scores="scores",
-        folder="run.folder",
-        **more,
-    )
-    is_own = isinstance(plan.model.source, Call) and plan.model.source.library == "user"
-    told = "        run.announce(saved, trust_code=True)" if is_own else "        run.announce(saved)"
-    lines += ["    if run.fabric.is_global_zero:", *statement("saved = ", saved, depth=2), told]
-    return Function("main", (), "None", lines)
-
-
-def _merged(plan: Plan, values: Values) -> list[str]:
-    """Adapters become part of the weights."""
-    used = [use.invocation for phase in plan.phases for use in phase.techniques]
-    hung = [call for call in used if call.card.technique.is_adapter and call.value("merge") is not False]
-    if not hung:
-        return []
-    merge = values.imports.use("leaven.techniques.merge_adapters")
-    return statement("", call(merge, "module"), cite(*(each.origin for each in hung)))
+# -- the run
 
 
 def _build_run(plan: Plan, values: Values) -> Function:
+    train, checkpoint = plan.recipe.train, plan.recipe.checkpoint
+    used = [train["seed"].origin, *(log.origin for log in plan.recipe.logs)]
+    named: dict[str, Code] = {"seed": values.setting(train["seed"]), "monitor": text(plan.watch)}
+    lower = [measure.label for measure in plan.metrics if measure.lower_is_better]
+    if lower:
+        named["lower_is_better"] = listing(*(text(label) for label in lower))
+    for name in ("devices", "strategy", "precision"):
+        if is_written(train[name].origin) or train[name].syntax is not None:
+            setting = train[name]
+            named[name] = precision_code(str(setting.value), values) if name == "precision" else values.setting(setting)
+            used.append(setting.origin)
+    loggers = [_logger(log.card.name, values.arguments(log), values) for log in plan.recipe.logs]
+    if found := [logger for logger in loggers if logger is not None]:
+        named["loggers"] = listing(*found)
+    if policy := _checkpoint(plan, values):
+        named["checkpoint"] = call(values.runtime("CheckpointPolicy"), **policy)
+    if is_written(checkpoint.origin):
+        used.append(checkpoint.origin)
     lines = _deterministic(plan, values)
-    lines += statement("fabric = ", _fabric(plan, values), _cite_train(plan, "precision", "devices", "strategy"))
-    lines += ["    fabric.launch()"]
-    lines += statement("return ", _run(plan, values), _cite_run(plan))
-    return Function("build_run", (ARGS,), "runtime.Run", lines)
+    lines += statement("return ", call(values.runtime("Run"), "args", **named), cite(*used))
+    return Function("build_run", (ARGS,), values.runtime("Run"), lines)
 
 
 def _deterministic(plan: Plan, values: Values) -> list[str]:
@@ -211,46 +170,20 @@ def _deterministic(plan: Plan, values: Values) -> list[str]:
     if not setting.value:
         return []
     values.imports.add("import torch")
-    return [f"    torch.use_deterministic_algorithms(True)  # {cite(setting.origin)}"]
-
-
-def _fabric(plan: Plan, values: Values) -> Code:
-    train = plan.recipe.train
-    devices = train["devices"]
-    asked = f"args.devices or {flat(values.setting(devices))}"
-    named: dict[str, Code] = {"devices": asked, "num_nodes": "args.machines"}
-    strategy, precision = train["strategy"], train["precision"]
-    if strategy.value != "auto":
-        named["strategy"] = text(strategy.value)
-    named["precision"] = precision_code(str(precision.value))
-    return call("Fabric", **named)
-
-
-def _run(plan: Plan, values: Values) -> Code:
-    seed = plan.recipe.train["seed"]
-    named: dict[str, Code] = {"seed": values.setting(seed), "monitor": text(plan.watch)}
-    lower = [measure.label for measure in plan.metrics if measure.lower_is_better]
-    if lower:
-        named["lower_is_better"] = listing(*(text(label) for label in lower))
-    loggers = [_logger(log.card.name, values.arguments(log), values) for log in plan.recipe.logs]
-    loggers = [logger for logger in loggers if logger is not None]
-    if loggers:
-        named["loggers"] = listing(*(logger for logger in loggers if logger is not None))
-    saving = _saving(plan, values)
-    if saving:
-        named["checkpoint"] = call("runtime.CheckpointPolicy", **saving)
-    return call("runtime.Run", "args", "fabric", **named)
+    return statement("", call("torch.use_deterministic_algorithms", "True"), cite(setting.origin))
 
 
 def _logger(name: str, given: list[Item], values: Values) -> Code | None:
-    maker = {"tensorboard": "runtime.TensorBoard", "mlflow": "runtime.MLflow"}.get(name)
-    if maker is None or not given:
-        return maker
+    if name not in _LOGGERS:
+        return None
+    made = values.runtime(_LOGGERS[name])
+    if not given:
+        return made
     values.imports.add("from functools import partial")
-    return call("partial", maker, *given)
+    return call("partial", made, *given)
 
 
-def _saving(plan: Plan, values: Values) -> dict[str, Code]:
+def _checkpoint(plan: Plan, values: Values) -> dict[str, Code]:
     every, keep = plan.recipe.checkpoint["every"], plan.recipe.checkpoint["keep"]
     found: dict[str, Code] = {}
     if is_written(every.origin) and isinstance(every.value, Quantity):
@@ -260,15 +193,36 @@ def _saving(plan: Plan, values: Values) -> dict[str, Code]:
     return found
 
 
-def _cite_train(plan: Plan, *names: str) -> str:
-    return cite(*(plan.recipe.train[name].origin for name in names))
+# -- main
 
 
-def _cite_run(plan: Plan) -> str:
-    seed = plan.recipe.train["seed"]
-    logs = [log.origin for log in plan.recipe.logs]
-    return cite(seed.origin, *logs, *([plan.recipe.checkpoint.origin] if _is_said(plan) else []))
+def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
+    def built(name: str) -> str:
+        return flat(call(name, *functions[name].given()))
+
+    lines = [
+        "    args = parse_args()",
+        "    run = build_run(args)",
+        f"    data = {built('build_data')}",
+        f"    model = {built('build_model')}",
+        "    metrics = build_metrics(len(data.classes))",
+        "",
+    ]
+    for phase in plan.phases:
+        name = function_name(phase, plan)
+        args = ["args"] if ARGS in functions[name].parameters else []
+        lines += statement("", call(name, "run", "model", "data", "metrics", *args))
+    evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
+    saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
+    lines += ["", "    run.load_best(model)", *statement("scores = ", evaluated), "    run.finish(scores)"]
+    return Function("main", (), "None", [*lines, *_merged(plan, values), *statement("", saved)])
 
 
-def _is_said(plan: Plan) -> bool:
-    return is_written(plan.recipe.checkpoint.origin)
+def _merged(plan: Plan, values: Values) -> list[str]:
+    """Adapters become part of the weights."""
+    used = [use.invocation for phase in plan.phases for use in phase.techniques]
+    adapters = [one for one in used if one.card.technique.is_adapter and one.value("merge") is not False]
+    if not adapters:
+        return []
+    merge = values.imports.use("leaven.techniques.merge_adapters")
+    return statement("", call(merge, "model"), cite(*(each.origin for each in adapters)))

@@ -1,16 +1,18 @@
-"""What a program imports, and how it then calls it."""
+"""What a program imports, and the names that it then uses."""
 
 import sys
 
 from leaven.program.code import WIDTH
 
-_AS = {  # where people import the module itself under a short name
+_AS = {  # modules that are imported under a short name
     "torch.nn": ("from torch import nn", "nn"),
     "torchvision.transforms.v2": ("from torchvision.transforms import v2 as T", "T"),
     "leaven.runtime": ("from leaven import runtime", "runtime"),
     "leaven.techniques": ("from leaven import techniques", "techniques"),
+    "leaven.bundle": ("from leaven import bundle", "bundle"),
+    "leaven.tasks.classification": ("from leaven.tasks import classification as task", "task"),
 }
-_WHOLE = {  # called by their full names
+_WHOLE = {  # used by their full names
     "torch": "torch",
     "torch.optim": "torch",
     "torch.optim.lr_scheduler": "torch",
@@ -23,7 +25,7 @@ _WHOLE = {  # called by their full names
 
 
 class Imports:
-    """The imports of one program, gathered while it is written."""
+    """The imports of one program, collected while it is written."""
 
     def __init__(self) -> None:
         self._lines: set[str] = set()
@@ -32,7 +34,7 @@ class Imports:
         self._lines.add(line)
 
     def use(self, target: str) -> str:
-        """The name by which a program calls something, once it has imported it."""
+        """The name of something in the program, which imports it."""
         module, _, name = target.rpartition(".")
         if module in _AS:
             line, short = _AS[module]
@@ -45,7 +47,7 @@ class Imports:
         return name
 
     def lines(self) -> list[str]:
-        """Sorted as formatters sort them: Python's own, other people's, Leaven's."""
+        """Sorted as formatters do: standard library, third parties, Leaven."""
         sections: list[list[str]] = [[], [], []]
         for line in self._lines:
             package = line.split()[1].partition(".")[0]
@@ -65,7 +67,7 @@ def _order(line: str) -> tuple[bool, str, bool]:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """One line for everything that comes from one module."""
+    """One line per module."""
     plain = [line for line in lines if line.startswith("import") or " as " in line]
     names: dict[str, list[str]] = {}
     for line in lines:

@@ -1,17 +1,18 @@
-"""The loop of a phase: batches, steps, the end of an epoch, and what goes on from there."""
+"""The training loop: batches, steps, the end of an epoch, the end of the phase."""
 
 from collections.abc import Iterable
 
+from leaven.catalog.values import Origin
 from leaven.plan.plan import Plan, TrainPhase
 from leaven.program.code import INDENT, Bracketed, Code, Item, call, listing, statement, text
 from leaven.program.schedules import is_warmed_up
 from leaven.program.techniques import Used, calls
-from leaven.program.values import Values, cite, cite_call
+from leaven.program.values import Values, cite, cite_call, user_name
 from leaven.recipe.recipe import Override
 
 
-def loop(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values) -> list[str]:
-    """The loops over epochs and batches, and what follows them."""
+def loop(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values, *, is_shared: bool) -> list[str]:
+    """The loops over epochs and batches, and the end of the phase. A loop that phases share has no `run` and `data`."""
     stop: dict[str, Code] = {}
     comment = ""
     if phase.early_stop is not None:
@@ -21,36 +22,38 @@ def loop(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values) 
         if at_least.value:
             stop["at_least"] = values.setting(at_least)
         comment = cite_call(phase.early_stop)
+    finish: dict[str, Code] = {"keep_optimizer": "True"} if phase.gives_optimizer else {}
     return [
         *statement("for _ in ", call("phase.epochs", **stop), comment, suffix=":"),
-        *_wakes(phase, values),
+        *_unfreeze_later(phase, values),
         *_indented(calls(techniques, "before_epoch"), 2),
         f"{INDENT * 2}for images, labels in phase.batches():",
         *_indented(_batch(phase, techniques, plan, values), 3),
-        *_end_of_epoch(phase, techniques),
+        *_end_of_epoch(phase, techniques, values, is_shared=is_shared),
         *_indented(calls(techniques, "at_end"), 1),
-        *_hand_on(phase),
+        *statement("", call("phase.finish", **finish)),
     ]
 
 
-def _wakes(phase: TrainPhase, values: Values) -> list[str]:
-    """The line that lets layers join in the middle of a phase."""
+def is_shareable(phase: TrainPhase, techniques: list[Used]) -> bool:
+    """Whether the loop needs nothing that only the function of its phase has."""
+    is_plain = phase.early_stop is None and not phase.unfreeze_later and phase.steps_schedule_by != "score"
+    return is_plain and not any(one.is_in_loop for one in techniques)
+
+
+def _unfreeze_later(phase: TrainPhase, values: Values) -> list[str]:
+    """The line that unfreezes layers in the middle of a phase."""
     if not phase.unfreeze_later:
         return []
     later = [Bracketed("(", (Item(values.setting(w.at)), Item(_paths(w.paths))), ")") for w in phase.unfreeze_later]
     named: dict[str, Code] = {"norms": text("train")} if phase.unfreeze_later[0].norms == "train" else {}
-    reason = cite(*(wake.because for wake in phase.unfreeze_later))
-    return statement("", call("runtime.unfreeze_by_epoch", "module", "phase.epoch", *later, **named), reason, depth=2)
+    cited = cite(*(one.because for one in phase.unfreeze_later))
+    code = call(values.runtime("unfreeze_by_epoch"), "model", "phase.epoch", *later, **named)
+    return statement("", code, cited, depth=2)
 
 
 def _paths(paths: Iterable[str]) -> Code:
     return listing(*(text(path) for path in paths))
-
-
-def _hand_on(phase: TrainPhase) -> list[str]:
-    if phase.is_last:
-        return []
-    return [f"    phase.finish({'module, optimizer' if phase.gives_optimizer else 'module'})"]
 
 
 def _indented(lines: Iterable[str], depth: int) -> list[str]:
@@ -66,25 +69,20 @@ def _batch(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values
     optimizer = phase.optimizer.card.optimizer
     if optimizer.needs_closure:
         return [*first, *_closure(loss, values), *steps, "phase.log(loss)"]
-    backward = "fabric.backward(loss, create_graph=True)" if optimizer.is_second_order else "fabric.backward(loss)"
-    if accumulate.value == 1:
-        return [*first, *_around([*loss, backward], techniques), *steps, "phase.log(loss)"]
-    return [
-        *first,
-        "with fabric.no_backward_sync(model, enabled=not phase.is_step):",
-        *_indented(loss, 1),
-        f"    fabric.backward(loss / {values.operand(accumulate)})  # {cite(accumulate.origin)}",
-        "if phase.is_step:",
-        *_indented(steps, 1),
-        "phase.log(loss)",
-    ]
+    if accumulate.value != 1:
+        backward = f"phase.backward(loss / {values.operand(accumulate)})"
+        steps = ["if phase.is_step:", *_indented(steps, 1)]
+        return [*first, *loss, _cited(backward, accumulate.origin), *steps, "phase.log(loss)"]
+    backward = "phase.backward(loss, create_graph=True)" if optimizer.is_second_order else "phase.backward(loss)"
+    return [*first, *_around([*loss, backward], techniques), *steps, "phase.log(loss)"]
 
 
 def _loss(phase: TrainPhase, techniques: list[Used]) -> list[str]:
     """The lines that compute the loss of a batch."""
     if phase.train_step is not None:
-        computed = f"{_name(phase.train_step)}(model, (images, labels), criterion)"
-        return [f"loss = {computed}  # {cite(phase.train_step.origin)}"]
+        return [
+            _cited(f"loss = {_name(phase.train_step)}(model, (images, labels), criterion)", phase.train_step.origin)
+        ]
     changed = list(calls(techniques, "on_loss"))
     if not changed:
         return ["loss = criterion(model(images), labels)"]
@@ -92,21 +90,21 @@ def _loss(phase: TrainPhase, techniques: list[Used]) -> list[str]:
 
 
 def _around(lines: list[str], techniques: list[Used]) -> list[str]:
-    """The gradient computed as often as a technique asks for."""
+    """Forward and backward as often as a technique asks for."""
     for line in calls(techniques, "around_step"):
         lines = [f"for _ in {line}:", *_indented(lines, 1)]
     return lines
 
 
 def _closure(loss: list[str], values: Values) -> list[str]:
-    """The loss as a function, for an optimizer that looks at it more than once in a step."""
+    """The loss as a function, for an optimizer that computes it several times in a step."""
     values.imports.use("torch.Tensor")
     return [
         "",
         "def closure(images: torch.Tensor = images, labels: torch.Tensor = labels) -> torch.Tensor:",
         "    optimizer.zero_grad()",
         *_indented(loss, 1),
-        "    fabric.backward(loss)",
+        "    phase.backward(loss)",
         "    return loss",
         "",
         "loss = optimizer.step(closure)",
@@ -117,35 +115,49 @@ def _step_lines(phase: TrainPhase, techniques: list[Used], plan: Plan, values: V
     clip = plan.recipe.train["clip"]
     lines = list(calls(techniques, "on_gradients"))
     if clip.value is not None:
-        lines.append(f"fabric.clip_gradients(model, optimizer, max_norm={values.setting(clip)})  # {cite(clip.origin)}")
+        clipped = f"phase.clip_gradients(optimizer, max_norm={values.setting(clip)})"
+        lines.append(_cited(clipped, clip.origin))
     if not phase.optimizer.card.optimizer.needs_closure:
         lines += ["optimizer.step()", "optimizer.zero_grad()"]
     if phase.steps_schedule_by == "step":
         lines.append("schedule.step()")
     if phase.steps_schedule_by == "score" and is_warmed_up(phase.schedule):
-        lines.append("schedule.climb()")
+        lines.append("schedule.warm_up()")
     return [*lines, *calls(techniques, "after_step")]
 
 
-def _end_of_epoch(phase: TrainPhase, techniques: list[Used]) -> list[str]:
-    lines = [f"measured = {line}" for line in calls(techniques, "model_for_eval")]
-    measured = "measured" if lines else "module"
-    arguments: list[Code] = ["run", measured, "data.val", "metrics", "criterion"]
-    reason = ""
+def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
+    run, data = ("phase.run", "phase.data") if is_shared else ("run", "data")
+    averaged = [f"averaged = {line}" for line in calls(techniques, "model_for_eval")]
+    arguments: list[Code] = [run, "averaged" if averaged else "model", f"{data}.val", "metrics", "criterion"]
+    cited = ""
     if phase.eval_step is not None:
         arguments.append(f"step={_name(phase.eval_step)}")
-        reason = cite(phase.eval_step.origin)
-    evaluated = statement("scores = ", call("task.evaluate", *arguments), reason, depth=2)
-    rest = [f"phase.end_epoch(scores{', weights=measured' if lines else ''})"]
+        cited = cite(phase.eval_step.origin)
+    scores = call(values.task("evaluate"), *arguments)
+    more: dict[str, Code] = {"weights": "averaged"} if averaged else {}
+    rest: list[str] = []
     if phase.steps_schedule_by == "epoch":
         rest.append("schedule.step()")
     if phase.steps_schedule_by == "score":
         rest.append(f"schedule.step(scores[{text(str(phase.schedule.value('score', 'val.loss')))}])")
     rest += calls(techniques, "after_epoch")
     if phase.after_epoch is not None:
-        rest.append(f"{_name(phase.after_epoch)}(phase, module, scores)  # {cite(phase.after_epoch.origin)}")
-    return [*_indented(lines, 2), *evaluated, *_indented(rest, 2)]
+        rest.append(_cited(f"{_name(phase.after_epoch)}(phase, model, scores)", phase.after_epoch.origin))
+    if any("scores" in line for line in rest):
+        ended = [
+            *statement("scores = ", scores, cited, depth=2),
+            *statement("", call("phase.end_epoch", "scores", **more), depth=2),
+        ]
+    else:
+        ended = statement("", call("phase.end_epoch", scores, **more), cited, depth=2)
+    return [*_indented(averaged, 2), *ended, *_indented(rest, 2)]
+
+
+def _cited(line: str, origin: Origin) -> str:
+    cited = cite(origin)
+    return f"{line}  # {cited}" if cited else line
 
 
 def _name(override: Override) -> str:
-    return f"{override.function.module}.{override.function.name}"
+    return user_name(f"{override.function.module}.{override.function.name}")

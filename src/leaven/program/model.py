@@ -1,64 +1,51 @@
-"""The function that builds the model, and the words by which a bundle can build it again."""
+"""The functions that build the model and its teachers."""
+
+from dataclasses import replace
 
 from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.values import Invocation
-from leaven.plan.plan import BuildModel, Call, Chain, FileWeights, HubWeights, Plan, StarterWeights
-from leaven.program.code import ARGS, Code, Function, Item, call, flat, listing, mapping, statement, text
-from leaven.program.values import Values, cite, cite_call, path_text
+from leaven.plan.plan import BuildModel, Call, Chain, FileWeights, HubWeights, StarterWeights
+from leaven.program.code import ARGS, Code, Function, Item, call, listing, statement, text
+from leaven.program.values import Values, cite, cite_call
 
-FITTED = "default: the head is fitted to the data"
-SEEN = "default: a teacher gets inputs as it was trained on"
-_INPUT = ("img_size", "image_size", "in_chans")  # arguments that change what pictures a model takes
+_INPUT = ("img_size", "image_size", "in_chans")  # arguments that change a model's inputs
 
 
 def build_model(model: BuildModel, values: Values, name: str = "build_model", *, is_teacher: bool = False) -> Function:
     with values.noting() as names:
-        lines = [*_built(model, values), *_filled(model, values)]
-        if is_teacher:
-            lines += _sight(model, values)
-    if _has_side_outputs(model):
-        lines += ["    runtime.remove_auxiliary_heads(model)  # default: one loss, of the outputs that are used"]
-    if model.replaced_head is not None:
-        lines += statement("", call("runtime.replace_head", "model", text(model.replaced_head), "classes"), FITTED)
-    parameters = ["classes: int"]
-    if "channels" in names:
-        parameters.append("channels: int")
-    if "args" in names:
-        parameters.append(ARGS)
-    return Function(name, tuple(parameters), "nn.Module", [*lines, "    return model"])
+        code, cited = _built(model, values)
+        changes = [*_weights(model, values), *_head(model, values), *(_input_spec(model, values) if is_teacher else ())]
+    if changes:
+        body = [*statement("model = ", code, cited), *changes, "    return model"]
+    else:
+        body = statement("return ", code, cited)
+    types = {"classes": "classes: int", "channels": "channels: int", "args": ARGS}
+    parameters = tuple(typed for parameter, typed in types.items() if parameter in names)
+    return Function(name, parameters, "nn.Module", body, decorator=values.runtime("model_builder"))
 
 
-def _built(model: BuildModel, values: Values) -> list[str]:
+def _built(model: BuildModel, values: Values) -> tuple[Code, str]:
+    """The call that makes the model, and what it cites."""
     source = model.source
     if isinstance(source, Chain):
+        cited = cite(model.because)
         items = [Item(_component(*stage, values), comment=cite_call(stage[0])) for stage in source.stages]
-        return statement("model = ", call(values.imports.use("torch.nn.Sequential"), *items), cite(model.because))
+        if {item.comment for item in items} <= {cited}:
+            items = [Item(item.code) for item in items]
+        return replace(call(values.imports.use("torch.nn.Sequential"), *items), is_tall=True), cited
     more: dict[str, Code] = {}
     if isinstance(model.weights, HubWeights) and source.library == "timm":
         more["pretrained"] = "True"
     if isinstance(model.weights, HubWeights) and source.library == "torchvision":
         more["weights"] = text(model.weights.tag or "DEFAULT")
     if source.classes_by is not None:
-        more[source.classes_by] = "classes"
-    made = _call(source, values, more)
-    comment = cite_call(source.invocation, model.because)
-    if isinstance(model.weights, HubWeights):
-        name = source.invocation.card.bare_name
-        return [
-            *statement("with ", call("runtime.from_hub", text(name)), cite(model.because_weights), suffix=":"),
-            *statement("model = ", made, comment, depth=2),
-        ]
-    return statement("model = ", made, comment)
-
-
-def _has_side_outputs(model: BuildModel) -> bool:
-    """Whether a net of torchvision's has outputs beside its own."""
-    return isinstance(model.source, Call) and model.source.invocation.card.model.has_auxiliary_outputs
+        more[source.classes_by] = values.name("classes")
+    return _call(source, values, more), cite_call(source.invocation, model.because, model.because_weights)
 
 
 def _call(source: Call, values: Values, more: dict[str, Code]) -> Code:
     if source.library == "bundle":
-        return call("bundle.load_model", *values.arguments(source.invocation))
+        return call(values.imports.use("leaven.bundle.load_model"), *values.arguments(source.invocation))
     first: list[Code] = [text(source.name)] if source.library == "timm" else []
     return call(values.target(source.invocation), *first, *values.arguments(source.invocation, by_name=True), **more)
 
@@ -70,108 +57,52 @@ def _component(stage: Invocation, channels: int | None, values: Values) -> Code:
     return call(values.target(stage), *first, *values.arguments(stage))
 
 
-def _filled(model: BuildModel, values: Values) -> list[str]:
+def _weights(model: BuildModel, values: Values) -> list[str]:
     new: dict[str, Code] = {"new": listing(*(text(path) for path in model.new))} if model.new else {}
+    file: Code
     match model.weights:
         case StarterWeights(package):
-            code = call("runtime.load_weights", "model", call("runtime.starter", text(package)), **new)
-        case FileWeights(file):
-            code = call("runtime.load_weights", "model", values.setting(file), **new)
+            file = call(values.runtime("starter"), text(package))
+        case FileWeights(setting):
+            file = values.setting(setting)
         case _:
             return []
-    return statement("", code, cite(model.because_weights))
+    return statement("", call(values.runtime("load_weights"), "model", file, **new), cite(model.because_weights))
 
 
-def _sight(model: BuildModel, values: Values) -> list[str]:
-    """How a teacher is used to be shown its pictures, where that is known."""
+def _head(model: BuildModel, values: Values) -> list[str]:
+    lines: list[str] = []
+    if isinstance(model.source, Call) and model.source.invocation.card.model.has_auxiliary_outputs:
+        lines += statement("", call(values.runtime("remove_auxiliary_heads"), "model"))
+    if model.replaced_head is not None:
+        head = call(values.runtime("replace_head"), "model", text(model.replaced_head), values.name("classes"))
+        lines += statement("", head)
+    return lines
+
+
+def _input_spec(model: BuildModel, values: Values) -> list[str]:
+    """The inputs that a teacher was trained on, where they are known."""
     if not isinstance(model.source, Call):
         return []
     source = model.source.invocation
     match model.weights:
         case FileWeights(file):
-            code = call("runtime.read_input_spec", "model", values.setting(file))
+            code = call(values.runtime("read_input_spec"), "model", values.setting(file))
         case None if model.source.library == "bundle":
-            code = call("runtime.read_input_spec", "model", values.setting(source["file"]))
-        case HubWeights() | StarterWeights() if _is_seen_as_published(source):
+            code = call(values.runtime("read_input_spec"), "model", values.setting(source["file"]))
+        case HubWeights() | StarterWeights() if _takes_published_inputs(source):
             published = source.card.model
             assert published.input_size is not None
             size, mean, std = map(values.value, (published.input_size[1:], published.mean, published.std))
-            code = call("runtime.set_input_spec", "model", size=size, mean=mean, std=std)
+            code = call(values.runtime("set_input_spec"), "model", size=size, mean=mean, std=std)
         case _:
             return []
-    return statement("", code, SEEN)
+    return statement("", code)
 
 
-def _is_seen_as_published(source: Invocation) -> bool:
-    """Whether the card tells the pictures that a model takes, and the recipe nothing else."""
+def _takes_published_inputs(source: Invocation) -> bool:
+    """Whether the card knows the inputs that a model was trained on, and the recipe does not change them."""
     published = source.card.model
-    is_told = bool(published.input_size and published.mean and published.std)
+    is_known = bool(published.input_size and published.mean and published.std)
     changed = [setting for name in _INPUT if (setting := source.setting(name)) is not None]
-    return is_told and not any(is_chosen(setting, source) for setting in changed)
-
-
-# -- for the bundle
-
-
-def built_by(plan: Plan, values: Values) -> Code:
-    """How to build the same model again, as data."""
-    model = plan.model
-    classes = "len(data.classes)"
-    source = model.source
-    if isinstance(source, Chain):
-        stages = [_described_component(*stage, values) for stage in source.stages]
-        return call("bundle.Components", listing(*stages))
-    said = [setting for setting in source.invocation.settings if is_chosen(setting, source.invocation)]
-    arguments = {setting.name: values.setting(setting) for setting in said}
-    if source.library == "user":
-        return _own(plan, source, arguments, classes)
-    kind = "bundle.Timm" if source.library == "timm" else "bundle.Torchvision"
-    name = source.name if source.library == "timm" else source.invocation.card.target.rpartition(".")[2]
-    if source.classes_by is not None or model.replaced_head is not None:
-        arguments["num_classes"] = classes
-    if _has_side_outputs(model):
-        arguments["aux_logits"] = "False"
-    return call(kind, text(name), **arguments)
-
-
-def stands_on(plan: Plan, values: Values) -> Code | None:
-    """Where the weights are that stay out of the bundle, if adapters are kept aside."""
-    used = [use.invocation for phase in plan.phases for use in phase.techniques]
-    if not any(each.card.technique.is_adapter and each.value("merge") is False for each in used):
-        return None
-    named: dict[str, Code] = {}
-    match plan.model.weights:
-        case StarterWeights(package):
-            named["starter"] = text(package)
-        case FileWeights(file):
-            named["file"] = values.setting(file)
-        case HubWeights(tag):
-            named["hub"] = text(tag or "DEFAULT")
-    new = plan.model.new or ((plan.model.replaced_head,) if plan.model.replaced_head is not None else ())
-    if new:
-        named["new"] = listing(*(text(path) for path in new))
-    return call("bundle.Over", **named)
-
-
-def _described_component(stage: Invocation, channels: int | None, values: Values) -> Code:
-    name = stage.card.target.rpartition(".")[2]
-    given: dict[str, Code] = {}
-    if stage.card.component.takes_in_channels:
-        given["in_channels"] = "data.channels" if channels is None else repr(channels)
-    for setting in stage.settings:
-        if is_chosen(setting, stage):
-            code = values.setting(setting)
-            given[setting.name] = "len(data.classes)" if code == "classes" else code
-    return f"({text(name)}, {flat(mapping(given))})"
-
-
-def _own(plan: Plan, source: Call, arguments: dict[str, Code], classes: str) -> Code:
-    alias, _, name = source.invocation.card.name.partition(".")
-    module = next(module for module in plan.recipe.modules if module.alias == alias)
-    file = path_text(module.place) if module.place is not None else module.target
-    if source.classes_by is not None:
-        arguments[source.classes_by] = classes
-    more: dict[str, Code] = {}
-    if plan.model.replaced_head is not None:
-        more["head"] = f"({text(plan.model.replaced_head)}, {classes})"
-    return call("bundle.Own", text(file), text(name), mapping(arguments), **more)
+    return is_known and not any(is_chosen(setting, source) for setting in changed)

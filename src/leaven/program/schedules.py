@@ -1,4 +1,4 @@
-"""The statement that makes a schedule of the learning rate."""
+"""The statement that makes the learning-rate schedule."""
 
 from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.values import Invocation, Quantity, Setting
@@ -6,7 +6,8 @@ from leaven.plan.plan import Measure, Plan, TrainPhase
 from leaven.program.code import Code, call, listing, statement
 from leaven.program.values import Values, cite_call
 
-_SHAPES = {"cosine", "linear", "polynomial"}  # schedules that are drawn over the whole phase
+_OVER_THE_PHASE = {"cosine", "linear", "polynomial", "one_cycle"}  # schedules that take its number of steps
+_FUNCTIONS = {"step": "step_down", "exponential": "step_down"}
 
 
 def schedule_statement(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
@@ -23,21 +24,16 @@ def schedule_statement(phase: TrainPhase, plan: Plan, values: Values) -> list[st
         if setting.name == "score":
             named["higher_is_better"] = repr(not _is_lower_better(str(setting.value), plan.metrics))
         elif is_chosen(setting, schedule) or (setting.name == "warmup" and is_warmed_up(schedule)):
-            named[setting.name] = _in_steps(setting, values)
-    function, first = _schedule_function(card.name)
+            named[setting.name] = _in_steps(setting, values, takes_share=card.name in _OVER_THE_PHASE)
+    first: list[Code] = ["phase.steps"] if card.name in _OVER_THE_PHASE else []
     if card.name == "exponential":
         named = {"every": "phase.steps_per_epoch", **named}
-    return statement("schedule = ", call(f"runtime.{function}", "optimizer", *first, **named), cite_call(schedule))
+    function = values.runtime(_FUNCTIONS.get(card.name, card.name))
+    return statement("schedule = ", call(function, "optimizer", *first, **named), cite_call(schedule))
 
 
 def _chosen(invocation: Invocation) -> set[str]:
     return {setting.name for setting in invocation.settings if is_chosen(setting, invocation)}
-
-
-def _schedule_function(name: str) -> tuple[str, list[Code]]:
-    functions = {"step": "step_down", "exponential": "step_down"}
-    first: list[Code] = ["phase.steps"] if name in _SHAPES or name == "one_cycle" else []
-    return functions.get(name, name), first
 
 
 def is_warmed_up(schedule: Invocation) -> bool:
@@ -45,8 +41,8 @@ def is_warmed_up(schedule: Invocation) -> bool:
     return not isinstance(warmup, Quantity | None) or bool(warmup and warmup.amount)
 
 
-def _in_steps(setting: Setting, values: Values) -> Code:
-    """A length of time as a number of optimizer steps."""
+def _in_steps(setting: Setting, values: Values, *, takes_share: bool) -> Code:
+    """A length of time as a number of optimizer steps, or as their share where the schedule takes one."""
     value = setting.value
     amount = values.operand(setting)
     if isinstance(value, tuple) and setting.name == "at":
@@ -61,10 +57,10 @@ def _in_steps(setting: Setting, values: Values) -> Code:
             return f"{amount} * phase.steps_per_epoch"
         case "epochs":
             return f"round({amount} * phase.steps_per_epoch)"
-        case "%" if setting.syntax is None and isinstance(value, Quantity):
-            return f"round({value.amount / 100:g} * phase.steps)"
         case "%":
-            return f"round({amount} / 100 * phase.steps)"
+            is_known = setting.syntax is None and isinstance(value, Quantity)
+            share = repr(float(f"{value.amount / 100:g}")) if is_known else f"{amount} / 100"
+            return share if takes_share else f"round({share} * phase.steps)"
     return amount
 
 

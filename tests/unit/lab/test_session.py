@@ -64,7 +64,7 @@ def test_step_by_step_it_ends_as_the_program_does(session: Session, tmp_path: Pa
         pass
     file = at_work.program(tmp_path, RECIPE, "program")
     at_work.run(file, "--output", "whole")
-    saved = torch.load(at_work.run_folder(file, "whole") / "last.ckpt", weights_only=True)["parts"]["module"]
+    saved = torch.load(at_work.run_folder(file, "whole") / "last.ckpt", weights_only=True)["state"]["model"]
     ours = session.model.state_dict()
     assert all(torch.equal(ours[name], saved[name]) for name in saved)
     assert session.step() is None, "there is nothing left to do"

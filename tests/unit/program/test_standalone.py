@@ -186,7 +186,7 @@ def same(one: Any, other: Any) -> bool:
 def test_it_ends_with_the_same_weights(name: str, normal_runs: dict[str, Path], lone_runs: dict[str, Path]) -> None:
     one, other = normal_runs[name], lone_runs[name]
     assert same(read(one / "best.ckpt"), read(other / "best.ckpt"))
-    assert same(read(one / "last.ckpt")["parts"], read(other / "last.ckpt")["parts"])
+    assert same(read(one / "last.ckpt")["state"], read(other / "last.ckpt")["state"])
     assert (one / "scores.json").read_text() == (other / "scores.json").read_text()
 
 
@@ -242,8 +242,7 @@ def test_only_what_is_needed_is_taken(alone: dict[str, Path]) -> None:
 
 def test_a_name_of_the_users_keeps_its_meaning(alone: dict[str, Path]) -> None:
     text = alone["careful"].read_text()
-    assert 'split = import_file("net.py", "split")' in text
-    assert " = splits_split(" in text
+    assert 'split_ = import_file("net.py", "split")' in text
 
 
 def test_the_same_can_be_said_with_leaven_and_without() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
 from torch import nn
 from torchvision.transforms import v2 as T
 
@@ -19,8 +18,8 @@ def phase_in(folder: Path, *, epochs: int = 4, train: int = 32, batch: int = 8) 
     indices = split(dataset, train=Count(train), val=Count(16), test=Count(16), seed=0)
     steps = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     data = Data(dataset, indices, train_transform=steps, eval_transform=steps, batch_size=batch, workers=0)
-    run = Run(_started_with(folder), Fabric(accelerator="cpu", devices=1), seed=0, monitor="val.accuracy")
-    return run.phase("train", epochs=epochs, data=data)
+    run = Run(_started_with(folder), devices=1, seed=0, monitor="val.accuracy")
+    return run.phase("train", net(), data, epochs=epochs)
 
 
 def _started_with(folder: Path) -> Namespace:

@@ -96,7 +96,7 @@ def test_unfreeze_in_the_middle_of_a_phase_moves_what_it_names_and_not_before(tm
     file = at_work.program(tmp_path, text)
     at_work.run(file, "--output", "out")
     folder = at_work.run_folder(file, "out")
-    epochs = [torch.load(path, weights_only=True)["module"] for path in sorted(folder.glob("phase1-epoch*"))]
+    epochs = [torch.load(path, weights_only=True)["model"] for path in sorted(folder.glob("phase1-epoch*"))]
     assert len(epochs) == 3, sorted(path.name for path in folder.iterdir())
     assert torch.equal(epochs[0]["1.conv.weight"], epochs[1]["1.conv.weight"])
     assert not torch.equal(epochs[1]["1.conv.weight"], epochs[2]["1.conv.weight"])

@@ -41,7 +41,7 @@ train batch=8
     file = at_work.program(tmp_path, recipe)
     at_work.run(file)
     folder = at_work.run_folder(file)
-    best = torch.load(folder / "best.ckpt", weights_only=True)["module"]
+    best = torch.load(folder / "best.ckpt", weights_only=True)["model"]
     merged = leaven.load(folder / "model.bundle").model.state_dict()
     layer = next(name.partition(".lora_A")[0] for name in best if ".lora_A" in name)
     weight = f"{layer}.weight"
@@ -62,8 +62,8 @@ train batch=8
     file = at_work.program(tmp_path, recipe)
     at_work.run(file)
     folder = at_work.run_folder(file)
-    left = torch.load(folder / "phase2.ckpt", weights_only=True)["module"]
-    last = torch.load(folder / "last.ckpt", weights_only=True)["parts"]["module"]
+    left = torch.load(folder / "phase2.ckpt", weights_only=True)["model"]
+    last = torch.load(folder / "last.ckpt", weights_only=True)["state"]["model"]
     still = [name for name in left if name.endswith("weight") and torch.equal(left[name], last[name])]
     assert not still
 

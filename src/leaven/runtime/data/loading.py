@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset as TorchDataset
+from torch.utils import data
 from torch.utils.data import default_collate, get_worker_info
 
 from leaven.runtime.data.datasets import Dataset
@@ -35,7 +35,7 @@ class BatchKey:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchReader(TorchDataset[Any]):
+class BatchReader(data.Dataset[Any]):
     """Makes whole batches from their keys. A failure is returned, not raised: raised by the training process, it has
     no worker's traceback."""
 

@@ -21,6 +21,7 @@ from torch.utils.data import IterableDataset, Subset, TensorDataset
 
 from leaven.formats.target import BadTarget, Known, Target, TargetReader
 from leaven.runtime.data.datasets import LABEL, Dataset
+from leaven.runtime.downloads import rank_zero_first
 from leaven.runtime.failures import BadFile, Failure
 from leaven.tasks.classification.target import Label
 
@@ -52,9 +53,11 @@ def torchvision_dataset(
     if splits is None:
         takes_train = "train" in inspect.signature(make).parameters
         splits = {"train": {"train": True}, "test": {"train": False}} if takes_train else {}
-    made = {split: _make(make, {**arguments, **chosen}) for split, chosen in splits.items()}
+    with rank_zero_first():
+        made = {split: _make(make, {**arguments, **chosen}) for split, chosen in splits.items()}
+        made = made or {"": _make(make, arguments)}
     names = None if classes is None else tuple(map(str, range(classes)))
-    return _concatenated(made or {"": _make(make, arguments)}, Label(names=names))
+    return _concatenated(made, Label(names=names))
 
 
 def _make(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -90,11 +93,15 @@ def _expected_files(make: Any, root: str | os.PathLike[str]) -> str:
 
 
 def user_dataset(source: Any, *, target: TargetReader = LABEL) -> Dataset | StreamDataset:
-    """A user's `Dataset` of (image, label) pairs, a mapping of such: {"train": …, "val": …}, or a LightningDataModule.
+    """A user's `Dataset` of (image, label) pairs, a mapping of such: {"train": …, "val": …}, or a LightningDataModule;
+    or a class or function that returns one of these.
 
     The target comes from an attribute (`classes` or `num_classes` for a classifier), or from the labels. Labels come
     from `targets` or `labels` where these agree with the samples; else every sample is loaded once.
     """
+    if inspect.isclass(source) or inspect.isroutine(source):
+        with rank_zero_first():
+            source = source()
     if hasattr(source, "train_dataloader"):
         source = _of_lightning(source)
     splits = dict(source) if isinstance(source, Mapping) else {"": source}

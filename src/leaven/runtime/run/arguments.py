@@ -1,4 +1,4 @@
-"""The flags that every program has, besides those of its recipe; and what an interrupted run was given."""
+"""The flags that every program has besides those of its recipe, and those that an interrupted run was given."""
 
 import argparse
 import os
@@ -12,19 +12,19 @@ _NOT_KEPT = ("resume", "more_epochs", "output", "of")  # they say where and how 
 
 
 def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace:
-    """The command line, with the program's own flags added to the recipe's.
+    """The command line, with the flags of every program added to the recipe's.
 
-    A resumed run is given what it was given at first, unless the command line says otherwise. Under torchrun, which
-    starts the processes itself, the number of devices is the number of these.
+    A resumed run gets the flags that it was started with, unless the command line says otherwise. Under torchrun,
+    which starts the processes itself, the number of devices is the number of these.
     """
-    group = parser.add_argument_group("the run")
-    group.add_argument("--output", default=output, metavar="FOLDER", help="where runs are kept (default: %(default)s)")
-    group.add_argument("--resume", metavar="RUN", help="go on in the folder of a run that was interrupted")
-    group.add_argument("--more-epochs", type=int, default=0, metavar="N", help="with --resume: train so much further")
-    group.add_argument("--from", dest="from_phase", metavar="PHASE", help="skip the phases before this one")
-    group.add_argument("--of", metavar="RUN", help="with --from: the run that did them, whose weights are taken")
-    group.add_argument("--quick", action="store_true", help="two batches through everything, to find mistakes early")
-    group.add_argument("--devices", type=_devices, help="on how many to train")
+    group = parser.add_argument_group("run")
+    group.add_argument("--output", default=output, metavar="FOLDER", help="folder for runs (default: %(default)s)")
+    group.add_argument("--resume", metavar="RUN", help="resume an interrupted run in its folder")
+    group.add_argument("--more-epochs", type=int, default=0, metavar="N", help="with --resume: train N more epochs")
+    group.add_argument("--from", dest="from_phase", metavar="PHASE", help="start with this phase")
+    group.add_argument("--of", metavar="RUN", help="with --from: the run that did the phases before")
+    group.add_argument("--quick", action="store_true", help="smoke test: two batches of everything")
+    group.add_argument("--devices", type=_devices, help="number of devices to train on")
     args = parser.parse_args()
     if args.resume:
         parser.set_defaults(**_given_before(Path(args.resume)))
@@ -35,13 +35,13 @@ def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace
 
 
 def kept(args: argparse.Namespace) -> dict[str, Any]:
-    """What of the command line decides the result, to be written into the lock."""
+    """The flags that decide the result, for the lock."""
     return {name: value for name, value in vars(args).items() if name not in _NOT_KEPT}
 
 
 def _given_before(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
-        raise Failure(f"{folder} {'is no folder of a run' if folder.exists() else 'does not exist'}")
+        raise Failure(f"{folder} {'is not the folder of a run' if folder.exists() else 'does not exist'}")
     given = read_json(folder / LOCK).get("arguments")
     return given if isinstance(given, dict) else {}
 

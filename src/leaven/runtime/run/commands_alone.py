@@ -8,5 +8,5 @@ def to_resume(folder: Path) -> str:
     return f"python {sys.argv[0]} --resume {folder}"
 
 
-def to_use(made: Path, *, trust_code: bool) -> str:
-    return f'load it: model.load_state_dict(torch.load("{made}", weights_only=True))'
+def to_use(file: Path, *, trust_code: bool) -> str:
+    return f'load it: model.load_state_dict(torch.load("{file}", weights_only=True))'

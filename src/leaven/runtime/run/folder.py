@@ -1,4 +1,4 @@
-"""What a run writes into its folder: tables, checkpoints, and the lock that says what it ran with."""
+"""What a run writes into its folder: tables, checkpoints, and the lock that says what it runs with."""
 
 import csv
 import json
@@ -21,19 +21,19 @@ PACKAGES = ("torch", "torchvision", "timm", "lightning", "torchmetrics", "numpy"
 
 
 def new_folder(output: str, *, is_quick: bool) -> Path:
-    """A folder of its own for a run, named by the time."""
+    """A new folder for a run, named by the time."""
     try:
         return run_folder.new_folder(Path(output), is_quick=is_quick)
     except OSError as problem:
-        raise Failure(f"can't make a folder in {output}: {problem.strerror}", "choose another: `--output`") from None
+        raise Failure(f"can't create a folder in {output}: {problem.strerror}", "choose another: `--output`") from None
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
-    """Write a file so that it appears whole or not at all. Whatever goes wrong, what was there before stays."""
+    """Write a file atomically: whatever goes wrong, what was there before stays."""
     try:
         write_atomically(file, write)
-    except (OSError, RuntimeError) as problem:  # torch's writer tells of a full disk by the latter
-        reason = getattr(problem, "strerror", None) or "the disk is full, or files may not be so large"
+    except (OSError, RuntimeError) as problem:  # torch's writer raises the latter when the disk is full
+        reason = getattr(problem, "strerror", None) or "the disk is full, or the file is too large"
         help = f"what was saved in {file.parent} before is intact"
         raise Failure(f"can't write {file.name}: {reason}", help) from None
 

@@ -1,4 +1,4 @@
-"""The frame around a program's `main`: what goes wrong is said in a few lines that point at the recipe."""
+"""Runs a program's `main`: failures are reported in a few lines that point at the recipe."""
 
 import os
 import re
@@ -14,14 +14,14 @@ from leaven.runtime.failures import Failure, Stopped, unexpected
 from leaven.runtime.run.phase import Phase
 
 INTERRUPTED = 130
-_CITATION = re.compile(r"#.*?\blines? (\d+)")
+_CITATION = re.compile(r'(?:#|""").*?\blines? (\d+)')
 _RECIPE = re.compile(r'"""(\S+\.leaven), compiled by Leaven')
-_INSIDE = (" " * 8, "    )", "    ]")  # begins the lines of a statement that go on from its first
-_WANT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc")
+_CONTINUED = (" " * 8, "    )", "    ]")  # how lines begin that continue a statement
+_OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc")
 
 
 def guard(main: Callable[[], None]) -> None:
-    """Run a program; a failure is told in the recipe's terms, and the exit code says how it went."""
+    """Run a program; a failure is reported with its recipe line, and the exit code says how it ended."""
     try:
         main()
     except KeyboardInterrupt:
@@ -35,12 +35,12 @@ def guard(main: Callable[[], None]) -> None:
     except Exception as problem:
         if os.environ.get("LEAVEN_DEBUG"):
             raise
-        found = _too_large(problem.__traceback__) if _is_want_of_memory(problem) else unexpected(problem)
+        found = _too_large(problem.__traceback__) if _is_out_of_memory(problem) else unexpected(problem)
         sys.exit(report(found, problem.__traceback__, program_file()))
 
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
-    """One fact, the recipe line it belongs to, and what to do."""
+    """What is wrong, the recipe line that it belongs to, and what to do."""
     lines = [f"error: {failure.headline}"]
     text = program.read_text(encoding="utf-8") if program.is_file() else ""
     cited = _line_about(failure.about, text) or cited_line(trace, program, text.splitlines())
@@ -53,7 +53,7 @@ def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
 
 
 def cited_line(trace: TracebackType | None, program: Path, lines: list[str]) -> int | None:
-    """The recipe's line that the program cites at or above the line where a failure came through."""
+    """The recipe line that the program cites at or above the line where a failure was raised."""
     for frame in reversed(traceback.extract_tb(trace)):
         if Path(frame.filename) == program and frame.lineno is not None:
             for line in reversed(lines[: frame.lineno]):
@@ -66,7 +66,7 @@ def cited_line(trace: TracebackType | None, program: Path, lines: list[str]) -> 
 
 
 def _line_about(words: str, program: str) -> int | None:
-    """The recipe's line that the program cites in the statement that first says these words."""
+    """The recipe line that the program cites in the first statement that contains these words."""
     lines = program.splitlines()
     there = (at for word in words.split("|") for at, line in enumerate(lines) if word and word in line)
     at = next(there, len(lines))
@@ -74,7 +74,7 @@ def _line_about(words: str, program: str) -> int | None:
         found = _CITATION.search(line)
         if found:
             return int(found[1])
-        if number and not line.startswith(_INSIDE):
+        if number and not line.startswith(_CONTINUED):
             return None
     return None
 
@@ -83,23 +83,23 @@ def program_file() -> Path:
     return Path(sys.argv[0]).resolve()
 
 
-def _is_want_of_memory(problem: BaseException) -> bool:
+def _is_out_of_memory(problem: BaseException) -> bool:
     if isinstance(problem, MemoryError | torch.OutOfMemoryError):
         return True
-    return any(words in str(problem) for words in _WANT_OF_MEMORY)
+    return any(words in str(problem) for words in _OUT_OF_MEMORY)
 
 
 def _too_large(trace: TracebackType | None) -> Failure:
-    """What to say where a batch did not fit; the program calls the phase at hand `phase`."""
+    """What to say when a batch does not fit into memory; the program calls its phase `phase`."""
     phases = [frame.f_locals.get("phase") for frame, _ in traceback.walk_tb(trace)]
     phase = next((found for found in phases if isinstance(found, Phase)), None)
     torch.cuda.empty_cache()
     fits = phase.batch_that_fits() if phase is not None else None
     if phase is None or fits is None:
-        return Failure("there is not enough memory", "try a smaller model, or smaller pictures")
+        return Failure("out of memory", "try a smaller model, or smaller images")
     accumulate = -(-phase.data.batch_size * phase.accumulate // fits)
     return Failure(
         f"a batch of {phase.data.batch_size} does not fit into memory",
-        f"a batch of {fits} would: write `train batch={fits}, accumulate={accumulate}`, which trains alike",
+        f"a batch of {fits} does: write `train batch={fits}, accumulate={accumulate}`, which gives the same gradients",
         about="batch_size=",
     )

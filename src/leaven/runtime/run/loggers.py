@@ -1,4 +1,4 @@
-"""Where scores are written besides metrics.csv: TensorBoard, MLflow."""
+"""Where scores are logged besides metrics.csv: TensorBoard, MLflow."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -9,7 +9,7 @@ from leaven.runtime.failures import Failure
 
 
 class Logger(Protocol):
-    """Writes down the scores of an epoch."""
+    """Logs the scores of an epoch."""
 
     def write(self, scores: Mapping[str, float], step: int) -> None: ...
 

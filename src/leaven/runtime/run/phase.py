@@ -1,11 +1,13 @@
-"""A stretch of training: which epochs and batches are left, what is noted of them, and when it ends.
+"""A phase of training: which epochs and batches are left, what is logged, which epoch is the best, when it ends.
 
-`epochs` and `batches` are the program's two loops; `log` takes note of a batch, `record` ends an epoch.
+The loop itself is in the program: `epochs` and `batches` are its two loops, `log` takes the loss of a batch,
+`end_epoch` the scores of an epoch.
 """
 
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +18,7 @@ from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run import progress
 from leaven.runtime.run.commands import to_resume
+from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.seeding import seed_all
 
@@ -23,23 +26,36 @@ if TYPE_CHECKING:
     from leaven.runtime.run.run import Run
 
 QUICK_BATCHES = 2
-_DRAWN_OVER_ALL = ("total_steps", "_schedule_phases")  # of OneCycleLR: a longer run has a longer cycle
-LOOK_EVERY = 20  # batches, where reading a loss makes the processor wait for another device
+_OF_THE_WHOLE_CYCLE = ("total_steps", "_schedule_phases")  # of OneCycleLR: a longer run has a longer cycle
+READ_EVERY = 20  # batches, where reading a loss waits for another device
 
 
 class Phase:
     """One phase of a run. `epoch` and `batch` count what is done."""
 
     def __init__(
-        self, run: "Run", name: str, number: int, epochs: int, data: Data, accumulate: int, epochs_before: int
+        self,
+        run: "Run",
+        name: str,
+        number: int,
+        model: nn.Module,
+        data: Data,
+        epochs: int,
+        epochs_before: int,
+        accumulate: int = 1,
+        compile: bool = False,
+        is_last: bool = False,
     ) -> None:
         self.run = run
         self.name = name
         self.number = number
-        self.total = min(epochs, 1) if run.is_quick else epochs
+        self.model = model
         self.data = data
-        self.accumulate = accumulate
+        self.total = min(epochs, 1) if run.is_quick else epochs
         self.epochs_before = epochs_before
+        self.accumulate = accumulate
+        self.compile = compile
+        self.is_last = is_last
         self.batches_per_epoch = data.train.steps(run.fabric.world_size)
         if run.is_quick:
             self.batches_per_epoch = min(self.batches_per_epoch, QUICK_BATCHES)
@@ -47,66 +63,78 @@ class Phase:
         self.batch = 0
         self.losses = _Losses()
         self.best: float | None = None
-        self.best_loss = math.inf  # tells apart epochs whose best score is the same
-        self.peak: float | None = None  # of the score that early stopping watches
+        self.best_loss = math.inf  # decides between epochs with the same score
+        self.peak: float | None = None  # of the score for early stopping
         self.stale = 0  # epochs since then
-        self.can_be_best = True  # whether the epoch at hand is one that could be kept; a technique may say no
+        self.can_be_best = True  # a technique may rule out the current epoch
         self.is_over = False
-        self.is_stopped = False  # by early stopping
-        self.parts: dict[str, Any] = {}
+        self.is_stopped_early = False
+        self.state: dict[str, Any] = {}  # what a checkpoint holds
+        self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
-        self._shape = torch.Size()  # of the images at hand
+        self._shape = torch.Size()  # of the current images
         self._began = time.monotonic()
         self._saved_at = time.monotonic()
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many times the optimizer moves the weights in an epoch."""
+        """How many optimizer steps an epoch has."""
         return math.ceil(self.batches_per_epoch / self.accumulate)
 
     @property
     def steps(self) -> int:
-        """How many times the optimizer moves the weights in the whole phase."""
+        """How many optimizer steps the whole phase has."""
         return self.total * self.steps_per_epoch
 
     @property
     def is_step(self) -> bool:
-        """Whether the batch at hand completes a step: with `accumulate`, every so many, and the last of an epoch."""
+        """Whether the current batch completes an optimizer step: with `accumulate`, every so many, and the last."""
         return (self.batch + 1) % self.accumulate == 0 or self.ends_epoch
 
     @property
     def ends_epoch(self) -> bool:
-        """Whether the batch at hand is the last of its epoch."""
+        """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
 
-    # -- saving and going on
+    # -- begin and finish
 
-    def restore(self, **parts: Any) -> None:
-        """Name what belongs to the phase's state (module, optimizer, …), and take up what an interrupted run left."""
-        self.parts = {name: _bare(part) for name, part in parts.items()}
+    def begin(self, optimizer: torch.optim.Optimizer, schedule: Any, **techniques: Any) -> Any:
+        """Set up model and optimizer for the devices and the precision, and load the state of an interrupted run.
+
+        Returns the optimizer to use from here on. `techniques` are those with a state of their own.
+        """
+        fabric = self.run.fabric
+        model: Any = torch.compile(self.model) if self.compile else self.model
+        wrapped, used = fabric.setup(model, optimizer)
+        self._forwarding = Forwarding(self.model, wrapped, fabric)
+        self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
+        self._restore()
+        return used
+
+    def _restore(self) -> None:
         saved = self.run.saved
-        if self.run.is_past(self.number):
+        if self.run.is_finished(self.number):
             self.is_over = True
             return
         if saved is None or saved["phase"] < self.number:
             return
-        longer = {k: v for k, v in vars(self.parts["schedule"]).items() if k in _DRAWN_OVER_ALL}
-        for name, part in self.parts.items():
-            state = saved["parts"][name]
-            is_drawn_anew = name == "schedule" and self.total > saved["planned"]
-            part.load_state_dict({**state, **longer} if is_drawn_anew else state)
+        longer = {k: v for k, v in vars(self.state["schedule"]).items() if k in _OF_THE_WHOLE_CYCLE}
+        for name, part in self.state.items():
+            state = saved["state"][name]
+            is_extended = name == "schedule" and self.total > saved["planned"]
+            part.load_state_dict({**state, **longer} if is_extended else state)
         self.run.restore_precision()
         self.epoch, self.batch = saved["epoch"], saved["batch"]
         self.losses = _Losses(*saved["losses"]) if self.run.fabric.is_global_zero else _Losses()
         self.best, self.best_loss = saved["best"], saved["best_loss"]
         self.peak, self.stale = saved["peak"], saved["stale"]
         self.is_over = saved["is_over"] and self.total <= saved["planned"]
-        self.is_stopped = self.is_over and saved["is_stopped"]
+        self.is_stopped_early = self.is_over and saved["is_stopped_early"]
         if self.total > saved["planned"]:
-            self.save()  # from now on the longer way is the plan
+            self.save()  # from now on the longer phase is the plan
 
     def save(self) -> None:
-        """Write a checkpoint from which the phase can go on."""
+        """Write a checkpoint from which the phase can be resumed."""
         self._saved_at = time.monotonic()
         self.run.save(
             {
@@ -120,41 +148,40 @@ class Phase:
                 "peak": self.peak,
                 "stale": self.stale,
                 "is_over": self.is_over,
-                "is_stopped": self.is_stopped,
-                "parts": {name: part.state_dict() for name, part in self.parts.items()},
+                "is_stopped_early": self.is_stopped_early,
+                "state": {name: part.state_dict() for name, part in self.state.items()},
             }
         )
 
-    def finish(self, module: nn.Module, optimizer: Any = None) -> None:
-        """Leave the weights to the next phase: after early stopping the best, else those in the model. With an
-        optimizer, also what that has gathered. A phase that was over before gives what it left then."""
-        name = leaving_file(self.number)
-        seed_all(self.run.seed, -1 - self.number)  # what the next one draws before its first batch
-        if self.run.is_past(self.number):
-            self.run.load_finished(name, module)
+    def finish(self, *, keep_optimizer: bool = False) -> None:
+        """Leave the weights to the next phase: after early stopping the best, else the last ones.
+
+        With `keep_optimizer`, the next phase can continue with the optimizer's state. A phase that an interrupted run
+        had finished loads what it left then.
+        """
+        if self._forwarding is not None:
+            self._forwarding.end()
+        if self.is_last:
             return
-        best = self.run.best(self.number) if self.is_stopped else None
+        name = leaving_file(self.number)
+        seed_all(self.run.seed, -1 - self.number)  # for what the next phase draws before its first batch
+        if self.run.is_finished(self.number):
+            self.run.load_finished(name, self.model)
+            return
+        best = self.run.best(self.number) if self.is_stopped_early else None
         if best is not None:
-            module.load_state_dict(best)
-        if self.total:  # what only prepares has no optimizer of its own
-            self.run.optimizer_state = optimizer_state_of(_bare(optimizer), module) if optimizer is not None else {}
+            self.model.load_state_dict(best)
+        if self.total:  # a phase without training keeps the state of the phase before
+            kept = optimizer_state_of(self.state["optimizer"], self.model) if keep_optimizer else {}
+            self.run.optimizer_state = kept
         if self.run.fabric.is_global_zero:
-            self.run.write(name, {"module": module.state_dict(), "gathered": self.run.optimizer_state})
-
-    def _is_time_to_save(self) -> bool:
-        saving = self.run.checkpoint
-        if saving.steps and (self.batch // self.accumulate) % saving.steps == 0:
-            return True
-        return bool(saving.minutes) and self._agreed_minutes() >= (saving.minutes or 0)
-
-    def _agreed_minutes(self) -> float:
-        return float(self.run.fabric.broadcast((time.monotonic() - self._saved_at) / 60))
+            self.run.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
 
     # -- the program's loops
 
     def epochs(self, *, stop_early: str | None = None, patience: int = 0, at_least: float = 0.0) -> Iterator[int]:
-        """The epochs that are left. With `stop_early`, ends when that score has not improved for `patience` epochs,
-        and goes on with the weights that had the best."""
+        """The epochs that are left. With `stop_early`, training ends when that score has not improved for `patience`
+        epochs, and the best weights are used."""
         while self.epoch < self.total and not self.is_over:
             self._row, self.can_be_best = None, True
             yield self.epoch
@@ -167,18 +194,19 @@ class Phase:
             self.batch, self.losses = 0, _Losses()
             stops = stop_early is not None and self.stale >= max(1, patience)
             self.is_over = stops or self.epoch >= self.total
-            self.is_stopped = stops
+            self.is_stopped_early = stops
             if stops:
                 since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
-                self.run.print(f"{self.name}: {stop_early} has not improved for {since}; the best weights go on")
+                self.run.print(f"{self.name}: stopped early, {stop_early} has not improved for {since}")
             if self.is_over or self.epoch % self.run.checkpoint.epochs == 0:
                 self.save()
             if self.run.checkpoint.keep == "all" and self.run.fabric.is_global_zero:
-                self.run.write(epoch_file(self.number, self.epoch), self._weights(self.parts["module"]))
+                self.run.write(epoch_file(self.number, self.epoch), self._weights(self.model))
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of the current epoch that are left, on the right device, with chance sown for each."""
+        """The batches of the epoch that are left, on the device, with the global generators seeded for each."""
         run, fabric = self.run, self.run.fabric
+        assert self._forwarding is not None, "the program did not call `phase.begin`"
         epoch = self.epochs_before + self.epoch
         bar = progress.Progress(self._title(), self.batches_per_epoch, self.batch, fabric.is_global_zero)
         self._began, seen = time.monotonic(), 0
@@ -189,26 +217,28 @@ class Phase:
                 images, labels = self._next(batches)
                 self._seed(epoch)
                 self._shape = images.shape
-                yield fabric.to_device((images, labels))
                 is_step = self.is_step
+                # between steps, gradients add up in each process and are not exchanged
+                with fabric.no_backward_sync(self._forwarding.wrapped) if not is_step else nullcontext():
+                    yield fabric.to_device((images, labels))
                 self.batch += 1
                 seen += len(labels) * fabric.world_size
                 bar.advance(self.losses.last, seen / (time.monotonic() - self._began), self._last_score())
                 if is_step and run.stop.is_pressed():
-                    self._look()
+                    self._read_losses()
                     self.save()
-                    raise Stopped(f"stopped and saved; `{to_resume(run.folder)}` goes on")
+                    raise Stopped(f"stopped and saved; to resume: {to_resume(run.folder)}")
                 if is_step and self.batch < self.batches_per_epoch and self._is_time_to_save():
-                    self._look()
+                    self._read_losses()
                     self.save()
         finally:
             bar.close()
 
     def _seed(self, epoch: int) -> None:
-        """Chance for one batch; Python's and NumPy's too, as code of the user's may draw from them."""
+        """Seed for one batch; Python and NumPy too, as user code may draw from them."""
         run = self.run
         seed_all(run.seed, epoch, self.batch, run.fabric.global_rank)
-        own = getattr(self.parts["optimizer"], "generator", None)  # as AdaHessian has
+        own = getattr(self.state["optimizer"], "generator", None)  # as AdaHessian has
         if isinstance(own, torch.Generator):
             own.manual_seed(torch.initial_seed())
 
@@ -216,50 +246,66 @@ class Phase:
         try:
             return next(batches)
         except StopIteration:
-            raise Failure("the data ended before the epoch did", "it must give the same items every time") from None
+            raise Failure("the data ended before the epoch did", "it must yield the same samples every time") from None
         except Failure:
-            if self.run.stop.is_pressed_here:  # whoever ended the run ended the processes that load data too
-                raise Stopped(f"stopped; `{to_resume(self.run.folder)}` goes on from the last save") from None
+            if self.run.stop.is_pressed_here:  # the signal that stops the run stopped the workers too
+                raise Stopped(f"stopped; to resume from the last checkpoint: {to_resume(self.run.folder)}") from None
             raise
 
-    def log(self, loss: Tensor) -> None:
-        """Take note of a batch's loss; one that is not a number ends the run."""
-        self.losses.waiting.append(loss.detach())
-        if loss.device.type == "cpu" or len(self.losses.waiting) >= LOOK_EVERY:
-            self._look()
+    def _is_time_to_save(self) -> bool:
+        policy = self.run.checkpoint
+        if policy.steps and (self.batch // self.accumulate) % policy.steps == 0:
+            return True
+        return bool(policy.minutes) and self._agreed_minutes() >= (policy.minutes or 0)
 
-    def _look(self) -> None:
-        """Read the losses that were noted."""
+    def _agreed_minutes(self) -> float:
+        return float(self.run.fabric.broadcast((time.monotonic() - self._saved_at) / 60))
+
+    def backward(self, loss: Tensor, **options: Any) -> None:
+        """Compute the gradients; at half precision, of the scaled loss."""
+        self.run.fabric.backward(loss, **options)
+
+    def clip_gradients(self, optimizer: Any, *, max_norm: float) -> None:
+        """Scale the gradients down to a norm."""
+        self.run.fabric.clip_gradients(self.model, optimizer, max_norm=max_norm)
+
+    def log(self, loss: Tensor) -> None:
+        """Log the loss of a batch; one that is not a number ends the run."""
+        self.losses.waiting.append(loss.detach())
+        if loss.device.type == "cpu" or len(self.losses.waiting) >= READ_EVERY:
+            self._read_losses()
+
+    def _read_losses(self) -> None:
         first = self.batch + 1 - len(self.losses.waiting)
         for number, value in enumerate(self.losses.read(), first + 1):
             if not math.isfinite(value):
+                has_checkpoint = (self.run.folder / LAST).is_file()
+                where = f"; the last good weights are in {self.run.folder / LAST}" if has_checkpoint else ""
                 raise Failure(
                     f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"',
-                    f"try a smaller learning rate; the last good weights are in {self.run.folder / LAST}"
-                    if (self.run.folder / LAST).is_file()
-                    else "try a smaller learning rate",
+                    f"try a smaller learning rate{where}",
                     about="optimizer = ",
                 )
 
     def end_epoch(self, scores: Mapping[str, float], weights: nn.Module | None = None) -> None:
-        """End the epoch: note its scores, and keep the weights if they are the best so far."""
-        self._look()
+        """End the epoch: log its scores, and keep the weights if they are the best so far."""
+        self._read_losses()
         seconds = time.monotonic() - self._began
-        told = {"train.loss": self._mean_loss(), **scores}
-        rate = self.parts["optimizer"].param_groups[0]["lr"]
-        row = {"phase": self.name, "epoch": self.epoch + 1, **told, "lr": rate, "seconds": round(seconds, 3)}
+        logged = {"train.loss": self._mean_loss(), **scores}
+        rate = self.state["optimizer"].param_groups[0]["lr"]
+        row = {"phase": self.name, "epoch": self.epoch + 1, **logged, "lr": rate, "seconds": round(seconds, 3)}
         self._row = row
-        self._best_of = weights if weights is not None else self.parts["module"]
-        self.run.log_epoch(row, {**told, "lr": rate})
-        self.run.print(progress.epoch_line(self._title(), told, seconds))
+        self._best_of = weights if weights is not None else self.model
+        self.run.log_epoch(row, {**logged, "lr": rate})
+        self.run.print(progress.epoch_line(self._title(), logged, seconds))
 
     def _mean_loss(self) -> float:
-        """The mean over every process's batches."""
+        """The mean over the batches of all processes."""
         total, count = self._losses_of_all()
         return total / count if count else math.nan
 
     def _losses_of_all(self) -> tuple[float, float]:
-        """The sum of the losses in every process, and of how many."""
+        """The sum of the losses of all processes, and their number."""
         fabric = self.run.fabric
         if fabric.world_size == 1:
             return self.losses.total, self.losses.count
@@ -269,15 +315,19 @@ class Phase:
 
     # -- the best epoch
 
-    def _score(self, watch: str) -> float:
-        """A score of the epoch, such that more is better; where there is none, as without validation, the loss."""
+    def _score(self, monitor: str) -> float:
+        """A score of the epoch, such that higher is better; the training loss where it was not measured."""
         assert self._row is not None
-        watch = watch if watch in self._row else "train.loss"
-        score: float = self._row[watch]
-        return -score if watch.rpartition(".")[2] in self.run.lower_is_better else score
+        monitor = monitor if monitor in self._row else "train.loss"
+        return self.run.signed(monitor, self._row[monitor])
 
-    def _count_stale(self, watch: str, at_least: float) -> None:
-        score = self._score(watch)
+    def score_of(self, scores: Mapping[str, float]) -> float | None:
+        """The score that decides which epoch is the best, such that higher is better; None where it is not there."""
+        monitor = self.run.monitor
+        return self.run.signed(monitor, scores[monitor]) if monitor in scores else None
+
+    def _count_stale(self, monitor: str, at_least: float) -> None:
+        score = self._score(monitor)
         is_better = self.peak is None or score > self.peak + at_least
         self.peak, self.stale = (score, 0) if is_better else (self.peak, self.stale + 1)
 
@@ -292,33 +342,27 @@ class Phase:
             self.run.write(BEST, self._weights(self._best_of))
         self.run.fabric.barrier()
 
-    def _weights(self, module: nn.Module) -> dict[str, Any]:
-        return {"module": module.state_dict(), "phase": self.number, "epoch": self.epoch + 1}
-
-    def score_of(self, scores: Mapping[str, float]) -> float | None:
-        """The score that says which epoch is the best, the higher the better; None where it was not measured."""
-        watch = self.run.monitor
-        if watch not in scores:
-            return None
-        return -scores[watch] if watch.rpartition(".")[2] in self.run.lower_is_better else scores[watch]
+    def _weights(self, model: nn.Module) -> dict[str, Any]:
+        return {"model": model.state_dict(), "phase": self.number, "epoch": self.epoch + 1}
 
     # -- memory
 
     def batch_that_fits(self) -> int | None:
         """After a batch was too large: the largest half, quarter, … of it that can be trained on here."""
-        module, fabric = self.parts["module"], self.run.fabric
+        if self._forwarding is not None:
+            self._forwarding.end()
         size = self._shape[0] // 2
         while size >= 1:
             try:
-                outputs = module(torch.zeros((size, *self._shape[1:]), device=fabric.device))
+                outputs = self.model(torch.zeros((size, *self._shape[1:]), device=self.run.fabric.device))
                 outputs.sum().backward()
-                return size * fabric.world_size
+                return size * self.run.fabric.world_size
             except (RuntimeError, MemoryError):
-                module.zero_grad()
+                self.model.zero_grad()
                 size //= 2
         return None
 
-    # -- what is told
+    # -- progress
 
     def _title(self) -> str:
         return f"{self.name} {self.epoch + 1}/{self.total}"
@@ -329,7 +373,7 @@ class Phase:
 
 
 class _Losses:
-    """A running mean, kept as sum and count so that it can be saved exactly; `waiting` were not read yet."""
+    """A running mean, kept as sum and count so that it can be saved exactly; `waiting` are not read yet."""
 
     def __init__(self, total: float = 0.0, count: int = 0) -> None:
         self.total = total
@@ -346,9 +390,3 @@ class _Losses:
         self.count += len(values)
         self.last = values[-1]
         return values
-
-
-def _bare(part: Any) -> Any:
-    """An optimizer that Fabric wrapped, as it was; all else as it is."""
-    inner = getattr(part, "optimizer", None) if isinstance(part, torch.optim.Optimizer) else None
-    return inner if isinstance(inner, torch.optim.Optimizer) else part

@@ -1,4 +1,4 @@
-"""With which numbers to compute."""
+"""The precision of computation."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 
 
 def best_precision() -> str:
-    """bfloat16 where the hardware is made for it, else 32 bits."""
+    """bfloat16 where the hardware supports it, else 32 bits."""
     return "bf16-mixed" if torch.cuda.is_available() and torch.cuda.is_bf16_supported(False) else "32-true"
 
 
 def precision_of(name: str) -> Any:
-    """What Fabric computes with when it is told a precision."""
+    """Fabric's precision of that name."""
     from lightning.fabric import Fabric
 
     return Fabric(devices=1, precision=name).strategy.precision  # type: ignore[arg-type]
 
 
 def use_precision(fabric: "Fabric", precision: Any) -> None:
-    """Let Fabric compute with other numbers from now on. It looks in two places for them."""
+    """Let Fabric use another precision from now on; it keeps it in two places."""
     fabric.strategy.precision = precision
     fabric._precision = precision

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a bar where a person watches, a line per epoch where nobody does."""
+"""What a run prints: a progress bar in a terminal, a line per epoch everywhere."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from tqdm import tqdm
 
 
 class Progress:
-    """One epoch's bar, or nothing where there is no terminal."""
+    """The progress bar of an epoch; nothing where there is no terminal."""
 
     def __init__(self, title: str, total: int, done: int, is_shown: bool) -> None:
-        watched = is_shown and _is_terminal(sys.stderr)
-        self._bar: Any = tqdm(total=total, initial=done, desc=title, unit="batch", leave=False) if watched else None
+        is_visible = is_shown and _is_terminal(sys.stderr)
+        self._bar: Any = tqdm(total=total, initial=done, desc=title, unit="batch", leave=False) if is_visible else None
 
     def advance(self, loss: float | None, items_per_second: float, score: str) -> None:
-        """One batch more."""
+        """One more batch is done."""
         if self._bar is None:
             return
         words = {"loss": f"{loss:.4f}"} if loss is not None else {}
@@ -38,12 +38,12 @@ class Progress:
 
 def epoch_line(title: str, scores: Mapping[str, float], seconds: float) -> str:
     """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`."""
-    told = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
-    return f"{title}  {told}  {seconds:.1f} s"
+    logged = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    return f"{title}  {logged}  {seconds:.1f} s"
 
 
 def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scores: Mapping[str, float]) -> str:
-    """The best epoch of every phase and what was measured on the test part, as a table."""
+    """The best epoch of every phase and the test scores, as a table."""
     names = [name for name in (rows[-1] if rows else {}) if name.startswith("val.")]
     names = [name.removeprefix("val.") for name in names] or [name.removeprefix("test.") for name in scores]
     lines = [["", "epoch", *names]]
@@ -63,7 +63,7 @@ def _score(value: float | None) -> str:
 
 
 def say(text: str) -> None:
-    """A line to the person or the log, above a bar if there is one."""
+    """Print a line, above the progress bar if there is one."""
     tqdm.write(text, file=sys.stdout)
     sys.stdout.flush()
 

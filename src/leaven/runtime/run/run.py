@@ -1,8 +1,8 @@
-"""A run: its folder, its checkpoints, its records, and how it is stopped.
+"""A run: its folder, its checkpoints, its loggers, and how it is stopped.
 
-The loop stands in the program, where it can be read and changed; what surrounds one stretch of it is in `phase.py`.
-A checkpoint is written when an epoch ends, and oftener if the recipe says so. Chance comes from where the run is, not
-from what happened before, so a run that goes on from its last checkpoint ends as if it had never been interrupted.
+The loop is in the program, where it can be read and changed; what surrounds one phase of it is in `phase.py`. A
+checkpoint is written at the end of every epoch, and more often if the recipe says so. Seeds are derived from where a
+run is, not from what was drawn before, so a run that is resumed ends as if it had never been interrupted.
 """
 
 import argparse
@@ -41,7 +41,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """How often training is saved besides at the end, and what is kept. Where nothing is said, after every epoch."""
+    """How often a checkpoint is written besides at the end, and which are kept. By default, after every epoch."""
 
     epochs: int = 1
     steps: int | None = None
@@ -50,20 +50,26 @@ class CheckpointPolicy:
 
 
 class Run:
-    """A whole training, in a folder of its own. `monitor` is the score that says which epoch was the best."""
+    """A training run in a folder of its own. `monitor` is the score that decides which epoch is the best.
+
+    `devices`, `precision` and `strategy` are Fabric's.
+    """
 
     def __init__(
         self,
         args: argparse.Namespace,
-        fabric: "Fabric",
         *,
         seed: int,
         monitor: str,
         lower_is_better: Sequence[str] = (),
+        devices: int | str = "auto",
+        strategy: str = "auto",
+        precision: str = "32-true",
         loggers: Iterable[Callable[[Path], Logger]] = (),
         checkpoint: CheckpointPolicy | None = None,
     ) -> None:
-        self.fabric = fabric
+        self.fabric = fabric = _launched(args, devices, strategy, precision)
+        self.device: torch.device = fabric.device
         self.seed = seed
         self.monitor = monitor
         self.lower_is_better = ("loss", *lower_is_better)
@@ -75,27 +81,27 @@ class Run:
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
         self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
         self.data: Data | None = None
-        self.optimizer_state: Mapping[str, Any] = {}
-        self._snapshots: dict[str, nn.Module] = {}
+        self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left
+        self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began
         self.phases = 0
-        self._numbers = fabric.strategy.precision
-        self._awaited: str | None = args.from_phase  # the phase to begin with, until the program comes to it
         self.epochs_before = 0
+        self._precision = fabric.strategy.precision
+        self._first_phase: str | None = args.from_phase  # None once the program has come to it
         self.loggers = [make(self.folder) for make in loggers] if fabric.is_global_zero else []
         self._pin_threads(args)
-        self.stop = _StopButton(fabric)
-        self.before_batch: Callable[[Phase], None] = _at_once
+        self.stop = _StopSignal(fabric)
+        self.before_batch: Callable[[Phase], None] = _nothing
         seed_all(seed)
-        self.print(f"{'going on with' if self.saved else 'run'} {self.folder}")
+        self.print(f"{'resuming' if self.saved else 'run'} {self.folder}")
 
     def _pin_threads(self, args: argparse.Namespace) -> None:
-        """Compute with as many threads as when the run began, since sums of floats depend on it; else note it down."""
+        """Use as many threads as when the run began, since sums of floats depend on it; else write the number down."""
         lock = read_json(self.folder / LOCK)
         if "threads" in lock:
             torch.set_num_threads(lock["threads"])
             if lock.get("processes", self.fabric.world_size) != self.fabric.world_size:
                 then, now = lock["processes"], self.fabric.world_size
-                raise Failure(f"the run was begun with {then} processes and can't go on with {now}")
+                raise Failure(f"the run was started with {then} processes and can't be resumed with {now}")
         self.fabric.barrier()  # nobody reads the lock while it is written
         if self.fabric.is_global_zero and "threads" not in lock:
             more = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
@@ -104,161 +110,159 @@ class Run:
             self._update_lock(finished=False)
 
     def _update_lock(self, **facts: Any) -> None:
-        """Add to the lock."""
         if self.fabric.is_global_zero:
             folder.write_json(self.folder / LOCK, {**read_json(self.folder / LOCK), **facts})
 
     def _check_data(self, data: Data) -> None:
-        """A run goes on with the data that it began with."""
+        """A run is resumed with the data that it was started with."""
         then, now = read_json(self.folder / LOCK).get("data"), data.fingerprint()
         self.fabric.barrier()
         if then is None:
             self._update_lock(data=now)
         elif then != now:
-            raise Failure(_changed(then, now), "put it back as it was, or begin a new run")
+            raise Failure(_changed(then, now), "restore the data, or start a new run")
+
+    # -- phases
 
     def phase(
         self,
         name: str,
+        model: nn.Module,
+        data: Data,
         *,
         epochs: int,
-        data: Data,
         accumulate: int = 1,
         precision: str | None = None,
+        compile: bool = False,
         is_last: bool = False,
     ) -> Phase:
-        """The next phase. Phases are numbered in the order in which the program asks for them."""
-        use_precision(self.fabric, self._numbers if precision is None else precision_of(precision))
-        before = self.saved["planned"] - epochs if self.saved and is_last and self._is_in(self.phases) else 0
+        """The next phase, with the model on its device. Phases are numbered in the order of the calls."""
+        use_precision(self.fabric, self._precision if precision is None else precision_of(precision))
+        self.fabric.to_device(model)
+        before = self.saved["planned"] - epochs if self.saved and is_last and self.saved["phase"] == self.phases else 0
         planned = epochs + max(0, before) + (self.more_epochs if is_last else 0)
         if self.data is None:
             self.data = data
             self._check_data(data)
             self.print(_summary(data))
-        if name == self._awaited:
-            self._awaited = None
-        phase = Phase(self, name, self.phases, planned, data, accumulate, self.epochs_before)
+        if name == self._first_phase:
+            self._first_phase = None
+        phase = Phase(self, name, self.phases, model, data, planned, self.epochs_before, accumulate, compile, is_last)
         self.phases += 1
         self.epochs_before += epochs
         return phase
 
-    def is_past(self, number: int) -> bool:
-        """Whether a phase was over when the run was interrupted in a later one, or is left to an earlier run."""
-        was_over = self.saved is not None and bool(self.saved["phase"] > number)
-        return was_over or self._awaited is not None
+    def is_finished(self, number: int) -> bool:
+        """Whether a phase was finished when the run was interrupted in a later one, or is that of an earlier run."""
+        was_finished = self.saved is not None and bool(self.saved["phase"] > number)
+        return was_finished or self._first_phase is not None
 
-    def _is_in(self, number: int) -> bool:
-        return self.saved is not None and bool(self.saved["phase"] == number)
+    def load_finished(self, name: str, model: nn.Module) -> None:
+        """Load what a finished phase left in a file."""
+        if not (self.folder / name).is_file() and self._first_phase is not None:
+            help = "give the run that did the phases before: `--of RUN`"
+            raise Failure(f'the phase "{self._first_phase}" has no weights to start from', help)
+        if (self.folder / name).is_file():
+            left = _read_checkpoint(self.folder / name)
+            model.load_state_dict(left["model"])
+            self.optimizer_state = left["optimizer_state"]
 
-    # -- what is saved
+    def load_optimizer_state(self, optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
+        """Let an optimizer continue with the state of the one in the phase before."""
+        load_optimizer_state(self.optimizer_state, optimizer, model)
+
+    # -- checkpoints
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Write the last checkpoint; only one process does."""
+        """Write the last checkpoint; only the first process does."""
         if self.fabric.is_global_zero:
-            self.write(
-                LAST,
-                {
-                    "format": 1,
-                    "rows": self.rows,
-                    "best_epochs": self.best_epochs,
-                    "precision": self._precision().state_dict(),
-                    **state,
-                },
-            )
+            known = {"format": 1, "rows": self.rows, "best_epochs": self.best_epochs}
+            self.write(LAST, {**known, "precision": self.fabric.strategy.precision.state_dict(), **state})
 
     def write(self, name: str, state: Mapping[str, Any]) -> Path:
-        """Write tensors into the folder; the file that they are in."""
+        """Write tensors into a file of the folder."""
         file = self.folder / name
         folder.write_whole(file, lambda beside: torch.save(dict(state), beside))
         return file
 
     def restore_precision(self) -> None:
-        """The scale of the gradients at half precision, as it was saved."""
+        """Restore the scale of the gradients at half precision."""
         if self.saved:
-            self._precision().load_state_dict(self.saved["precision"])
-
-    def _precision(self) -> Any:
-        return self.fabric.strategy.precision
+            self.fabric.strategy.precision.load_state_dict(self.saved["precision"])
 
     def best(self, phase: int) -> Mapping[str, Tensor] | None:
-        """The best weights of a phase, if it is the one that left them."""
+        """The best weights, if they are of that phase."""
         if not (self.folder / BEST).is_file():
             return None
         found = _read_checkpoint(self.folder / BEST)
-        return found["module"] if found["phase"] == phase else None
+        return found["model"] if found["phase"] == phase else None
 
-    # -- from phase to phase
+    def load_best(self, model: nn.Module) -> None:
+        """Load the best weights of the last phase, and make masks over pruned weights permanent."""
+        if self._first_phase is not None:
+            raise Failure(f'there is no phase "{self._first_phase}"')
+        best = self.best(self.phases - 1)
+        if best is not None:
+            model.load_state_dict(best)
+        apply_masks(model)
 
-    def load_finished(self, name: str, module: nn.Module) -> None:
-        """Put into the model what a phase that is over left in a file."""
-        if not (self.folder / name).is_file() and self._awaited is not None:
-            help = "say which run has done the phases before: `--of RUN`"
-            raise Failure(f'there is nothing for "{self._awaited}" to begin with', help)
-        if (self.folder / name).is_file():
-            left = _read_checkpoint(self.folder / name)
-            module.load_state_dict(left["module"])
-            self.optimizer_state = left["gathered"]
+    # -- scores and messages
 
-    def load_optimizer_state(self, optimizer: torch.optim.Optimizer, module: nn.Module) -> None:
-        """Let an optimizer go on with what the one of the phase before has gathered."""
-        load_optimizer_state(self.optimizer_state, optimizer, module)
-
-    def add_snapshot(self, phase: str, module: nn.Module) -> None:
-        """Keep a copy of the model, as it is when a phase begins."""
-        self._snapshots[phase] = module
-
-    def snapshot(self, phase: str) -> nn.Module:
-        """The model as it was when a phase began."""
-        return self._snapshots[phase]
-
-    # -- what is told
+    def signed(self, name: str, score: float) -> float:
+        """A score such that higher is better."""
+        return -score if name.rpartition(".")[2] in self.lower_is_better else score
 
     def print(self, text: str) -> None:
+        """Print a line, once for all processes."""
         if self.fabric.is_global_zero:
             progress.say(text)
 
     def log_epoch(self, row: Mapping[str, Any], scores: Mapping[str, float]) -> None:
-        """Write down an epoch."""
         self.rows.append(dict(row))
         if self.fabric.is_global_zero:
             folder.write_table(self.folder / METRICS, self.rows)
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
 
-    def finish(self, module: nn.Module, evaluate: Callable[[nn.Module], Mapping[str, float]]) -> dict[str, float]:
-        """Take the best weights of the last phase, and measure them once on data that nothing was chosen by."""
-        if self._awaited is not None:
-            raise Failure(f'no phase is called "{self._awaited}"')
-        best = self.best(self.phases - 1)
-        if best is not None:
-            module.load_state_dict(best)
-        apply_masks(module)
-        scores = dict(evaluate(module))
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """Write the final scores, and print a table of them."""
         if self.fabric.is_global_zero:
-            folder.write_text(self.folder / SCORES, json.dumps(scores, indent=2) + "\n")
+            folder.write_text(self.folder / SCORES, json.dumps(dict(scores), indent=2) + "\n")
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
                 logger.close()
         self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
         if self.data is not None and self.data.skipped:
-            self.print(_left_out(self.data.skipped))
-        return scores
+            self.print(_skipped(self.data.skipped))
 
     def announce(self, file: Path, *, trust_code: bool = False) -> None:
-        """Say where the model is, and how to use it."""
+        """Note that the run is finished, and print where the model is and how to use it."""
         self._update_lock(finished=True)
-        self.print(f"\nmade {file}\n{to_use(file, trust_code=trust_code)}")
+        self.print(f"\nsaved {file}\n{to_use(file, trust_code=trust_code)}")
         if self.is_quick:
-            self.print("it log two batches: everything works, and it knows nothing")
+            self.print("smoke test passed; the model is not trained")
 
 
-class _StopButton:
-    """Ctrl-C, or a cluster's SIGTERM: the first asks the run to save and end, the second ends it at once."""
+def _launched(args: argparse.Namespace, devices: int | str, strategy: str, precision: str) -> "Fabric":
+    from lightning.fabric import Fabric
+
+    fabric = Fabric(
+        devices=args.devices or devices,
+        num_nodes=args.machines,
+        strategy=strategy,
+        precision=precision,  # type: ignore[arg-type]
+    )
+    fabric.launch()
+    return fabric
+
+
+class _StopSignal:
+    """Ctrl-C, or a cluster's SIGTERM: the first asks the run to save and stop, the second stops it at once."""
 
     def __init__(self, fabric: "Fabric") -> None:
         self._fabric = fabric
         self.is_pressed_here = False
-        if threading.current_thread() is threading.main_thread():  # only there can signals be caught
+        if threading.current_thread() is threading.main_thread():  # signals can only be caught there
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, self._press)
 
@@ -267,7 +271,7 @@ class _StopButton:
             os._exit(128 + number)
         self.is_pressed_here = True
         if self._fabric.is_global_zero:
-            os.write(2, b"\nstopping after this step; once more to leave at once\n")  # printing could be going on
+            os.write(2, b"\nstopping after this step; press Ctrl-C again to quit\n")  # `print` could be running
 
     def is_pressed(self) -> bool:
         """Whether any process was asked to stop: they must agree, or one would wait for the others forever."""
@@ -277,44 +281,40 @@ class _StopButton:
         return isinstance(agreed, Tensor) and bool(agreed.item() > 0)
 
 
-def _at_once(_phase: Phase) -> None:
-    """Nothing holds a run up."""
+def _nothing(_phase: Phase) -> None:
+    """Nothing happens before a batch."""
 
 
 def _summary(data: Data) -> str:
-    """`1,437 items to train on, 180 to choose the best epoch by, 180 to test; 10 classes`."""
-    counts = [
-        (len(data.train), "to train on"),
-        (len(data.val), "to choose the best epoch by"),
-        (len(data.test), "to test"),
-    ]
-    told = [f"{count:,}{' items' * (not at)} {purpose}" for at, (count, purpose) in enumerate(counts) if count]
-    return f"{', '.join(told)}; {data.target.brief}"
+    """`1,437 samples for training, 180 for validation, 180 for testing; 10 classes`."""
+    counts = [(len(data.train), "training"), (len(data.val), "validation"), (len(data.test), "testing")]
+    parts = [f"{count:,}{' samples' * (not at)} for {purpose}" for at, (count, purpose) in enumerate(counts) if count]
+    return f"{', '.join(parts)}; {data.target.brief}"
 
 
 def _changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """How the data differs from what a run began with."""
+    """How the data differs from what a run was started with."""
     if then.get("outputs") != now["outputs"]:
         before, after = _few(then.get("outputs", ())), _few(now["outputs"])
-        return f"the model was to predict {before} when the run began, and now {after}"
-    for part in ("train", "val", "test"):
-        if then.get(part) != now[part]:
-            return f"{part} had {then.get(part)} items when the run began, and has {now[part]}"
-    return "the data has other items than when the run began"
+        return f"the model predicted {before} when the run was started, now {after}"
+    for split in ("train", "val", "test"):
+        if then.get(split) != now[split]:
+            return f"{split} had {then.get(split)} samples when the run was started, now {now[split]}"
+    return "the data has other samples than when the run was started"
 
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
-def _left_out(files: Sequence[str]) -> str:
+def _skipped(files: Sequence[str]) -> str:
     """`2 files could not be read and were skipped: a.jpg, b.jpg`."""
     verb = "file could not be read and was" if len(files) == 1 else "files could not be read and were"
     return f"\n{len(files)} {verb} skipped: {_few(files)}"
 
 
 def _open_folder(args: argparse.Namespace) -> Path:
-    """The folder of the run: the one to go on in, or a new one, with a copy of the program in it."""
+    """The folder of the run: that of a resumed one, or a new one with a copy of the program in it."""
     if args.resume:
         found = Path(args.resume)
     else:
@@ -322,15 +322,15 @@ def _open_folder(args: argparse.Namespace) -> Path:
         program = Path(sys.argv[0])
         if program.suffix == ".py" and program.is_file():
             shutil.copyfile(program, found / PROGRAM)
-    _take_over(args, found)
+    _copy_phases(args, found)
     return found
 
 
-def _take_over(args: argparse.Namespace, into: Path) -> None:
-    """What the phases of an earlier run left, for a run that begins later."""
+def _copy_phases(args: argparse.Namespace, into: Path) -> None:
+    """Copy what the phases of an earlier run left, for a run that starts with a later one."""
     left = leaving_files(Path(args.of)) if args.of else []
     if args.of and not left:
-        raise Failure(f"{args.of} is no run whose phases have left anything")
+        raise Failure(f"{args.of} is not a run with finished phases")
     for file in left:
         if not (into / file.name).exists():
             shutil.copyfile(file, into / file.name)
@@ -341,8 +341,8 @@ def _read_checkpoint(file: Path) -> dict[str, Any]:
         saved = torch.load(file, map_location="cpu", weights_only=True)
     except Exception:
         others = [other for other in (LAST, BEST) if other != file.name and (file.parent / other).is_file()]
-        help = f'{others[0]} is there: `weights="{file.parent / others[0]}"` begins with its weights' if others else ""
+        help = f'{others[0]} is there: `weights="{file.parent / others[0]}"` starts from its weights' if others else ""
         raise Failure(f"{file} is damaged", help) from None
-    if not isinstance(saved, dict) or "module" not in (saved.get("parts") or saved):
-        raise Failure(f"{file} is no checkpoint of a run")
+    if not isinstance(saved, dict) or "model" not in (saved.get("state") or saved):
+        raise Failure(f"{file} is not a checkpoint of a run")
     return saved

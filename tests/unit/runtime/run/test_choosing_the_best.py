@@ -53,8 +53,8 @@ def test_a_phase_that_stopped_early_hands_on_its_best(tmp_path: Path) -> None:
     assert "has not improved for 1 epoch" in said
     folder = at_work.run_folder(file)
     best = max(rows(folder, "first"), key=lambda row: (row["val.accuracy"], -row["val.loss"]))
-    left = torch.load(folder / "phase1.ckpt", weights_only=True)["module"]
-    kept = torch.load(folder / f"phase1-epoch{int(best['epoch'])}.ckpt", weights_only=True)["module"]
+    left = torch.load(folder / "phase1.ckpt", weights_only=True)["model"]
+    kept = torch.load(folder / f"phase1-epoch{int(best['epoch'])}.ckpt", weights_only=True)["model"]
     assert all(torch.equal(left[name], kept[name]) for name in left)
 
 
@@ -63,7 +63,7 @@ def test_an_optimizer_goes_on_where_it_was_if_asked(tmp_path: Path) -> None:
     file = at_work.program(tmp_path, NET + DIGITS + "optimizer adamw(lr=1e-3)\n" + phases + "train batch=8\n")
     at_work.run(file)
     saved = torch.load(at_work.run_folder(file) / "last.ckpt", weights_only=True)
-    assert {int(state["step"]) for state in saved["parts"]["optimizer"]["state"].values()} == {20}
+    assert {int(state["step"]) for state in saved["state"]["optimizer"]["state"].values()} == {20}
 
 
 def test_a_later_phase_begins_with_what_the_one_before_left(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_later_phase_begins_with_what_the_one_before_left(tmp_path: Path) -> N
     code, said = carry_out("leaven run r.leaven --from second", tmp_path)
     assert code == 0, said
     old, new = sorted((tmp_path / "runs" / "r").iterdir())
-    left, right = (torch.load(run / "last.ckpt", weights_only=True)["parts"]["module"] for run in (old, new))
+    left, right = (torch.load(run / "last.ckpt", weights_only=True)["state"]["model"] for run in (old, new))
     assert all(torch.equal(left[name], right[name]) for name in left)
     assert "first" not in said
 

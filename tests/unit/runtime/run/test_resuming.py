@@ -23,7 +23,7 @@ EPOCHS = ["one 1/2", "one 2/2", "two 1/3", "two 2/3", "two 3/3"]
 
 def weights(folder: Path, name: str = "last.ckpt") -> dict[str, torch.Tensor]:
     saved = torch.load(folder / name, weights_only=True)
-    return dict(saved["parts"]["module"] if "parts" in saved else saved["module"])
+    return dict(saved["state"]["model"] if "state" in saved else saved["model"])
 
 
 def assert_same(first: Path, second: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
     (tmp_path / "photos" / "dark").rename(tmp_path / "photos" / "night")
     running = at_work.start(file, "--resume", str(folder), "--more-epochs", "1")
     assert running.end() == 1
-    assert "the model was to predict dark, light when the run began, and now light, night" in running.said
+    assert "the model predicted dark, light when the run was started, now light, night" in running.said
 
 
 def test_chance_in_code_of_ones_own_is_the_same_after_an_interruption(tmp_path: Path) -> None:

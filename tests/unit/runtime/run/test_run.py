@@ -52,7 +52,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path: Path) -> None:
     assert any((folder / "tensorboard").iterdir())
     assert "train 2/2" in said
     assert "  test " in said
-    assert f"made {folder.relative_to(tmp_path)}/model.bundle" in said
+    assert f"saved {folder.relative_to(tmp_path)}/model.bundle" in said
 
 
 def test_quick_goes_through_everything_in_two_batches(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(tmp_path: Path)
     assert "last.ckpt" in said
     saved = torch.load(folder / "last.ckpt", weights_only=True)
     assert saved["epoch"] == 1
-    assert all(torch.isfinite(value).all() for value in saved["parts"]["module"].values())
+    assert all(torch.isfinite(value).all() for value in saved["state"]["model"].values())
 
 
 def test_too_little_memory_says_which_batch_would_fit(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
     running = at_work.start(at_work.program(tmp_path, recipe)).until("thinking")
     assert running.process.pid is not None
     os.kill(running.process.pid, signal.SIGINT)
-    running.until("once more to leave at once")
+    running.until("press Ctrl-C again to quit")
     os.kill(running.process.pid, signal.SIGINT)
     assert running.end() == 130
 

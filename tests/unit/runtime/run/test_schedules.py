@@ -33,7 +33,7 @@ def test_a_plateau_is_climbed_to_first() -> None:
     for _ in range(4):
         seen += rates(optimizer)
         schedule.step(1.0)  # does not count before the climb is over
-        schedule.climb()
+        schedule.warm_up()
     assert seen == pytest.approx([RATE / 4, RATE / 2, RATE * 3 / 4, RATE])
     schedule.step(1.0)
     assert rates(optimizer) == pytest.approx([RATE / 2])
@@ -41,10 +41,10 @@ def test_a_plateau_is_climbed_to_first() -> None:
 
 def test_a_plateau_goes_on_where_it_was() -> None:
     first = plateau(optimizer_of(RATE), higher_is_better=True, warmup=5)
-    first.climb()
+    first.warm_up()
     second = plateau(optimizer_of(RATE), higher_is_better=True, warmup=5)
     second.load_state_dict(first.state_dict())
-    second.climb()
+    second.warm_up()
     assert rates(second.optimizer) == pytest.approx([RATE * 3 / 6])
 
 

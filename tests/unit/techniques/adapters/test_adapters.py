@@ -223,13 +223,13 @@ def test_what_moves_is_counted_with_the_adapters() -> None:
     head, extra = 1280 * 10 + 10, 4 * (320 + 1280)
     told = written(LITE + "lora rank=4, on=conv_head\n")
     assert f"{head + extra:,} of {3_383_818 + extra:,} parameters trainable" in told
-    assert 'runtime.freeze(module, all_but=["classifier"], dropout="on")  # line 3' in told
+    assert 'runtime.freeze(model, all_but=["classifier"], dropout="on")  # line 3' in told
 
 
 def test_small_parts_alone_are_freezes() -> None:
-    assert 'runtime.freeze(module, all_but=["classifier"])  # line 3' in written(LITE + "linear_probe\n")
+    assert 'runtime.freeze(model, all_but=["classifier"])  # line 3' in written(LITE + "linear_probe\n")
     norms = written(LITE + "norm_tuning\n")
-    assert 'runtime.freeze(module, all_but=["bn*", "blocks.*.*.bn*", "classifier"])  # line 3' in norms
+    assert 'runtime.freeze(model, all_but=["bn*", "blocks.*.*.bn*", "classifier"])  # line 3' in norms
     biases = written(LITE + "bitfit\n")
     assert 'all_but=["bn*.bias", "blocks.*.*.bn*.bias", "classifier"])  # line 3' in biases
 

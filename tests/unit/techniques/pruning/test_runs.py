@@ -36,7 +36,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
 
 def weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
     saved = torch.load(folder / name, weights_only=True)
-    return dict(saved["parts"]["module"] if "parts" in saved else saved["module"])
+    return dict(saved["state"]["model"] if "state" in saved else saved["model"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""Downloads: by one process for all, and with a clear failure where there is no network."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from torch import distributed
+
+from leaven.runtime.failures import Failure
+
+_NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
+
+
+@contextmanager
+def rank_zero_first() -> Iterator[None]:
+    """On several devices, let the first process go ahead: what it downloads, the others find."""
+    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
+        yield
+        return
+    group: Any = distributed.new_group(backend="gloo", timeout=timedelta(days=1))  # a download may take long
+    is_first = distributed.get_rank() == 0
+    if not is_first:
+        distributed.barrier(group)
+    try:
+        yield
+    finally:
+        if is_first:
+            distributed.barrier(group)
+        distributed.destroy_process_group(group)
+
+
+@contextmanager
+def from_hub(name: str) -> Iterator[None]:
+    """While a library downloads published weights: without network, a failure that says how to use a file instead."""
+    try:
+        with _without_retries():
+            yield
+    except Exception as problem:
+        if not _is_about_network(problem):
+            raise
+        raise Failure(
+            f"the weights of {name} could not be downloaded",
+            f'without a network connection, use a file: `{name}(weights="{name}.pth")`',
+        ) from None
+
+
+@contextmanager
+def _without_retries() -> Iterator[None]:
+    """Tell Hugging Face's library when its hub can't be reached: by itself it would retry for a minute.
+
+    What it downloaded earlier is still found. With a proxy, only a request tells whether the hub can be reached.
+    """
+    constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
+    if constants is None or constants.HF_HUB_OFFLINE or getproxies():
+        yield
+        return
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = False
+
+
+def _is_about_network(problem: BaseException | None) -> bool:
+    """Whether an exception, or one that led to it, is about the network and not about the disk or the program."""
+    while problem is not None:
+        library = type(problem).__module__.partition(".")[0]
+        if isinstance(problem, ConnectionError | TimeoutError) or library in _NETWORK_LIBRARIES:
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
