@@ -10,11 +10,11 @@ from pathlib import Path
 
 LINE, LETTER, SIZE, EDGE, BAR = 19, 8.1, 13, 18, 34
 FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"
-COLOURS = {"typed": "#ffffff", "score": "#8fd694", "quiet": "#8b949e", "made": "#f2cc60"}
+COLOURS = {"typed": "#ffffff", "score": "#8fd694", "quiet": "#8b949e", "saved": "#f2cc60"}
 WORDS = re.compile(
     r"(?P<typed>^\$ .*)"
     r"|(?P<quiet>^using .*|^run .*|^try it: .*)"
-    r"|(?P<made>^made .*)"
+    r"|(?P<saved>^saved .*)"
     r"|(?P<score>(?<=accuracy )\d\.\d+|\d+\.\d+ %)"
 )
 
