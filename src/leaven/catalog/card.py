@@ -5,9 +5,10 @@ libraries offer (`library.py`). Nothing here knows which; the checker, the encyc
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from leaven.catalog.traits import (
+    BY_KIND,
     ComponentTraits,
     Condition,
     DataTraits,
@@ -26,22 +27,7 @@ from leaven.catalog.traits import (
 
 T = TypeVar("T", bound=Traits)
 
-KINDS = (
-    "statement",
-    "technique",
-    "model",
-    "component",
-    "data",
-    "transform",
-    "loss",
-    "metric",
-    "optimizer",
-    "schedule",
-    "sampler",
-    "logger",
-    "range",
-    "pruning",
-)
+KINDS = tuple(kind for kind in BY_KIND if kind != "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +87,19 @@ class Requirement(NamedTuple):
     extra: str
 
 
+class _TraitsOf(Generic[T]):
+    """An attribute for the traits of one kind of card; of a definition in the user's code nothing is known."""
+
+    def __init__(self, traits: type[T]) -> None:
+        self.traits = traits
+
+    def __get__(self, card: "Card", _: type["Card"]) -> T:
+        if isinstance(card.traits, self.traits):
+            return card.traits
+        assert card.kind == "user", f"{card.name} is a {card.kind}, which has no {self.traits.__name__}"
+        return self.traits()
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """What one name means. `name` is the qualified one; `target` is what a program imports and calls."""
@@ -108,6 +107,7 @@ class Card:
     kind: str
     name: str
     source: str  # leaven, timm, torchvision, torch, torchmetrics, transformers, user
+    traits: Traits
     summary: str = ""
     target: str = ""
     friendly: str = ""  # the name as Leaven spells it: `random_resized_crop` of `torchvision.RandomResizedCrop`
@@ -115,7 +115,6 @@ class Card:
     open_ended: bool = False  # takes keyword arguments beyond `parameters` that can't be known without running it
     exactly_one_of: tuple[str, ...] = ()  # parameters
     ordered: tuple[str, ...] = ()  # parameters, the smaller value first
-    traits: Traits | None = None
     reference: Reference = UNPUBLISHED
     requires: Requirement | None = None
     article: str = ""
@@ -128,14 +127,6 @@ class Card:
         """The name without its library: `resnet50.a1_in1k` of `timm.resnet50.a1_in1k`."""
         return self.name.partition(".")[2] or self.name
 
-    # -- the traits of its kind; of a definition in the user's code nothing is known
-
-    def _traits(self, wanted: type[T]) -> T:
-        if isinstance(self.traits, wanted):
-            return self.traits
-        assert self.kind == "user", f"{self.name} is a {self.kind}, which has no {wanted.__name__}"
-        return wanted()
-
     @property
     def statement(self) -> StatementRules:
         """How it is written as a statement, which a technique is, too."""
@@ -144,50 +135,21 @@ class Card:
                 return rules
             case TechniqueTraits(once=once, changes=changed):
                 return StatementRules(once=once, in_phase=True, is_technique=True, changes_model=changed == "model")
-            case Definition():
-                return StatementRules(in_phase=True, is_technique=True)
-        return self._traits(StatementRules)
+        assert self.kind == "user"
+        return StatementRules(in_phase=True, is_technique=True)
 
     @property
     def technique(self) -> TechniqueTraits:
-        return self.traits.technique if isinstance(self.traits, Definition) else self._traits(TechniqueTraits)
+        return self.traits.technique if isinstance(self.traits, Definition) else self._technique
 
-    @property
-    def model(self) -> ModelTraits:
-        return self._traits(ModelTraits)
-
-    @property
-    def component(self) -> ComponentTraits:
-        return self._traits(ComponentTraits)
-
-    @property
-    def data(self) -> DataTraits:
-        return self._traits(DataTraits)
-
-    @property
-    def transform(self) -> TransformTraits:
-        return self._traits(TransformTraits)
-
-    @property
-    def loss(self) -> LossTraits:
-        return self._traits(LossTraits)
-
-    @property
-    def metric(self) -> MetricTraits:
-        return self._traits(MetricTraits)
-
-    @property
-    def optimizer(self) -> OptimizerTraits:
-        return self._traits(OptimizerTraits)
-
-    @property
-    def schedule(self) -> ScheduleTraits:
-        return self._traits(ScheduleTraits)
-
-    @property
-    def pruning(self) -> PruningTraits:
-        return self._traits(PruningTraits)
-
-    @property
-    def definition(self) -> Definition:
-        return self._traits(Definition)
+    _technique = _TraitsOf(TechniqueTraits)
+    model = _TraitsOf(ModelTraits)
+    component = _TraitsOf(ComponentTraits)
+    data = _TraitsOf(DataTraits)
+    transform = _TraitsOf(TransformTraits)
+    loss = _TraitsOf(LossTraits)
+    metric = _TraitsOf(MetricTraits)
+    optimizer = _TraitsOf(OptimizerTraits)
+    schedule = _TraitsOf(ScheduleTraits)
+    pruning = _TraitsOf(PruningTraits)
+    definition = _TraitsOf(Definition)

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from leaven.catalog.card import Card, Parameter, Reference, Requirement
+from leaven.catalog.card import KINDS, Card, Parameter, Reference, Requirement
 from leaven.catalog.hooks import PROVIDED
 from leaven.catalog.python_source import ClassSource, names_in, read_class
 from leaven.catalog.traits import (
@@ -28,21 +28,11 @@ T = TypeVar("T", bound=Traits | Parameter | Requirement | Condition | WeightsPac
 IN_CHANNELS = "in_channels"  # what a component gets from the one before it
 PASSED_BY_PROGRAM = {*PROVIDED, IN_CHANNELS}
 _PACKAGE = Path(__file__).parent.parent
-FOLDERS: dict[str, Path] = {
-    "statement": _PACKAGE / "catalog" / "statements",
+FOLDERS = {kind: _PACKAGE / "catalog" / f"{kind}s" for kind in KINDS} | {
     "technique": _PACKAGE / "techniques",
     "component": _PACKAGE / "components",
-    "model": _PACKAGE / "catalog" / "models",
     "data": _PACKAGE / "catalog" / "data",
-    "transform": _PACKAGE / "catalog" / "transforms",
     "loss": _PACKAGE / "catalog" / "losses",
-    "metric": _PACKAGE / "catalog" / "metrics",
-    "schedule": _PACKAGE / "catalog" / "schedules",
-    "optimizer": _PACKAGE / "catalog" / "optimizers",
-    "sampler": _PACKAGE / "catalog" / "samplers",
-    "logger": _PACKAGE / "catalog" / "loggers",
-    "range": _PACKAGE / "catalog" / "ranges",
-    "pruning": _PACKAGE / "catalog" / "prunings",
 }
 
 
@@ -126,7 +116,7 @@ def _completed(entries: dict[str, dict[str, Any]], source: ClassSource | None, f
         raise CardError(f"{file}: unknown parameter `{next(iter(entries))}`: the class does not take it")
 
 
-def _with_class(traits: Traits | None, source: ClassSource | None) -> Traits | None:
+def _with_class(traits: Traits, source: ClassSource | None) -> Traits:
     """The traits that only the class tells."""
     match traits:
         case TechniqueTraits() if source is not None:
@@ -136,19 +126,14 @@ def _with_class(traits: Traits | None, source: ClassSource | None) -> Traits | N
     return traits
 
 
-def _traits(kind: str, fields: dict[str, Any], file: str) -> Traits | None:
+def _traits(kind: str, fields: dict[str, Any], file: str) -> Traits:
     """What is left in the front matter are the traits of the card's kind."""
     if "hooks_only_if" in fields:
         conditions = fields["hooks_only_if"].items()
         fields["hooks_only_if"] = {hook: _make(Condition, condition, file) for hook, condition in conditions}
     if "weights_package" in fields:
         fields["weights_package"] = _make(WeightsPackage, fields["weights_package"], file)
-    class_ = BY_KIND.get(kind)
-    if class_ is not None:
-        return _make(class_, fields, file)
-    if fields:
-        raise CardError(f"{file}: unknown key `{next(iter(fields))}`: cards of kind {kind} have no traits")
-    return None
+    return _make(BY_KIND[kind], fields, file)
 
 
 def _parameter(entry: dict[str, Any], file: str) -> Parameter:

@@ -167,6 +167,10 @@ class Definition(NamedTuple):
     technique: TechniqueTraits = TechniqueTraits()
 
 
+class NoTraits(NamedTuple):
+    """Of a kind whose cards are all alike."""
+
+
 Traits = (
     StatementRules
     | TechniqueTraits
@@ -180,6 +184,7 @@ Traits = (
     | PruningTraits
     | ComponentTraits
     | Definition
+    | NoTraits
 )
 BY_KIND: dict[str, type[Traits]] = {
     "statement": StatementRules,
@@ -192,6 +197,9 @@ BY_KIND: dict[str, type[Traits]] = {
     "metric": MetricTraits,
     "optimizer": OptimizerTraits,
     "schedule": ScheduleTraits,
+    "sampler": NoTraits,
+    "logger": NoTraits,
+    "range": NoTraits,
     "pruning": PruningTraits,
     "user": Definition,
 }

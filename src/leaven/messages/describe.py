@@ -2,25 +2,13 @@
 
 from collections.abc import Sequence
 
-from leaven.catalog.card import Card, Parameter
+from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.value_text import value_text
 from leaven.language import syntax
 from leaven.language.source import Span
 
-KIND_NOUNS = {
-    "statement": "a statement",
-    "technique": "a technique",
-    "model": "a model",
-    "component": "a component",
+KIND_NOUNS = {kind: f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in KINDS} | {
     "data": "a dataset",
-    "transform": "a transform",
-    "loss": "a loss",
-    "metric": "a metric",
-    "optimizer": "an optimizer",
-    "schedule": "a schedule",
-    "sampler": "a sampler",
-    "logger": "a logger",
-    "range": "a range",
     "pruning": "a pruning method",
 }
 TYPE_NOUNS = KIND_NOUNS | {
@@ -81,13 +69,16 @@ def expected(parameter: Parameter) -> str:
 
 def either(words: Sequence[str]) -> str:
     """`a`, `a or b`, `a, b or c`."""
-    words = list(dict.fromkeys(words))
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing"
+    return listed(list(dict.fromkeys(words)), "or") or "nothing"
 
 
 def both(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+    return listed(words, "and")
+
+
+def listed(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def did_you_mean(names: Sequence[str]) -> str:
