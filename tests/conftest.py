@@ -31,7 +31,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         if WORKER:
             with (folder / ".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                library.prepare(lambda line: None)
+                library.installed().prepare(lambda line: None)
         yield folder
 
 

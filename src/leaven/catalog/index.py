@@ -34,30 +34,18 @@ class Index:
 
 def obtain(key: str, say: Say, survey: str = SURVEY) -> Index:
     """The index of a set of versions, from the cache or newly built."""
-    name = _name(key)
-    return _kept(name) or _make(name, say, survey)
+    return cached(key) or _make(key, say, survey)
 
 
-def is_kept(key: str) -> bool:
-    """Whether the index of a set of versions is in the cache."""
-    return _kept(_name(key)) is not None
+def cached(key: str) -> Index | None:
+    """The index of a set of versions, if it is in the cache."""
+    return next((index for folder in disk_cache.places(f"index/{key}") if (index := _open(folder))), None)
 
 
 def replace(damaged: Path, key: str, say: Say, survey: str = SURVEY) -> Index:
     """A new index in place of a damaged one."""
     disk_cache.remove(damaged)
-    return _make(_name(key), say, survey)
-
-
-def _name(key: str) -> str:
-    return f"index/{key}"
-
-
-def _kept(name: str) -> Index | None:
-    for folder in disk_cache.places(name):
-        if index := _open(folder):
-            return index
-    return None
+    return _make(key, say, survey)
 
 
 def _open(folder: Path) -> Index | None:
@@ -69,14 +57,12 @@ def _open(folder: Path) -> Index | None:
     has_failures = any(reason != _NOT_INSTALLED for reason in absent.values())
     if has_failures and not 0 <= time.time() - content["time"] < 60 * _RETRY_MINUTES:
         return None
-    return Index(folder, {library: _with_retry(reason) for library, reason in absent.items()})
+    retry = f" (tried again after {_RETRY_MINUTES} minutes)"
+    return Index(folder, {name: reason + retry * (reason != _NOT_INSTALLED) for name, reason in absent.items()})
 
 
-def _with_retry(reason: str) -> str:
-    return reason if reason == _NOT_INSTALLED else f"{reason} (tried again after {_RETRY_MINUTES} minutes)"
-
-
-def _make(name: str, say: Say, survey: str) -> Index:
+def _make(key: str, say: Say, survey: str) -> Index:
+    name = f"index/{key}"
     staged = disk_cache.staging_folder(name)
     if staged is None:
         return _failed("no folder is writable, not even a temporary one")

@@ -21,31 +21,6 @@ from leaven.formats import sealed
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 
 
-def names(kind: str) -> tuple[str, ...]:
-    """Every bare name of that kind that the installed libraries offer."""
-    return installed().names(kind)
-
-
-def find(kind: str, name: str) -> list[Card]:
-    """All cards that a bare or qualified name may mean, the best first."""
-    return installed().find(kind, name)
-
-
-def absent() -> Mapping[str, str]:
-    """The libraries that offer nothing, each with the reason."""
-    return installed().absent()
-
-
-def prepare(say: Say) -> None:
-    """Builds the index where there is none; `say` is called with a message before what takes long."""
-    installed().prepare(say)
-
-
-def is_indexed() -> bool:
-    """Whether the index is already there."""
-    return installed().is_indexed()
-
-
 @cache
 def installed() -> "Library":
     """The libraries of this environment."""
@@ -67,21 +42,25 @@ class Library:
         self._is_replaced = False
 
     def prepare(self, say: Say = _to_stderr) -> Index:
-        """Finds the index, or has it built."""
+        """Finds the index, or has it built; `say` is called with a message before what takes long."""
         if self._index is None:
             self._index = index.obtain(self._key, say, self._survey)
         return self._index
 
     def is_indexed(self) -> bool:
-        return self._index is not None or index.is_kept(self._key)
+        """Whether the index is already there."""
+        return self._index is not None or index.cached(self._key) is not None
 
     def absent(self) -> Mapping[str, str]:
+        """The libraries that offer nothing, each with the reason."""
         return self.prepare().absent
 
     def names(self, kind: str) -> tuple[str, ...]:
+        """Every bare name of that kind that the libraries offer."""
         return tuple(self._file(kind).names)
 
     def find(self, kind: str, name: str) -> list[Card]:
+        """All cards that a bare or qualified name may mean, the best first."""
         return self._file(kind).find(name)
 
     def _file(self, kind: str) -> "_CardFile":
@@ -162,7 +141,7 @@ class _CardFile:
             summary=entry.get("summary", ""),
             target=entry["target"],
             friendly=entry.get("friendly", ""),
-            parameters=tuple(with_usual_bounds(self.kind, _parameter(fields)) for fields in parameters),
+            parameters=tuple(with_usual_bounds(self.kind, Parameter(**as_tuples(fields))) for fields in parameters),
             open_ended=entry.get("open_ended", False),
             traits=BY_KIND[self.kind](**as_tuples(entry.get("traits", {}))),
         )
@@ -172,10 +151,6 @@ def _fitted(signature: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict
     """A shared signature with the differences of one card."""
     without, changes = entry.get("without", ()), entry.get("changes", {})
     return [fields | changes.get(fields["name"], {}) for fields in signature if fields["name"] not in without]
-
-
-def _parameter(fields: dict[str, Any]) -> Parameter:
-    return Parameter(**as_tuples(fields))
 
 
 def _with_weights(card: Card, tag: str) -> Card:

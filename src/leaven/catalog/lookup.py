@@ -11,81 +11,59 @@ from leaven.catalog.card import Card
 LIBRARY_KINDS = frozenset(library.KINDS)
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics", "transformers", "starters", "leaven")
 
-# What other tools call it. These are suggested before spellings are compared.
-SYNONYMS = {
-    "learning_rate": "lr",
-    "batch_size": "batch",
-    "bs": "batch",
-    "n_epochs": "epochs",
-    "num_epochs": "epochs",
-    "max_epochs": "epochs",
-    "dataset": "data",
-    "scheduler": "schedule",
-    "lr_scheduler": "schedule",
-    "optim": "optimizer",
-    "optimiser": "optimizer",
-    "criterion": "loss",
-    "metric": "metrics",
-    "early_stopping": "early_stop",
-    "earlystopping": "early_stop",
-    "logger": "log",
-    "save": "output",
-    "fit": "train",
-    "phases": "phase",
-    "stage": "phase",
-    "unlock": "unfreeze",
-    "lock": "freeze",
-    "num_workers": "workers",
-    "wd": "weight_decay",
-    "decay": "weight_decay",
-    "ce": "cross_entropy",
-    "crossentropy": "cross_entropy",
-    "acc": "accuracy",
-    "augment": "train",
-    "augmentation": "train",
-    "transforms": "train",
-    "test": "eval",
-    "shuffle": "sampler",
-    "gamma": "factor",
-    "t": "temperature",
-    "r": "rank",
-    "target_modules": "on",
-    "16": "fp16",
-    "half": "fp16",
-    "float16": "fp16",
-    "bfloat16": "bf16",
-    "float32": "32",
-    "monitor": "score",
-    "min_delta": "at_least",
-    "p": "probability",
-    "prob": "probability",
-    "conv2d": "conv",
-    "dense": "linear",
-    "fc": "linear",
-    "batchnorm2d": "batch_norm",
-    "batch_norm2d": "batch_norm",
-    "bn": "batch_norm",
-    "maxpool2d": "max_pool",
-    "avgpool2d": "avg_pool",
-    "adaptiveavgpool2d": "global_pool",
-    "global_avg_pool": "global_pool",
-    "basic_block": "res_block",
-    "basicblock": "res_block",
-    "se": "squeeze_excite",
-    "flip": "horizontal_flip",
-    "image_folder": "folder",
-    "imagefolder": "folder",
-    "reduce_on_plateau": "plateau",
-    "cosine_annealing": "cosine",
-    "onecycle": "one_cycle",
-    "k": "top",
-    "top_k": "top",
-    "grad_clip": "clip",
-    "gradient_clip": "clip",
-    "amp": "precision",
-    "knowledge_distillation": "distill",
-    "validation": "val",
+# What other tools call it, by the word of the language. These are suggested before spellings are compared.
+_OTHER_WORDS = {
+    "lr": "learning_rate",
+    "batch": "batch_size bs",
+    "epochs": "n_epochs num_epochs max_epochs",
+    "data": "dataset",
+    "schedule": "scheduler lr_scheduler",
+    "optimizer": "optim optimiser",
+    "loss": "criterion",
+    "metrics": "metric",
+    "early_stop": "early_stopping earlystopping",
+    "log": "logger",
+    "output": "save",
+    "train": "fit augment augmentation transforms",
+    "phase": "phases stage",
+    "unfreeze": "unlock",
+    "freeze": "lock",
+    "workers": "num_workers",
+    "weight_decay": "wd decay",
+    "cross_entropy": "ce crossentropy",
+    "accuracy": "acc",
+    "eval": "test",
+    "sampler": "shuffle",
+    "factor": "gamma",
+    "temperature": "t",
+    "rank": "r",
+    "on": "target_modules",
+    "fp16": "16 half float16",
+    "bf16": "bfloat16",
+    "32": "float32",
+    "score": "monitor",
+    "at_least": "min_delta",
+    "probability": "p prob",
+    "conv": "conv2d",
+    "linear": "dense fc",
+    "batch_norm": "batchnorm2d batch_norm2d bn",
+    "max_pool": "maxpool2d",
+    "avg_pool": "avgpool2d",
+    "global_pool": "adaptiveavgpool2d global_avg_pool",
+    "res_block": "basic_block basicblock",
+    "squeeze_excite": "se",
+    "horizontal_flip": "flip",
+    "folder": "image_folder imagefolder",
+    "plateau": "reduce_on_plateau",
+    "cosine": "cosine_annealing",
+    "one_cycle": "onecycle",
+    "top": "k top_k",
+    "clip": "grad_clip gradient_clip",
+    "precision": "amp",
+    "distill": "knowledge_distillation",
+    "val": "validation",
 }
+SYNONYMS = {other: word for word, others in _OTHER_WORDS.items() for other in others.split()}
 
 
 def find(kind: str, name: str) -> tuple[Card, ...]:
@@ -94,12 +72,12 @@ def find(kind: str, name: str) -> tuple[Card, ...]:
     own_name = rest if prefix in ("leaven", "starters", "transformers") else name
     card = own.read(kind, own_name)
     found = (card,) if card is not None and name in (card.name, card.bare_name, f"leaven.{card.bare_name}") else ()
-    return (*found, *library.find(kind, name)) if kind in LIBRARY_KINDS else found
+    return (*found, *library.installed().find(kind, name)) if kind in LIBRARY_KINDS else found
 
 
 def names(kind: str) -> list[str]:
     """Every bare name of that kind."""
-    return [*own.names(kind), *(library.names(kind) if kind in LIBRARY_KINDS else ())]
+    return [*own.names(kind), *(library.installed().names(kind) if kind in LIBRARY_KINDS else ())]
 
 
 def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
@@ -118,7 +96,5 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     best = SequenceMatcher(None, plain, close[0]).ratio() if close else 0
     close = [name for name in close if SequenceMatcher(None, plain, name).ratio() > best - 0.05]
     if not close and len(plain) >= 4:
-        close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))][
-            :limit
-        ]
-    return [folded[name] for name in close]
+        close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))]
+    return [folded[name] for name in close[:limit]]

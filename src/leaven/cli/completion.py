@@ -87,7 +87,7 @@ def recipe_options(ctx: click.Context, incomplete: str) -> "list[CompletionItem]
 def _names(*kinds: str) -> list[str]:
     from leaven.catalog import library, lookup, own
 
-    source = lookup.names if library.is_indexed() else own.names
+    source = lookup.names if library.installed().is_indexed() else own.names
     return sorted({name for kind in kinds for name in source(kind)})
 
 

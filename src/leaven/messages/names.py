@@ -72,7 +72,7 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
         near = [rest] if lookup.find(kind, rest) else []
     notes = [f"nothing is imported as `{path.partition('.')[0]}`"] if dot and not is_library else []
     if kind in lookup.LIBRARY_KINDS:
-        notes += [f"{absent} could not be read: {reason}" for absent, reason in library.absent().items()]
+        notes += [f"{absent} could not be read: {reason}" for absent, reason in library.installed().absent().items()]
     fix: Fix | str | None = similar(name.span, near) or as_statement(path, f"{path}(…)", without=kind)
     if fix is None and dot and not is_library and "." not in prefix:
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'

@@ -154,7 +154,7 @@ class RecipeReader:
 
     def _lacks_libraries(self) -> bool:
         """Whether a library that every recipe needs can't be used: then no name could be looked up."""
-        absent = library.absent()
+        absent = library.installed().absent()
         for name in NEEDED:
             if name in absent:
                 self.scope.add(messages.missing_library(name, absent[name]))

@@ -19,7 +19,7 @@ from leaven.formats import sealed
 
 
 def card(kind: str, name: str) -> Card:
-    return library.find(kind, name)[0]
+    return library.installed().find(kind, name)[0]
 
 
 def parameter(kind: str, card_name: str, name: str) -> Parameter:
@@ -44,8 +44,11 @@ def test_an_optimizer_has_its_real_arguments_and_not_the_ones_a_program_supplies
 
 
 def test_torch_comes_before_timm_for_optimizers_and_timm_before_torchvision_for_models() -> None:
-    assert [found.name for found in library.find("optimizer", "adamw")] == ["torch.AdamW", "timm.adamw"]
-    assert [found.name for found in library.find("model", "resnet18")] == ["timm.resnet18", "torchvision.resnet18"]
+    assert [found.name for found in library.installed().find("optimizer", "adamw")] == ["torch.AdamW", "timm.adamw"]
+    assert [found.name for found in library.installed().find("model", "resnet18")] == [
+        "timm.resnet18",
+        "torchvision.resnet18",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_a_name_means(kind: str, written: str, meant: str) -> None:
     ],
 )
 def test_a_name_that_means_nothing_of_that_kind_finds_nothing(kind: str, name: str) -> None:
-    assert library.find(kind, name) == []
+    assert library.installed().find(kind, name) == []
 
 
 def test_a_transform_says_what_it_needs() -> None:
@@ -116,7 +119,7 @@ def test_a_transform_says_what_it_needs() -> None:
 def test_random_may_be_left_out_only_where_nothing_else_has_the_name() -> None:
     assert card("transform", "grayscale").name == "torchvision.Grayscale"
     assert card("transform", "resize").name == "torchvision.Resize"
-    assert "rotation" in library.names("transform")
+    assert "rotation" in library.installed().names("transform")
 
 
 def test_a_model_knows_what_its_weights_were_trained_with() -> None:
@@ -164,7 +167,7 @@ def test_what_a_models_function_fixes_is_no_argument() -> None:
 
 
 def test_few_models_leave_their_arguments_open() -> None:
-    names = library.names("model")
+    names = library.installed().names("model")
     cards = [card("model", name) for name in names[::20]]
     assert len(names) > 1000
     assert sum(found.open_ended for found in cards) <= len(cards) / 10
@@ -203,7 +206,7 @@ def test_a_loss_says_which_lists_become_tensors() -> None:
 
 def named(kind: str, is_so: Callable[[Card], bool]) -> set[str]:
     """The cards of a kind of which something is true, each once."""
-    cards = [card for name in library.names(kind) for card in library.find(kind, name)]
+    cards = [card for name in library.installed().names(kind) for card in library.installed().find(kind, name)]
     return {card.name for card in cards if is_so(card)}
 
 
@@ -241,7 +244,7 @@ def test_models_with_auxiliary_outputs_are_found() -> None:
 
 
 def test_nothing_is_absent_where_all_is_installed() -> None:
-    assert library.absent() == {}
+    assert library.installed().absent() == {}
 
 
 def test_versions_are_found_without_importlib_metadata() -> None:

@@ -14,7 +14,7 @@ from leaven.cli.main import leaven
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    library.prepare(lambda line: None)
+    library.installed().prepare(lambda line: None)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "base.leaven").write_text('arg rate: float = 3e-4 "how fast to learn"\n')
     (tmp_path / "first.leaven").write_text('extends "base.leaven"\narg kind: choice["small", "large"] = "small"\n')

@@ -20,7 +20,7 @@ PATIENCE = 300.0  # seconds, for what takes one on an idle machine
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> str:
-    library.prepare(lambda line: None)
+    library.installed().prepare(lambda line: None)
     file = tmp_path / "first.leaven"
     file.write_text(RECIPE)
     return str(file)
