@@ -53,9 +53,8 @@ def names_in(tree: ast.Module) -> Names:
 
 def read_class(node: ast.ClassDef, names: Names) -> ClassSource:
     methods = _methods(node, names.classes)
-    constructor = _constructor(node, names.classes)
-    if constructor is not None:
-        parameters, open_ended = read_parameters(constructor.args, names)
+    if "__init__" in methods:
+        parameters, open_ended = read_parameters(methods["__init__"].args, names)
         return ClassSource(parameters[1:], open_ended, methods)
     if _is_dataclass(node):
         fields = [(line.target, line.value) for line in node.body if isinstance(line, ast.AnnAssign)]
@@ -64,26 +63,12 @@ def read_class(node: ast.ClassDef, names: Names) -> ClassSource:
     return ClassSource((), any(_last_name(base) not in _PLAIN_BASES for base in node.bases), methods)
 
 
-def _constructor(
-    node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
-) -> ast.FunctionDef | None:
-    """The `__init__` of a class, or of its nearest base in the same file."""
-    for line in node.body:
-        if isinstance(line, ast.FunctionDef) and line.name == "__init__":
-            return line
-    for name in map(_last_name, node.bases):
-        if name in classes and name not in seen and name != node.name:
-            found = _constructor(classes[name], classes, seen | {node.name})
-            if found is not None:
-                return found
-    return None
-
-
 def _methods(
     node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], seen: frozenset[str] = frozenset()
 ) -> dict[str, ast.FunctionDef]:
+    """The methods of a class, and of its bases in the same file; of two bases, the first counts."""
     found: dict[str, ast.FunctionDef] = {}
-    for name in map(_last_name, node.bases):
+    for name in map(_last_name, reversed(node.bases)):
         if name in classes and name not in seen and name != node.name:
             found |= _methods(classes[name], classes, seen | {node.name})
     return found | {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}

@@ -26,7 +26,8 @@ def value_text(value: Any) -> str:
         case int():
             return str(value)
         case Quantity(amount, unit):
-            return f"{value_text(amount)}%" if unit == "%" else f"{value_text(amount)} {_unit(amount, unit)}"
+            written = "%" if unit == "%" else f" {unit.removesuffix('s')}" if amount == 1 else f" {unit}"
+            return value_text(amount) + written
         case str():
             return quoted(value)
         case FilePath(text=text):
@@ -57,20 +58,7 @@ def expression_text(value: syntax.Value, binding: int = 0) -> str:
 def number_text(value: float) -> str:
     """A float in the shortest form that reads back the same: `3e-4`, `0.1`, `1.0`."""
     text = repr(value)
-    if "e" in text:
-        mantissa, _, exponent = text.partition("e")
-        return f"{mantissa}e{int(exponent)}"
     if 0 < abs(value) < 0.001:
-        digits = f"{value:.17e}"
-        mantissa, _, exponent = digits.partition("e")
-        for places in range(17):
-            short = f"{value:.{places}e}"
-            if float(short) == value:
-                mantissa, _, exponent = short.partition("e")
-                break
-        return f"{mantissa}e{int(exponent)}"
-    return text
-
-
-def _unit(amount: float, unit: str) -> str:
-    return unit.removesuffix("s") if amount == 1 else unit
+        text = next(short for places in range(18) if float(short := f"{value:.{places}e}") == value)
+    mantissa, e, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else text
