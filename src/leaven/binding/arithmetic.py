@@ -37,7 +37,7 @@ def calculate(value: syntax.Value, scope: Scope) -> Number | Unknown | None:
 
 def _named(use: syntax.Name, path: str, scope: Scope) -> Number | Unknown | None:
     if path in BOUND_BY_DATA:
-        return scope.from_data(path)
+        return scope.from_data(use)
     if path in scope.args:
         scope.used.add(path)
         number = scope.args[path].value

@@ -19,7 +19,7 @@ from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
 from leaven.language.source import Source, Span
 from leaven.messages import names, spelling, values
 
-BOUND_BY_DATA = ("classes", "channels")  # names that the data gives their values
+BOUND_BY_DATA = ("classes", "outputs", "channels")  # names that the data gives their values
 
 T = TypeVar("T")
 
@@ -32,7 +32,8 @@ class Scope:
     lets: dict[str, syntax.Let] = field(default_factory=dict)
     modules: dict[str, ImportedModule] = field(default_factory=dict)
     broken_names: set[str] = field(default_factory=set)
-    classes: int | None = None
+    outputs: int | None = None  # that the model needs
+    has_classes: bool = True  # whether the outputs are classes
     channels: int | None = None
     diagnostics: list[Diagnostic] = field(default_factory=list)
     expanding: list[str] = field(default_factory=list)  # the `let`s that are being expanded, to find cycles
@@ -93,8 +94,11 @@ class Scope:
 
     # -- names
 
-    def from_data(self, name: str) -> FromData:
-        return FromData(name, self.classes if name == "classes" else self.channels)
+    def from_data(self, use: syntax.Name) -> FromData | Unknown:
+        """The number that the data gives a name; `classes` is reported where the data has none."""
+        if use.path == "classes" and not self.has_classes:
+            return self.add(names.no_classes(use))
+        return FromData(use.path, self.channels if use.path == "channels" else self.outputs)
 
     def own_names(self) -> Iterator[str]:
         return chain(self.args, self.lets, BOUND_BY_DATA)

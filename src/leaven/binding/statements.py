@@ -25,6 +25,7 @@ class Statements:
         self.scope = scope
         # By identity, as two equal statements may be bound differently; each is kept, so that its id is not reused.
         self._bound: dict[int, tuple[syntax.Statement, Invocation | None]] = {}
+        self.defaults: Mapping[str, str] = {}  # of this recipe's task, where they differ from those of the cards
 
     def bound(self, placed: Recognised) -> Invocation | None:
         """The statement's arguments bound to its card, once, however many phases it applies to."""
@@ -51,7 +52,10 @@ class Statements:
 
     def only(self, top: Mapping[str, list[Recognised]], name: str) -> Invocation | None:
         """The one statement of that name, or its default."""
-        return self.bound(top[name][-1]) if top.get(name) else default_of(name)
+        return self.bound(top[name][-1]) if top.get(name) else self.default(name)
+
+    def default(self, name: str) -> Invocation:
+        return default_of(name, self.defaults.get(name, ""))
 
     def call(self, top: Mapping[str, list[Recognised]], name: str) -> Invocation | None:
         """The call in the one statement of that name, or in its default: the loss of a `loss` statement."""
@@ -59,7 +63,7 @@ class Statements:
 
     def listed(self, top: Mapping[str, list[Recognised]], name: str) -> tuple[Invocation, ...] | None:
         """What all statements of that name list, or their default; None if one of them has an error."""
-        statements = [self.bound(one) for one in top.get(name, ())] or [default_of(name)]
+        statements = [self.bound(one) for one in top.get(name, ())] or [self.default(name)]
         found = [statement.settings[0].value for statement in statements if statement is not None]
         return tuple(call for calls in found for call in calls) if len(found) == len(statements) else None
 
@@ -79,11 +83,11 @@ def call_in(statement: Invocation | None) -> Invocation | None:
 
 
 @cache
-def default_of(name: str) -> Invocation:
-    """The default statement of that name; no definition of the recipe changes its meaning."""
+def default_of(name: str, text: str = "") -> Invocation:
+    """The default statement of that name, that of its card or another; no definition of the recipe changes it."""
     card = own.read("statement", name)
     assert card is not None
     # As it is written: `split`, not `data.split`.
-    found = bind_statement(default_statement(name), replace(card, name=card.bare_name), Scope())
+    found = bind_statement(default_statement(name, text), replace(card, name=card.bare_name), Scope())
     assert found is not None, f"the default of `{name}` does not fit its card"
     return replace(found, origin=Default(""))

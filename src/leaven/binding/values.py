@@ -204,7 +204,7 @@ class Binder:
         if path in scope.broken_names:
             return UNKNOWN
         if path in BOUND_BY_DATA and types & {"int", "any"}:
-            return scope.from_data(path)
+            return scope.from_data(value)
         if path in scope.lets and _let_fits(scope.lets[path].value, types):
             return scope.expand(value, lambda inner: self.bind_value(inner, parameter))
         if path in scope.args and types & _ARG_FITS.get(scope.args[path].type, types):

@@ -18,8 +18,10 @@ from leaven.catalog.traits import (
     ModelTraits,
     OptimizerTraits,
     PruningTraits,
+    SamplerTraits,
     ScheduleTraits,
     StatementRules,
+    TaskTraits,
     TechniqueTraits,
     Traits,
     TransformTraits,
@@ -114,6 +116,7 @@ class Card:
     parameters: tuple[Parameter, ...] = ()
     open_ended: bool = False  # takes keyword arguments beyond `parameters` that can't be known without running it
     exactly_one_of: tuple[str, ...] = ()  # parameters
+    at_most_one_of: tuple[str, ...] = ()  # parameters
     ordered: tuple[str, ...] = ()  # parameters, the smaller value first
     reference: Reference = UNPUBLISHED
     requires: Requirement | None = None
@@ -149,6 +152,8 @@ class Card:
     transform = _TraitsOf(TransformTraits)
     loss = _TraitsOf(LossTraits)
     metric = _TraitsOf(MetricTraits)
+    sampler = _TraitsOf(SamplerTraits)
+    task = _TraitsOf(TaskTraits)
     optimizer = _TraitsOf(OptimizerTraits)
     schedule = _TraitsOf(ScheduleTraits)
     pruning = _TraitsOf(PruningTraits)

@@ -7,6 +7,7 @@ card is read only when it is asked for. `python_source.py` reads the class besid
 import ast
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +34,7 @@ FOLDERS = {kind: _PACKAGE / "catalog" / f"{kind}s" for kind in KINDS} | {
     "component": _PACKAGE / "components",
     "data": _PACKAGE / "catalog" / "data",
     "loss": _PACKAGE / "catalog" / "losses",
+    "task": _PACKAGE / "tasks",
 }
 
 
@@ -54,7 +56,18 @@ def read(kind: str, name: str) -> Card | None:
     if name not in names(kind):
         return None
     file = _files(kind)[name]
-    return read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
+    card = read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
+    return _with_target_arguments(card) if kind == "data" and card.data.files else card
+
+
+def _with_target_arguments(card: Card) -> Card:
+    """A card of data whose columns are chosen by the arguments that the tasks bring along."""
+    tasks = [task for name in names("task") if (task := read("task", name)) is not None]
+    return replace(
+        card,
+        parameters=(*card.parameters, *(parameter for task in tasks for parameter in task.parameters)),
+        at_most_one_of=tuple(task.parameters[0].name for task in tasks),
+    )
 
 
 class CardError(ValueError):

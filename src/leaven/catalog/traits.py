@@ -10,6 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 NONE: Mapping[str, Any] = {}
 
+# What is predicted for each sample: one of several classes, numbers, or a yes or no for each output.
+TargetKind = Literal["class", "number", "binary"]
+Input = Literal["image", "text"]
+
 
 class Condition(NamedTuple):
     """Holds where a parameter has one of the values; without values, where it has any but none."""
@@ -45,7 +49,8 @@ class TechniqueTraits(NamedTuple):
     hooks: tuple[str, ...] = ()  # the methods that a program calls
     wants: tuple[str, ...] = ()  # what its constructor takes from the program
     hooks_only_if: Mapping[str, Condition] = NONE
-    tasks: tuple[str, ...] = ()  # the only tasks it is made for; empty for all
+    inputs: tuple[Input, ...] = ()  # the only inputs it is for; empty for all
+    targets: tuple[TargetKind, ...] = ()  # the only targets it is for; empty for all
     conflicts: Mapping[str, str] = NONE  # another technique, and why not both
     trains_only: tuple[str, ...] = ()  # selector words for what stays trainable; all else is frozen
     unfreezes: Literal["", "backbone", "stages"] = ""  # in the course of the phase; until then it is frozen
@@ -106,6 +111,7 @@ class DataTraits(NamedTuple):
 
     task: str = "image-classification"
     task_by_argument: Mapping[str, str] = NONE
+    files: Literal["", "folder", "table"] = ""  # what is looked at on disk; columns are chosen by the tasks' arguments
     classes: int | None = None
     class_names: tuple[str, ...] = ()
     channels: int | None = None
@@ -121,15 +127,34 @@ class TransformTraits(NamedTuple):
 
 
 class LossTraits(NamedTuple):
-    compares_classes: bool = True
+    targets: tuple[TargetKind, ...] = ("class", "number", "binary")  # that it compares outputs with
     takes_soft_labels: bool = True
 
 
 class MetricTraits(NamedTuple):
-    family: str = "classification"
+    targets: tuple[TargetKind, ...] = ("class", "number", "binary")  # that it compares outputs with
     higher_is_better: bool | None = None
     is_single_number: bool = True
-    supplied: tuple[str, ...] = ()  # the arguments that the program gives: `task`, `num_classes`
+    supplied: tuple[str, ...] = ()  # the arguments that the program gives, as the task says: `task`, `num_classes`
+
+
+class SamplerTraits(NamedTuple):
+    targets: tuple[TargetKind, ...] = ()  # the only targets it is for; empty for all
+
+
+class TaskTraits(NamedTuple):
+    """What a task asks of a recipe. Its parameters are those of the data statement that ask for the task."""
+
+    title: str = ""  # in words, with `{input}` for what it is about: "{input} classification"
+    target_kind: TargetKind = "class"
+    reader: str = ""  # the class in the task's `target.py` that reads the labels of the data
+    outputs: str = "classes"  # what programs call the number of outputs
+    models: str = "classification"  # the task that its models are published for
+    loss: str = ""  # the default statement
+    metrics: str = ""  # the default statement
+    metric_arguments: Mapping[str, str] = NONE  # of torchmetrics; "outputs" stands for their number
+    augmentation: tuple[Literal["crop", "flip"], ...] = ()  # random transforms that leave the target as it is
+    stratified_by: str = ""  # how the data is split by default, in words
 
 
 class OptimizerTraits(NamedTuple):
@@ -179,6 +204,8 @@ Traits = (
     | TransformTraits
     | LossTraits
     | MetricTraits
+    | SamplerTraits
+    | TaskTraits
     | OptimizerTraits
     | ScheduleTraits
     | PruningTraits
@@ -197,10 +224,11 @@ BY_KIND: dict[str, type[Traits]] = {
     "metric": MetricTraits,
     "optimizer": OptimizerTraits,
     "schedule": ScheduleTraits,
-    "sampler": NoTraits,
+    "sampler": SamplerTraits,
     "logger": NoTraits,
     "range": NoTraits,
     "pruning": PruningTraits,
+    "task": TaskTraits,
     "user": Definition,
 }
 

@@ -131,7 +131,7 @@ def _facts(card: Card) -> Iterator[tuple[str, str]]:
         case TechniqueTraits() as technique:
             yield "changes", f"the {technique.changes}" if technique.changes else ""
             yield "cost", technique.cost
-            yield "made for", ", ".join(technique.tasks)
+            yield "made for", ", ".join((*technique.inputs, *technique.targets))
             yield "not together with", ", ".join(technique.conflicts)
             yield "needs", card.requires.library if card.requires else ""
         case ModelTraits() as model:

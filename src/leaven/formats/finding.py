@@ -1,10 +1,9 @@
 """What is wrong with data on disk, whoever looks at it."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One fact. `id` names its page in the docs, `argument` what of the data statement it is about."""
 
     id: str
@@ -14,7 +13,8 @@ class Finding:
     is_error: bool = True
     argument: str = ""
     label: str = ""  # the shortest reason
-    choices: tuple[str, ...] = ()  # what the argument could be instead
+    wrong: str = ""  # what of the argument is wrong
+    choices: tuple[str, ...] = ()  # what it could be instead
 
 
 class BadSource(Exception):

@@ -68,7 +68,7 @@ class ImageTable:
         for tables in found.values():
             if len(tables) > 1:
                 both = " and ".join(f"`{file.relative_to(self.path).as_posix()}`" for file in tables)
-                fact = f"`{self.name}` has both {both}, which mean the same split"
+                fact = f"`{self.name}` has both {both}, which are the same split"
                 raise BadSource(Finding("repeated-split", fact, "keep one of them", argument=self._argument))
         if not found.keys() & {"", "train"}:
             wanted = "metadata.csv" if self.is_metadata else "train.csv"
@@ -116,6 +116,7 @@ class ImageTable:
                         f"its columns are {listed}",
                         argument="image" if column == self.image else self.target.argument,
                         label=f"the columns are {listed}",
+                        wrong=column,
                         choices=tuple(there),
                     )
                 )
@@ -126,7 +127,8 @@ class ImageTable:
             return self.target.read([given for _, _, given in every])
         except BadTarget as bad:
             place = f"`{self.name}`" if bad.at is None else every[bad.at][0]
-            raise BadSource(Finding(bad.id, f"{place} {bad.fact}", bad.help, argument=self.target.argument)) from None
+            fact, label = f"{place} {bad.fact}", "in this column"
+            raise BadSource(Finding(bad.id, fact, bad.help, argument=self.target.argument, label=label)) from None
 
 
 def metadata_folder(folder: Path, name: str, target: TargetReader) -> ImageTable:

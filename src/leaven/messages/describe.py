@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.language import syntax
 from leaven.language.source import Span
@@ -85,9 +86,10 @@ def did_you_mean(names: Sequence[str]) -> str:
     return f"did you mean {either([f'`{name}`' for name in names])}?"
 
 
-def task_name(task: str) -> str:
-    """A task in words: `image classification`."""
-    return task.replace("-", " ")
+def kinds(targets: Sequence[TargetKind]) -> str:
+    """What is predicted, in words."""
+    words: dict[TargetKind, str] = {"class": "classes", "number": "numbers", "binary": "several labels per sample"}
+    return both([words[kind] for kind in targets])
 
 
 def card_name(card: Card, name: Span) -> str:

@@ -7,7 +7,7 @@ from leaven.catalog import library, lookup
 from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Fix, Severity, Spot, error
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Severity, Spot, error
 from leaven.language.source import Source, Span
 from leaven.messages import describe
 from leaven.messages.suggestions import as_statement, similar, write
@@ -106,6 +106,15 @@ def defined_by_data(name: syntax.Name) -> Diagnostic:
         f"`{name.path}` is defined by the data",
         Spot(name.span, "can't be redefined"),
         fix="choose another name",
+    )
+
+
+def no_classes(name: syntax.Name) -> Diagnostic:
+    return error(
+        "unknown-name",
+        "the data has no classes: it has numbers to predict",
+        Spot(name.span, "the number of classes"),
+        fix=Fix("write `outputs`: one for each number", Edit(name.span, "outputs")),
     )
 
 

@@ -6,7 +6,7 @@ from leaven.catalog.card import Requirement
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
-from leaven.messages.describe import task_name
+from leaven.messages.describe import both, kinds
 from leaven.messages.places import span_of, spots
 
 
@@ -30,10 +30,12 @@ def missing_library(call: Invocation, requires: Requirement) -> Diagnostic:
 
 
 def wrong_task(call: Invocation, task: str) -> Diagnostic:
-    tasks = " and ".join(map(task_name, call.card.technique.tasks))
+    technique = call.card.technique
+    inputs = both([f"{input}s" for input in technique.inputs]) if technique.inputs else ""
+    made_for = " with ".join(filter(None, [inputs, kinds(technique.targets) if technique.targets else ""]))
     return error(
         "wrong-task",
-        f"`{call.card.bare_name}` is for {tasks}, and the data is for {task_name(task)}",
+        f"`{call.card.bare_name}` is for {made_for}, and the data is for {task}",
         Spot(span_of(call.origin), "can't be used here"),
         fix=f"remove `{call.card.bare_name}`",
     )

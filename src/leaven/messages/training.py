@@ -1,40 +1,53 @@
 """Reports about losses, metrics, optimizers and schedules that do not fit the task or the phase."""
 
+from collections.abc import Sequence
+
+from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error
-from leaven.messages.describe import task_name
+from leaven.messages.describe import kinds
 from leaven.messages.places import span_of, spots
 
-_METRICS = "use `accuracy()`, `f1()` or `auroc()`"
 
-
-def loss_for_other_task(loss: Invocation, task: str) -> Diagnostic:
+def loss_for_other_task(loss: Invocation, task: str, usual: str) -> Diagnostic:
+    """`usual` is the default statement of the task."""
     return error(
         "wrong-task",
-        f"`{loss.card.friendly}` does not compare classes, and the data is for {task_name(task)}",
+        f"`{loss.card.friendly}` {_compares(loss.card.loss.targets)}, and the data is for {task}",
         Spot(span_of(loss.origin), "can't be used here"),
-        fix="use `cross_entropy()`, `focal()` or `bce()`",
+        fix=f"use another, such as `{usual}`",
     )
 
 
-def metric_for_other_task(metric: Invocation, task: str) -> Diagnostic:
-    family = metric.card.metric.family
-    what = f"is for {family}" if family else "does not compare classes"
+def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnostic:
     return error(
         "wrong-task",
-        f"`{metric.card.friendly}` {what}, and the data is for {task_name(task)}",
+        f"`{metric.card.friendly}` {_compares(metric.card.metric.targets)}, and the data is for {task}",
         Spot(span_of(metric.origin), "can't be used here"),
-        fix=_METRICS,
+        fix=f"use others, such as `{usual}`",
     )
 
 
-def metric_of_several_numbers(metric: Invocation) -> Diagnostic:
+def sampler_for_other_task(sampler: Invocation, task: str) -> Diagnostic:
+    return error(
+        "wrong-task",
+        f"`{sampler.card.bare_name}` {_compares(sampler.card.sampler.targets, 'counts')}, and the data is for {task}",
+        Spot(span_of(sampler.origin), "can't be used here"),
+        fix="remove it",
+    )
+
+
+def _compares(targets: Sequence[TargetKind], verb: str = "compares") -> str:
+    return f"{verb} {kinds(targets)}" if targets else "compares neither classes nor numbers"
+
+
+def metric_of_several_numbers(metric: Invocation, usual: str) -> Diagnostic:
     return error(
         "wrong-task",
         f"`{metric.card.friendly}` is not a single number, and can't be logged for every epoch",
         Spot(span_of(metric.origin), "can't be used here"),
-        fix=f"{_METRICS}; `leaven evaluate` prints the confusion matrix of a bundle",
+        fix=f"use others, such as `{usual}`; `leaven evaluate` prints the confusion matrix of a bundle",
     )
 
 

@@ -4,6 +4,7 @@ from leaven.catalog.values import Invocation, Quantity, Setting, is_written
 from leaven.plan.plan import Plan, ReadData
 from leaven.program.code import ARGS, Code, Function, Item, call, flat, listing, statement
 from leaven.program.values import Values, cite, cite_call, is_own_function
+from leaven.recipe.recipe import Data
 
 _SOURCES = {"digits": "digits", "folder": "image_folder", "csv": "table"}
 _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
@@ -22,7 +23,7 @@ def _body(plan: Plan, values: Values) -> list[str]:
     if not data.is_same:
         lines += _transform(names[0], data.train, values)
     lines += _transform(names[1], data.eval, values)
-    lines += statement("dataset = ", _dataset(data.source, values), cite_call(data.source))
+    lines += statement("dataset = ", _dataset(recipe.data, values), cite_call(data.source))
     lines += statement("split = ", _split(data, values), cite_call(data.split))
     seed, batch = recipe.train["seed"], recipe.train["batch"]
     items: list[Code | Item] = [
@@ -66,23 +67,33 @@ def _items(transform: Invocation, values: Values) -> list[Item]:
     return [Item(values.call(transform), comment=cited)]
 
 
-def _dataset(source: Invocation, values: Values) -> Code:
-    card = source.card
+def _dataset(data: Data, values: Values) -> Code:
+    source, card = data.source, data.source.card
     if card.kind == "user":
         arguments = values.arguments(source)
         made = f"lambda: {flat(call(values.target(source), *arguments))}" if arguments else values.target(source)
         return call(values.runtime("user_dataset"), made)
-    if card.name == "csv":
-        label = call(values.task("Label"), values.setting(source["label"]))
-        return call(values.runtime("table"), *values.arguments(source, frozenset({"label"})), target=label)
     if card.name in _SOURCES:
-        return values.call(source, function=values.runtime(_SOURCES[card.name]))
+        for_target = frozenset(setting.name for setting in data.target)
+        function = values.runtime(_SOURCES[card.name])
+        return call(function, *values.arguments(source, for_target), **_target(data, values))
     items = [Item(values.setting(s), f"{s.name}=") for s in source.settings if _is_needed(s, source)]
     if card.data.split_arguments:
         items.append(Item(repr(card.data.split_arguments).replace("'", '"'), "splits="))
     if card.data.classes:
         items.append(Item(repr(card.data.classes), "classes="))
     return call(values.runtime("torchvision_dataset"), values.imports.use(card.target), *items)
+
+
+def _target(data: Data, values: Values) -> dict[str, Code]:
+    """What reads the labels, where the recipe says in which columns they are."""
+    if not data.target:
+        return {}
+    assert data.task.known is not None
+    first, *more = data.target
+    parameter = {each.name: each.target or each.name for each in data.source.card.parameters}
+    named = {parameter[setting.name]: values.setting(setting) for setting in more}
+    return {"target": call(values.task(data.task.known.reader), values.setting(first), **named)}
 
 
 def _is_needed(setting: Setting, source: Invocation) -> bool:

@@ -44,7 +44,7 @@ def fill_steps(
     train: Steps | None, eval: Steps | None, data: DataFacts, model: ModelFacts
 ) -> tuple[Steps | None, Steps | None]:
     """The transforms of training and evaluation, with what was not written filled in."""
-    if data.task != "image-classification":
+    if not data.task.is_for_images:
         return train, eval
     size = model.size or data.size or (USUAL_SIZE, USUAL_SIZE)
     if eval is None:
@@ -71,16 +71,20 @@ def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> S
 
 
 def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Steps) -> Steps:
+    safe = data.task.known.augmentation if data.task.known is not None else ()
     if data.is_natural is None:
         return Steps(eval.stages, Default("as in evaluation: nothing tells whether flips and crops are safe"))
     if not data.is_natural:
         return Steps(eval.stages, Default("as in evaluation: flips and crops are not safe for this data"))
-    origin = Default("photographs may be cropped and mirrored")
-    if data.size is not None and data.size == size:
-        crop = step("random_crop", origin, size=_side(size), padding=max(1, size[0] // 8))
-    else:
-        crop = step("random_resized_crop", origin, size=_side(size), interpolation=model.interpolation)
-    return Steps((crop, step("horizontal_flip", origin)), origin)
+    if not safe:
+        return Steps(eval.stages, Default("as in evaluation: a crop or a flip may change the target"))
+    origin = Default("photographs may be cropped and mirrored" if "crop" in safe else "photographs may be mirrored")
+    stages = eval.stages
+    if "crop" in safe and data.size is not None and data.size == size:
+        stages = (step("random_crop", origin, size=_side(size), padding=max(1, size[0] // 8)),)
+    elif "crop" in safe:
+        stages = (step("random_resized_crop", origin, size=_side(size), interpolation=model.interpolation),)
+    return Steps((*stages, step("horizontal_flip", origin)) if "flip" in safe else stages, origin)
 
 
 def _deterministic(train: Steps, data: DataFacts) -> Steps:

@@ -16,7 +16,7 @@ from leaven.catalog.values import FilePath, FromData, Invocation, Setting, Writt
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.source import Span
-from leaven.recipe.data import TASKS, DataFacts
+from leaven.recipe.data import DataFacts
 from leaven.recipe.recipe import FitHead, Model
 from leaven.recipe.shapes import check_shapes
 
@@ -59,7 +59,7 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     channels = model.source.value("in_chans") or (size[0] if size else None)
     described = ModelFacts(
         name=card.bare_name,
-        task=TASKS.get(known.task, known.task),
+        task=known.task,
         classes=known.classes,
         channels=channels,
         size=wished or (size[1:] if size else None),
@@ -73,14 +73,14 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         arguments=frozenset(parameter.name for parameter in card.parameters),
         kept=_place(head, chosen) if (head := chosen.setting("head")) else None,
     )
-    if described.task != data.task:
+    if not data.task.takes_model_for(described.task):
         return _wrong_task(described, data, chosen, scope)
     described = _with_layers(described, model.source, scope)
     if described.layers is not None and not described.layers.head and model.head == FitHead(None):
         scope.report(
             "unknown-head",
-            f"{described.name} has no head that could be fitted to the data's classes",
-            Spot(_span(model.source), "it does not tell classes apart"),
+            f"{described.name} has no head that could be fitted to the data",
+            Spot(_span(model.source), "it has no classifier"),
             fix="choose another model: `leaven catalog search` lists what there is",
         )
     return described
@@ -192,7 +192,7 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
         scope.report(
             "unknown-head",
             f"nothing tells which layer of `{card.name}` is its head",
-            Spot(_span(source), "the head is to be fitted to the data's classes"),
+            Spot(_span(source), "the head is to be fitted to the data"),
             notes=["a parameter `classes` or `num_classes` of the model would get their number"],
             fix='name the layer: `head="fc"`, or keep it: `head=keep`',
         )
@@ -207,7 +207,7 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
         return ModelFacts(name, classes=classes)
     alias, _, definition = name.partition(".")
     module = scope.modules[alias].module
-    request = {"file": str(module.place), "name": definition, "arguments": _plain_arguments(source, scope.classes)}
+    request = {"file": str(module.place), "name": definition, "arguments": _plain_arguments(source, scope.outputs)}
     return _with_layers(ModelFacts(name, classes=classes), source, scope, request)
 
 
@@ -316,7 +316,7 @@ def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
             [
                 stage.card.target,
                 {
-                    setting.name: setting.value.number or data.classes or 10
+                    setting.name: setting.value.number or data.outputs or 10
                     if isinstance(setting.value, FromData)
                     else setting.value
                     for setting in stage.settings
@@ -337,14 +337,13 @@ def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
 
 
 def _wrong_task(described: ModelFacts, data: DataFacts, chosen: Invocation, scope: Scope) -> ModelFacts:
-    wanted = data.task.replace("-", " ")
-    made_for = described.task.replace("-", " ")
-    example = {"image-classification": "resnet18", "text-classification": 'transformers.auto("bert-base-cased")'}
+    wanted, made_for = data.task.title, described.task.replace("-", " ")
+    example = {"image": "resnet18", "text": 'transformers.auto("bert-base-cased")'}.get(data.task.input)
     scope.report(
         "wrong-task",
         f"{described.name} is a model for {made_for}, and the data is for {wanted}",
         Spot(_span(chosen), f"made for {made_for}"),
-        fix=f"choose a model for {wanted}, such as `{example[data.task]}`" if data.task in example else None,
+        fix=f"choose a model for {wanted}, such as `{example}`" if example else None,
     )
     return described
 

@@ -33,7 +33,8 @@ def to_json(recipe: Recipe) -> dict[str, Any]:
         },
         "data": {
             "source": _json(recipe.data.source),
-            "classes": recipe.data.classes,
+            "task": recipe.data.task.name,
+            "outputs": recipe.data.outputs,
             "split": _json(recipe.data.split),
             "train": _json(recipe.data.train),
             "eval": _json(recipe.data.eval),

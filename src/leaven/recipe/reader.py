@@ -42,12 +42,12 @@ NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
 def model_layers(
     source: Source, given: Options | None = None, *, run_code: bool = False
 ) -> tuple[str, Layers | None, int | None, tuple[Diagnostic, ...]]:
-    """A recipe's model: its name, its layers, the classes that its head is fitted to, and the errors met on the way."""
+    """A recipe's model: its name, its layers, the outputs that its head gets, and the errors met on the way."""
     reader = open_reader(source, given or Options(), run_code, requires_args=False)
     model = reader.read_model_and_data(require_data=False).model
     scope = reader.scope
     is_fitted = isinstance(model, Model) and model.head == FitHead(None)
-    return scope.model_name, scope.layers, scope.classes if is_fitted else None, in_order(scope.diagnostics)
+    return scope.model_name, scope.layers, scope.outputs if is_fitted else None, in_order(scope.diagnostics)
 
 
 def open_reader(source: Source, given: Options, run_code: bool, requires_args: bool) -> "RecipeReader":
@@ -85,12 +85,13 @@ class RecipeReader:
         self.known = {id(one.statement): one for one in placed}
         self._require(top if require_data else {**top, "data": []})
         data_call, data_facts = self._data_source(top)
-        self.scope.classes, self.scope.channels = data_facts.classes, data_facts.channels
+        self.scope.outputs, self.scope.channels = data_facts.outputs, data_facts.channels
+        self.scope.has_classes = data_facts.task.known is None or data_facts.task.known.target_kind != "number"
         model, model_facts = self._model(top, data_facts)
         if isinstance(model, Model) and model_facts.layers is not None:
             layers = model_facts.layers
-            if isinstance(model.head, FitHead) and data_facts.classes is not None:
-                layers = layers.fitted(data_facts.classes)
+            if isinstance(model.head, FitHead) and data_facts.outputs is not None:
+                layers = layers.fitted(data_facts.outputs)
             model, model_facts = replace(model, layers=layers), replace(model_facts, layers=layers)
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
         return _Foundation(placed, top, data_call, data_facts, model, model_facts)
@@ -100,6 +101,8 @@ class RecipeReader:
         if self._is_empty() or self._lacks_libraries():
             return None, None
         placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
+        if data_facts.task.known is not None:
+            self.statements.defaults = {"loss": data_facts.task.known.loss, "metrics": data_facts.task.known.metrics}
         train = self.statements.only(top, "train")
         metrics = self.statements.listed(top, "metrics")
         if metrics is not None:
@@ -206,8 +209,11 @@ class RecipeReader:
     # -- model and data
 
     def _data_source(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation | None, DataFacts]:
-        call = call_in(self.statements.bound(top["data"][-1])) if top.get("data") else None
-        return call, DataFacts("image-classification") if call is None else describe_data(call, self.scope)
+        statement = self.statements.bound(top["data"][-1]) if top.get("data") else None
+        call = call_in(statement)
+        if statement is None or call is None:
+            return call, DataFacts()
+        return call, describe_data(call, statement.setting("task"), self.scope)
 
     def _data(
         self, top: Mapping[str, list[Recognised]], call: Invocation | None, facts: DataFacts, model: ModelFacts
@@ -228,7 +234,7 @@ class RecipeReader:
             if name in written
         }
         train, eval = fitting.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
-        needs_tokens = facts.task == "text-classification"
+        needs_tokens = facts.task.input == "text"
         sampler = call_in(written.get("sampler", default_of("data.sampler")))
         assert sampler is not None
         return Data(
@@ -240,7 +246,9 @@ class RecipeReader:
             written.get("workers", default_of("data.workers")),
             written.get("on_bad_file", default_of("data.on_bad_file")),
             written.get("tokenize", default_of("data.tokenize") if needs_tokens else None),
-            facts.classes,
+            facts.task,
+            facts.target,
+            facts.outputs,
             facts.channels,
             facts.size,
         )

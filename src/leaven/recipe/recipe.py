@@ -10,6 +10,7 @@ from leaven.catalog.layers import LayerParameter, Layers
 from leaven.catalog.selectors import Selection
 from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Quantity, Setting, UserDefinition, UserModule
 from leaven.language.record import Record
+from leaven.recipe.task import Task
 
 
 class FitHead(Record):
@@ -57,7 +58,9 @@ class Data(Record):
     workers: Invocation
     on_bad_file: Invocation
     tokenize: Invocation | None
-    classes: int | None
+    task: Task
+    target: tuple[Setting, ...]  # the arguments by which the recipe asks for the task
+    outputs: int | None  # how many the model needs, where that is known
     channels: int | None = None
     size: tuple[int, int] | None = None
 

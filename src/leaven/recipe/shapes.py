@@ -51,17 +51,22 @@ def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) 
     if shape.form != "vector":
         scope.report(
             "wrong-shape",
-            f"the model ends with {shape}, and a classifier ends with one number per class",
+            f"the model ends with {shape}, and must end with a vector of outputs",
             Spot(last.origin.span, "the last stage"),
-            fix="end with `-> global_pool() -> linear(classes)`",
+            fix=f"end with `-> global_pool() -> linear({_outputs(scope)})`",
         )
-    elif scope.classes is not None and shape.channels is not None and shape.channels != scope.classes:
+    elif scope.outputs is not None and shape.channels is not None and shape.channels != scope.outputs:
         scope.report(
             "class-count",
-            f"the model has {shape.channels} outputs, and the data has {scope.classes} classes",
+            f"the model has {shape.channels} outputs, and the data needs {scope.outputs}",
             Spot(last.origin.span, "the last stage"),
-            fix="write `linear(classes)`: it follows the data",
+            fix=f"write `linear({_outputs(scope)})`: it follows the data",
         )
+
+
+def _outputs(scope: Scope) -> str:
+    """The name by which a recipe has the number of outputs."""
+    return "classes" if scope.has_classes else "outputs"
 
 
 def channels_through(

@@ -30,9 +30,7 @@ class Image:
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     yield from _classes(draft)
-    if draft.data_facts.task != "image-classification" or (
-        isinstance(draft.model.source, tuple) and draft.data_facts.size
-    ):
+    if not draft.data_facts.task.is_for_images or (isinstance(draft.model.source, tuple) and draft.data_facts.size):
         return
     reported: set[int] = set()
     for transforms in (draft.data.train, draft.data.eval):
@@ -47,11 +45,11 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 def _classes(draft: Draft) -> Iterator[Diagnostic]:
     model, facts, data = draft.model, draft.model_facts, draft.data
-    if not isinstance(model.head, KeepHead) or facts.classes is None or data.classes is None:
+    if not isinstance(model.head, KeepHead) or facts.classes is None or data.outputs is None:
         return
-    if facts.classes != data.classes and (model.pretrained or facts.layers is None):
+    if facts.classes != data.outputs and (model.pretrained or facts.layers is None):
         kept = facts.kept or span_of(model.origin)
-        yield messages.class_count(facts.name, facts.classes, data.classes, kept, data.source.origin)
+        yield messages.class_count(facts.name, facts.classes, data.outputs, kept, data.source.origin)
 
 
 # -- what the transforms make of an image

@@ -64,7 +64,7 @@ def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data:
         )
     if is_pretrained and matches_outputs and _differ(known.classes or 0, data):
         fix = f'{messages.FOR_THIS_DATA}: `weights="teacher.bundle"`'
-        yield messages.class_count(teacher, known.classes or 0, data.classes, fix)
+        yield messages.class_count(teacher, known.classes or 0, data.outputs, fix)
     elif is_pretrained:
         yield from missing_weights(teacher.card, span_of(teacher.origin))
 
@@ -110,7 +110,7 @@ def _file(teacher: Invocation, weights: FilePath, data: DataFacts) -> Iterator[D
     if outputs is None:
         yield messages.classes_not_checked(teacher, weights)
     elif _differ(outputs, data):
-        yield messages.class_count(teacher, outputs, data.classes)
+        yield messages.class_count(teacher, outputs, data.outputs)
 
 
 def _told(place: Path) -> Told | None:
@@ -129,7 +129,7 @@ def _outputs(shapes: dict[str, tuple[int, ...]], layers: Layers | None) -> int |
 def _classes(teacher: Invocation, told: Told, data: DataFacts) -> Iterator[Diagnostic]:
     """The classes that a bundle names, against those of the data: as many, the same, in the same order."""
     if _differ(len(told.classes), data):
-        yield messages.class_count(teacher, len(told.classes), data.classes)
+        yield messages.class_count(teacher, len(told.classes), data.outputs)
         return
     pairs = zip(told.classes, data.names, strict=False)
     for at, (theirs, ours) in enumerate(pairs, 1):
@@ -140,7 +140,7 @@ def _classes(teacher: Invocation, told: Told, data: DataFacts) -> Iterator[Diagn
 
 
 def _differ(outputs: int, data: DataFacts) -> bool:
-    return bool(outputs and data.classes and outputs != data.classes)
+    return bool(outputs and data.outputs and outputs != data.outputs)
 
 
 # -- layers

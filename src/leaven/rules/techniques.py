@@ -12,6 +12,7 @@ from leaven.messages import techniques as messages
 from leaven.recipe.draft import Draft
 from leaven.recipe.models import ModelFacts
 from leaven.recipe.recipe import Data, Model, Phase, Technique
+from leaven.recipe.task import Task
 
 _BRANCHES = ("drop_path", "stochastic_depth")  # what libraries call modules that can skip a branch
 _BRANCH_TYPES = ("ResBlock", "DropPath", "StochasticDepth")
@@ -61,10 +62,12 @@ def _libraries(call: Invocation) -> Iterator[Diagnostic]:
             yield messages.missing_library(one, requires)
 
 
-def _task(call: Invocation, phase: Phase, task: str) -> Iterator[Diagnostic]:
+def _task(call: Invocation, phase: Phase, task: Task) -> Iterator[Diagnostic]:
     technique = call.card.technique
-    if technique.tasks and task not in technique.tasks:
-        yield messages.wrong_task(call, task)
+    is_other_input = technique.inputs and task.input not in technique.inputs
+    is_other_target = technique.targets and task.known is not None and task.known.target_kind not in technique.targets
+    if is_other_input or is_other_target:
+        yield messages.wrong_task(call, task.title)
     if technique.blends_labels and not phase.loss.card.loss.takes_soft_labels:
         yield messages.soft_labels(call, phase.loss)
     override = next((override for override in phase.overrides if override.hook == "train_step"), None)

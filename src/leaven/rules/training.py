@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from leaven.catalog.traits import TaskTraits
 from leaven.catalog.values import Invocation, Quantity, Written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
@@ -11,29 +12,31 @@ from leaven.recipe.recipe import Phase
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     task = draft.data_facts.task
-    if task.endswith("-classification"):
+    if task.known is not None:
         losses = {id(phase.loss): phase.loss for phase in draft.phases}  # one for all phases is checked once
-        yield from _losses(list(losses.values()), task)
-        yield from _metrics(draft.metrics, task)
+        yield from _losses(list(losses.values()), task.title, task.known)
+        yield from _metrics(draft.metrics, task.title, task.known)
+        targets = draft.data.sampler.card.sampler.targets if draft.data.sampler.card.kind == "sampler" else ()
+        if targets and task.known.target_kind not in targets:
+            yield messages.sampler_for_other_task(draft.data.sampler, task.title)
     for at, phase in enumerate(draft.phases):
         yield from _warmup(phase)
         yield from _kept_optimizer(phase, draft.phases[:at])
 
 
-def _losses(losses: Sequence[Invocation], task: str) -> Iterator[Diagnostic]:
+def _losses(losses: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:
     for loss in losses:
-        if not loss.card.loss.compares_classes:
-            yield messages.loss_for_other_task(loss, task)
+        if task.target_kind not in loss.card.loss.targets:
+            yield messages.loss_for_other_task(loss, title, task.loss)
 
 
-def _metrics(metrics: Sequence[Invocation], task: str) -> Iterator[Diagnostic]:
+def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:
     for metric in metrics:
-        if metric.card.source != "torchmetrics":
-            continue
-        if metric.card.metric.family != "classification":
-            yield messages.metric_for_other_task(metric, task)
-        elif not metric.card.metric.is_single_number:
-            yield messages.metric_of_several_numbers(metric)
+        known = metric.card.metric
+        if task.target_kind not in known.targets:
+            yield messages.metric_for_other_task(metric, title, task.metrics)
+        elif not known.is_single_number:
+            yield messages.metric_of_several_numbers(metric, task.metrics)
 
 
 def _warmup(phase: Phase) -> Iterator[Diagnostic]:

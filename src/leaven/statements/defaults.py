@@ -9,11 +9,11 @@ from leaven.language.source import Source, SourceKind
 
 
 @cache
-def default_statement(name: str) -> syntax.Statement:
-    """The statement that a recipe has if it does not write one of that name."""
+def default_statement(name: str, text: str = "") -> syntax.Statement:
+    """The statement that a recipe has if it does not write one of that name: that of its card, or the given one."""
     card = own.read("statement", name)
     assert card is not None
-    text = card.statement.default or name.rpartition(".")[2]
+    text = text or card.statement.default or name.rpartition(".")[2]
     (statement,) = parse(Source("default", text, kind=SourceKind.DEFAULT)).tree.statements
     assert isinstance(statement, syntax.Statement)
     return statement

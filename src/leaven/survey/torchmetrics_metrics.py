@@ -5,12 +5,13 @@ Leaves out the parameters that the program passes (`task`, `num_classes`).
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from leaven.catalog.traits import MetricTraits
+from leaven.catalog.traits import MetricTraits, TargetKind
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence
@@ -46,12 +47,20 @@ def survey(cards: CardFile) -> None:
             spellings=spellings(name, "metric"),
             summary=first_sentence(class_.__doc__),
             traits=MetricTraits(
-                family,
+                _targets(class_, by_task),
                 higher_is_better=better if isinstance(better, bool) else None,
                 is_single_number=_is_single_number(by_task["multiclass"]) if "multiclass" in by_task else True,
                 supplied=_TASK_SUPPLIED if by_task else (),
             ),
         )
+
+
+def _targets(class_: type, by_task: Mapping[str, type]) -> tuple[TargetKind, ...]:
+    """The kinds of targets that a metric compares outputs with."""
+    if class_.__module__.split(".")[1] == "regression":
+        return ("number",)
+    kinds: dict[str, TargetKind] = {"multiclass": "class", "multilabel": "binary"}
+    return tuple(kind for task, kind in kinds.items() if task in by_task)
 
 
 def _common_arguments(metric: type) -> list[signatures.Entry]:

@@ -5,14 +5,15 @@ Leaves out the parameters that the program passes (an optimizer's `params`, a sc
 
 import importlib
 import inspect
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn, optim
 from torch.optim import lr_scheduler
 
-from leaven.catalog.traits import LossTraits, OptimizerTraits, ScheduleTraits, Traits
+from leaven.catalog.traits import LossTraits, OptimizerTraits, ScheduleTraits, TargetKind, Traits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence
@@ -58,17 +59,52 @@ def survey_losses(cards: CardFile) -> None:
     """torch's losses without parameters of their own."""
     for class_ in _classes(nn, nn.Module):
         if class_.__name__.endswith("Loss") and "in_features" not in signatures.read(class_).names():
-            traits = LossTraits(compares_classes=_compares_classes(class_))
+            traits = LossTraits(targets=_targets(class_))
             _add(cards, f"torch.{class_.__name__}", f"torch.nn.{class_.__name__}", class_, set(), traits)
 
 
-def _compares_classes(class_: Any) -> bool:
-    """Whether it takes a score for each class and the numbers of the right ones; found by trying."""
+def _targets(class_: Any) -> tuple[TargetKind, ...]:
+    """The kinds of targets that a loss compares outputs with; tried out."""
+    trials: dict[TargetKind, Callable[[Any], bool]] = {
+        "class": _compares_classes,
+        "number": _compares_numbers,
+        "binary": _compares_yes_and_no,
+    }
+    return tuple(kind for kind, is_compared in trials.items() if _holds(is_compared, class_))
+
+
+def _holds(trial: Callable[[Any], bool], class_: Any) -> bool:
     try:
-        loss: Tensor = class_()(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about shapes that are broadcast
+            return trial(class_())
     except (TypeError, ValueError, RuntimeError):
         return False
-    return loss.ndim == 0
+
+
+def _compares_classes(loss: Any) -> bool:
+    """It takes a score for each class and the indices of the right ones."""
+    result: Tensor = loss(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
+    return result.ndim == 0
+
+
+def _compares_numbers(loss: Any) -> bool:
+    """It is smallest where the outputs are the targets."""
+
+    def at(distance: float, target: Tensor) -> float:
+        return float(loss(target + distance, target))
+
+    targets = [torch.full((4, 3), number) for number in (-2.0, 0.5, 3.0)]
+    return all(at(0, target) < min(at(1, target), at(-1, target)) for target in targets)
+
+
+def _compares_yes_and_no(loss: Any) -> bool:
+    """It falls for a 1 the larger the output is, and for a 0 the smaller."""
+
+    def at(output: float, target: float) -> float:
+        return float(loss(torch.full((4, 3), float(output)), torch.full((4, 3), float(target))))
+
+    return at(9, 1) < at(2, 1) < at(-2, 1) and at(-9, 0) < at(-2, 0) < at(2, 0)
 
 
 def _classes(module: Any, parent: type) -> Iterator[type]:

@@ -227,9 +227,13 @@ def test_a_schedule_says_when_it_is_stepped() -> None:
     assert named("schedule", lambda card: card.schedule.needs_total_steps) == {"torch.OneCycleLR"}
 
 
-def test_losses_for_classes_are_found() -> None:
-    found = named("loss", lambda card: card.loss.compares_classes)
-    assert found == {"torch.CrossEntropyLoss", "torch.NLLLoss", "torch.MultiMarginLoss"}
+def test_losses_are_tried_on_classes_numbers_and_yes_or_no() -> None:
+    def taking(kind: str) -> set[str]:
+        return set(named("loss", lambda card: kind in card.loss.targets))
+
+    assert taking("class") == {"torch.CrossEntropyLoss", "torch.MultiMarginLoss", "torch.NLLLoss"}
+    assert taking("number") == {"torch.HuberLoss", "torch.L1Loss", "torch.MSELoss", "torch.SmoothL1Loss"}
+    assert taking("binary") == {"torch.BCEWithLogitsLoss", "torch.MultiLabelSoftMarginLoss"}
 
 
 def test_metrics_that_are_not_one_number_are_found() -> None:

@@ -70,7 +70,7 @@ def test_the_check_and_the_runtime_agree(tmp_path: Path, tree: str, classes: lis
             return
         items = image_folder(tmp_path / "photos")
     assert items.target.names == tuple(classes)
-    assert checked.recipe.data.classes == len(classes)
+    assert checked.recipe.data.outputs == len(classes)
     told = [str(caution.message).replace(f"{tmp_path.as_posix()}/", "") for caution in cautions]
     assert told == [diagnostic.headline for diagnostic in checked.diagnostics]
 

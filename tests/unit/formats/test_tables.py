@@ -37,4 +37,4 @@ def test_the_check_and_the_runtime_agree(
     assert checked.recipe is not None, checked.diagnostics
     items = table(tmp_path / named, image="file", target=Label("kind"), root=tmp_path, **more)
     assert items.target.names == ("ant", "bee")
-    assert checked.recipe.data.classes == 2
+    assert checked.recipe.data.outputs == 2

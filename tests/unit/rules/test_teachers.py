@@ -16,9 +16,9 @@ DIGITS = [str(digit) for digit in range(10)]
 
 def write_bundle(file: Path, classes: list[str], by: str = "timm", name: str = "resnet18") -> None:
     """As much of a bundle as tells what it is."""
-    target = {"names": classes}
-    told = {"task": "image-classification", "target": target, "built_by": {"by": by, "name": name}}
-    told |= {"preprocess": None, "shape": [3, 32, 32]}
+    target = {"names": classes, "column": "label"}
+    built_by = {"by": by, "name": name}
+    told = {"task": "classification", "target": target, "built_by": built_by, "preprocess": None, "shape": [3, 32, 32]}
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("bundle.json", json.dumps(told))
 

@@ -32,7 +32,7 @@ def test_bases_that_extend_each_other_many_times_over_are_read_once(tmp_path: Pa
     """Thirty files, each of which extends the next one twice: as paths to the last one, a thousand million."""
     files = {f"r{n}": f'extends "r{n + 1}.leaven"\n' * 2 for n in range(30)}
     found = recipe(tmp_path, "r0", **files, r30="model resnet18()\ndata digits()\n")
-    assert found.data.classes == 10
+    assert found.data.outputs == 10
 
 
 def test_a_change_in_one_phase_stays_there(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from typing import Any, ClassVar, Protocol
 
 from leaven.formats.image_folder import PART_NAMES
 
-ENCODING = "utf-8-sig"  # spreadsheets write a byte order mark before the first column
-
 
 class TableFile(Protocol):
     """A file with named columns. An OSError or a ValueError says that it can't be read."""
@@ -44,11 +42,6 @@ def open_table(file: Path, separator: str | None = None) -> TableFile:
     found = formats().get(file.suffix.lower(), formats()[".csv"])
     table: TableFile = found(file, separator) if separator is not None else found(file)
     return table
-
-
-def separator_of(file: Path, told: str | None) -> str:
-    """What separates two columns of text: what the recipe says, else what the file's ending says."""
-    return told or ("\t" if file.suffix.lower() == ".tsv" else ",")
 
 
 def split_tables(folder: Path) -> dict[str, list[Path]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
-from leaven.formats.tables import ENCODING, separator_of
+
+ENCODING = "utf-8-sig"  # spreadsheets write a byte order mark before the first column
 
 
 class Table:
@@ -17,7 +18,7 @@ class Table:
 
     def __init__(self, file: Path, separator: str | None = None) -> None:
         self.file = file
-        self.separator = separator_of(file, separator)
+        self.separator = separator or ("\t" if file.suffix.lower() == ".tsv" else ",")
 
     def columns(self) -> Sequence[str]:
         with self._open() as lines:

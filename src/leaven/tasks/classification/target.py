@@ -115,7 +115,8 @@ def _names(labels: Sequence[Any]) -> tuple[str, ...]:
     distinct = set(labels)
     if len(distinct) < 2:
         has = f"only the class `{labels[0]}`" if labels else "no classes"
-        raise BadTarget(f"has {has}, and a classifier needs two or more")
+        help = 'name the column that holds the classes: `label="…"`'
+        raise BadTarget(f"has {has}, and a classifier needs two or more", help)
     return tuple(map(str, in_order(distinct)))
 
 

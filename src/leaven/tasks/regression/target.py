@@ -98,9 +98,13 @@ def _scales(std: Sequence[float]) -> list[bool]:
 class Numbers:
     """One number or several: the columns of a table, or what a data set gives for each sample."""
 
-    columns: tuple[str, ...] = ()
+    columns: str | Sequence[str] = ()
     argument: ClassVar[str] = "target"
     attribute: ClassVar[str] = "target_names"
+
+    def __post_init__(self) -> None:
+        columns = (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
 
     def told(self, dataset: Any) -> Quantities | None:
         return None  # without the numbers, their mean is not known
@@ -110,7 +114,7 @@ class Numbers:
             raise BadTarget("has no samples", id=NOT_A_NUMBER)
         count = len(self.columns) or len(numbers_of(given[0]))
         default = ("target",) if count == 1 else tuple(f"target_{number + 1}" for number in range(count))
-        target = Quantities(self.columns or default)
+        target = Quantities(tuple(self.columns) or default)
         values = values_of(target, given)
         for name, column in zip(target.names, zip(*values, strict=True), strict=True):
             if min(column) == max(column):

@@ -1,0 +1,16 @@
+"""Reports about data that does not fit what a recipe asks of it."""
+
+from leaven.catalog.values import Invocation, Setting
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.messages.places import span_of
+
+
+def other_task(data: Invocation, asked: Setting, offered: str, wanted: str, argument: str | None) -> Diagnostic:
+    """`argument` is the one by which the data can be asked for the task, if there is any."""
+    name = data.card.bare_name
+    return error(
+        "wrong-task",
+        f"`{name}` has labels for {offered}, and the recipe asks for {wanted}",
+        Spot(span_of(asked.origin), "another task"),
+        fix=f'name the columns: `{name}(…, {argument}="…")`' if argument else "remove `task=`",
+    )

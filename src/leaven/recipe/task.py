@@ -1,0 +1,65 @@
+"""What the model of a recipe is to learn: the task of its data."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from leaven.catalog import own
+from leaven.catalog.traits import TaskTraits
+from leaven.language.record import Record
+
+if TYPE_CHECKING:
+    from leaven.formats.target import TargetReader
+
+USUAL = "classification"
+
+
+class Task(Record):
+    """A task by its name, what it is about, and what its card says; None for one that Leaven does not have."""
+
+    name: str = USUAL
+    input: str = "image"
+    known: TaskTraits | None = None
+
+    @property
+    def title(self) -> str:
+        """In words: `image classification`."""
+        return self.known.title.format(input=self.input) if self.known is not None else self.name
+
+    @property
+    def is_for_images(self) -> bool:
+        return self.known is not None and self.input == "image"
+
+    def takes_model_for(self, task: str) -> bool:
+        """Whether the head of a model that was published for a task can be fitted to this one."""
+        return task == (f"{self.input}-{self.known.models}" if self.known is not None else self.name)
+
+    def reader(self, arguments: Mapping[str, Any]) -> "TargetReader":
+        """What reads the labels of the data, for arguments by the names that it gives them."""
+        assert self.known is not None
+        module = import_module(f"leaven.tasks.{self.name}.target")
+        made: TargetReader = getattr(module, self.known.reader)(**arguments)
+        return made
+
+
+def task_named(name: str, input: str = "image") -> Task:
+    card = own.read("task", name)
+    return Task(name, input, card.task if card is not None else None)
+
+
+def task_of_library(name: str) -> Task:
+    """A task as cards of models and data sets name it: `image-classification`."""
+    input, _, rest = name.partition("-")
+    return task_named(rest, input) if rest in own.names("task") else Task(name, "")
+
+
+@cache
+def task_by_parameter() -> dict[str, str]:
+    """The task that each argument of a data statement asks for."""
+    found: dict[str, str] = {}
+    for name in own.names("task"):
+        card = own.read("task", name)
+        assert card is not None
+        found |= {parameter.name: name for parameter in card.parameters}
+    return found
