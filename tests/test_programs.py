@@ -65,6 +65,10 @@ def lay_out_data(folder: Path) -> None:
         draw(folder / "birds", len(birds), 0)
         lines = ["file,bird", *(f"birds/{number}.jpg,{bird}" for number, bird in enumerate(birds))]
         (folder / "birds.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if "faces.csv" in recipe:
+        draw(folder / "faces", 32, 0)
+        lines = ["file,age,smile", *(f"faces/{number}.jpg,{20 + number},{number % 7 / 7:.2f}" for number in range(32))]
+        (folder / "faces.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if "resnet18.pth" in recipe:
         (folder / "resnet18.pth").touch()
 

@@ -26,6 +26,7 @@ PROVIDED = {  # what a constructor can ask for by name, as a program writes it
     "run": "run",
     "model": "model",
     "classes": "len(data.classes)",
+    "outputs": "data.outputs",  # how many the model has, whatever they mean
     "data": "data",
     "fabric": "run.fabric",
     "criterion": "criterion",

@@ -18,7 +18,7 @@ from leaven.statements.options import Options
 def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     """Print the layers of a recipe's model; errors elsewhere in the recipe do not matter."""
     source = source_or_exit(word)
-    name, layers, classes, diagnostics = model_layers(source, options, run_code=run_code)
+    name, layers, outputs, diagnostics = model_layers(source, options, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)
@@ -31,8 +31,8 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     cost = f", {_large(flops)}FLOPs for an image of {_size(layers.trial_size)}" if flops and layers.trial_size else ""
     click.echo(f"\n{name}: {total:,} parameters{cost}")
     click.echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
-    if classes is not None and layers.head:
-        click.echo(f"the head is fitted to the data's {classes:,} classes")
+    if outputs is not None and layers.head:
+        click.echo(f"the head is fitted to the data: {outputs:,} output{'s' * (outputs != 1)}")
     if layers.stages:
         click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
     if plan is None:

@@ -98,7 +98,7 @@ class ImageTable:
                 Finding("missing-file", f"`{name}` can't be read: {reason}", argument=self._argument)
             ) from None
         if not rows:
-            raise BadSource(Finding("no-classes", f"`{name}` has no rows", argument=self._argument))
+            raise BadSource(Finding("empty-table", f"`{name}` has no rows", argument=self._argument))
         for place, image, *_ in rows:
             if not isinstance(image, str) or not image:
                 raise BadSource(Finding("missing-file", f"{place} has no image", argument="image"))
@@ -106,6 +106,8 @@ class ImageTable:
 
     def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
         there = table.columns()
+        if not there:
+            raise BadSource(Finding("empty-table", f"`{name}` is empty", argument=self._argument))
         for column in wanted:
             if column not in there:
                 listed = _columns(there[:LISTED]) or "none"

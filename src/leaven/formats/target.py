@@ -6,15 +6,17 @@ check and the training read the same data in the same way. A target is plain dat
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
+# What a value is: the index of a class, numbers, or a 0 or 1 for each output.
+Kind = Literal["class", "number", "binary"]
 Value = Any  # of one sample, as tensors are made of it: the index of a class, or a tuple of numbers
 
 
 class BadTarget(ValueError):
     """What is wrong with the labels of a data set: the fact follows the name of the data, or of the sample `at`."""
 
-    def __init__(self, fact: str, help: str = "", *, at: int | None = None, id: str = "no-classes") -> None:
+    def __init__(self, id: str, fact: str, help: str = "", *, at: int | None = None) -> None:
         super().__init__(fact)
         self.fact = fact
         self.help = help
@@ -26,6 +28,7 @@ class Target(Protocol):
     """What each output of a model means."""
 
     task: ClassVar[str]  # the name of the task's folder
+    kind: ClassVar[Kind]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,5 +109,5 @@ def values_of(target: Target, given: Sequence[Any]) -> list[Value]:
         try:
             values.append(target.value(label))
         except BadTarget as bad:
-            raise BadTarget(bad.fact, bad.help, at=at, id=bad.id) from None
+            raise BadTarget(bad.id, bad.fact, bad.help, at=at) from None
     return values

@@ -41,7 +41,7 @@ class Session:
         self.run: Run = self._program.build_run(self._args)
         self.data: Data = self._call(self._program.build_data)
         self.model: nn.Module = self._call(self._program.build_model)
-        self.metrics: Mapping[str, Metric] = self._program.build_metrics(len(self.data.classes))
+        self.metrics: Mapping[str, Metric] = self._call(self._program.build_metrics)
         self._phases = [getattr(self._program, function_name(phase, plan)) for phase in plan.phases]
         self._turn = _Turn()
         self.run.before_batch = self._turn.wait
@@ -128,8 +128,7 @@ class Session:
         """Call a function of the program, with the other arguments that it has."""
         wanted = inspect.signature(function).parameters
         more: dict[str, Any] = {"args": self._args} if "args" in wanted else {}
-        if "classes" in wanted:
-            more["classes"] = len(self.data.classes)
+        more |= {name: self.data.outputs for name in ("classes", "outputs") if name in wanted}
         if "channels" in wanted:
             more["channels"] = self.data.channels
         return function(*first, **more)

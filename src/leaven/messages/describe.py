@@ -89,7 +89,7 @@ def did_you_mean(names: Sequence[str]) -> str:
 def kinds(targets: Sequence[TargetKind]) -> str:
     """What is predicted, in words."""
     words: dict[TargetKind, str] = {"class": "classes", "number": "numbers", "binary": "several labels per sample"}
-    return both([words[kind] for kind in targets])
+    return either([words[kind] for kind in targets])
 
 
 def card_name(card: Card, name: Span) -> str:

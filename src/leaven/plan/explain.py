@@ -17,6 +17,7 @@ from leaven.plan.plan import (
     StarterWeights,
     TrainPhase,
 )
+from leaven.recipe.task import Task
 
 INDENT = " " * 7
 REASON_COLUMN = 76
@@ -47,7 +48,7 @@ def _length(plan: Plan) -> str:
 
 
 def _sections(plan: Plan) -> Iterator[tuple[str, list[Line]]]:
-    yield "data", list(_data(plan.data))
+    yield "data", list(_data(plan.data, plan.recipe.data.task))
     yield "model", list(_model(plan.model))
     for phase in plan.phases:
         yield _line(f'phase "{phase.name}", {_told(phase.epochs)}', _why(phase.because)), list(_phase(phase, plan))
@@ -60,10 +61,11 @@ def _has_test(data: ReadData) -> bool:
     return not (isinstance(share, Quantity) and share.amount == 0)
 
 
-def _data(data: ReadData) -> Iterator[Line]:
+def _data(data: ReadData, task: Task) -> Iterator[Line]:
     yield _call(data.source), _why_call(data.source)
     shares = [f"{s.name} {_told(s)}" for s in data.split.settings if s.value is not None and s.name != "seed"]
-    divided = f"divided by class: {', '.join(shares)}" if shares else "in the parts that it comes with"
+    by = f" by {task.known.stratified_by}" if task.known is not None and task.known.stratified_by else ""
+    divided = f"divided{by}: {', '.join(shares)}" if shares else "in the parts that it comes with"
     yield divided, _why(data.split.origin)
     if data.is_same:
         yield f"prepared by {_steps(data.eval)}", _why(data.because_eval)
@@ -87,7 +89,7 @@ def _model(model: BuildModel) -> Iterator[Line]:
         case None:
             yield "from scratch", ""
     if model.replaced_head is not None:
-        yield f"a new head at {model.replaced_head}", "default: fitted to the data's classes"
+        yield f"a new head at {model.replaced_head}", "default: fitted to the data"
 
 
 def _still_model(model: BuildModel | FormerSelf) -> str:

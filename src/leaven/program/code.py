@@ -36,6 +36,7 @@ Code = str | Bracketed
 
 
 ARGS = "args: argparse.Namespace"
+FROM_DATA = {"classes": "len(data.classes)", "outputs": "data.outputs", "channels": "data.channels"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Function:
 
     def given(self, name: Callable[[str], str] = str) -> list[str]:
         """What a function that builds a part of the program is called with."""
-        known = {"classes: int": "len(data.classes)", "channels: int": "data.channels"}
+        known = {f"{name}: int": code for name, code in FROM_DATA.items()}
         return [name("args") if parameter == ARGS else known[parameter] for parameter in self.parameters]
 
     def lines(self) -> list[str]:

@@ -1,10 +1,13 @@
 """The function that builds the data."""
 
+from collections.abc import Mapping
+
 from leaven.catalog.values import Invocation, Quantity, Setting, is_written
 from leaven.plan.plan import Plan, ReadData
 from leaven.program.code import ARGS, Code, Function, Item, call, flat, listing, statement
 from leaven.program.values import Values, cite, cite_call, is_own_function
 from leaven.recipe.recipe import Data
+from leaven.recipe.task import USUAL
 
 _SOURCES = {"digits": "digits", "folder": "image_folder", "csv": "table"}
 _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
@@ -72,11 +75,11 @@ def _dataset(data: Data, values: Values) -> Code:
     if card.kind == "user":
         arguments = values.arguments(source)
         made = f"lambda: {flat(call(values.target(source), *arguments))}" if arguments else values.target(source)
-        return call(values.runtime("user_dataset"), made)
+        return call(values.runtime("user_dataset"), made, **_reader(data, values, {}))
     if card.name in _SOURCES:
-        for_target = frozenset(setting.name for setting in data.target)
-        function = values.runtime(_SOURCES[card.name])
-        return call(function, *values.arguments(source, for_target), **_target(data, values))
+        named = _target(data)
+        given = values.arguments(source, frozenset(named))
+        return call(values.runtime(_SOURCES[card.name]), *given, **_reader(data, values, named))
     items = [Item(values.setting(s), f"{s.name}=") for s in source.settings if _is_needed(s, source)]
     if card.data.split_arguments:
         items.append(Item(repr(card.data.split_arguments).replace("'", '"'), "splits="))
@@ -85,15 +88,21 @@ def _dataset(data: Data, values: Values) -> Code:
     return call(values.runtime("torchvision_dataset"), values.imports.use(card.target), *items)
 
 
-def _target(data: Data, values: Values) -> dict[str, Code]:
-    """What reads the labels, where the recipe says in which columns they are."""
-    if not data.target:
+def _target(data: Data) -> dict[str, Setting]:
+    """What the recipe says about the labels, by the names that the task's reader gives it."""
+    parameters = {each.name: each.target or each.name for each in data.source.card.parameters}
+    return {parameters[setting.name]: setting for setting in data.target}
+
+
+def _reader(data: Data, values: Values, named: Mapping[str, Setting]) -> dict[str, Code]:
+    """What reads the labels, unless it is what data is read by anyway."""
+    if data.task.name == USUAL and not named:
         return {}
     assert data.task.known is not None
-    first, *more = data.target
-    parameter = {each.name: each.target or each.name for each in data.source.card.parameters}
-    named = {parameter[setting.name]: values.setting(setting) for setting in more}
-    return {"target": call(values.task(data.task.known.reader), values.setting(first), **named)}
+    items = [
+        Item(values.setting(setting), f"{name}=" if at else "") for at, (name, setting) in enumerate(named.items())
+    ]
+    return {"target": call(values.task(data.task.known.reader), *items)}
 
 
 def _is_needed(setting: Setting, source: Invocation) -> bool:

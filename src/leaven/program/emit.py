@@ -22,7 +22,7 @@ def emit(plan: Plan, file: str = "program.py") -> str:
     imports = Imports()
     for line in ("import argparse", "from torch import nn"):
         imports.add(line)
-    values = Values(imports)
+    values = Values(imports, plan.recipe.data.task)
     teachers = teacher_functions(plan, values)
     functions = [
         _build_run(plan, values),
@@ -112,24 +112,27 @@ def _default(arg: Arg, values: Values) -> Code:
 
 
 def _build_metrics(plan: Plan, values: Values) -> Function:
-    entries: dict[str, Code] = {measure.label: _metric(measure, values) for measure in plan.metrics}
+    with values.noting() as names:
+        entries: dict[str, Code] = {measure.label: _metric(measure, plan, values) for measure in plan.metrics}
     cited = cite(*(measure.invocation.origin for measure in plan.metrics))
     body = statement("return ", mapping(entries), cited)
-    return Function("build_metrics", ("classes: int",), values.task("Metrics"), body)
+    parameters = (f"{values.outputs}: int",) if values.outputs in names else ()
+    return Function("build_metrics", parameters, values.task("Metrics"), body)
 
 
-def _metric(measure: Measure, values: Values) -> Code:
+def _metric(measure: Measure, plan: Plan, values: Values) -> Code:
     metric = measure.invocation
     if is_own_function(metric):
         return call(values.task("Mean"), values.function(metric))
     if metric.card.kind == "user":
         return values.call(metric)
-    supplied = metric.card.metric.supplied
-    more: dict[str, Code] = {}
-    if "task" in supplied:
-        more["task"] = text("multiclass")
-    if "num_classes" in supplied:
-        more["num_classes"] = "classes"
+    task = plan.recipe.data.task.known
+    assert task is not None
+    more: dict[str, Code] = {
+        name: values.name(values.outputs) if value == "outputs" else text(value)
+        for name, value in task.metric_arguments.items()
+        if name in metric.card.metric.supplied
+    }
     given = [item for item in values.arguments(metric) if item.prefix.removesuffix("=") not in more]
     if metric.card.source == "leaven" and metric.card.name != "accuracy":
         average = metric.setting("average")
@@ -205,7 +208,7 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
         "    run = build_run(args)",
         f"    data = {built('build_data')}",
         f"    model = {built('build_model')}",
-        "    metrics = build_metrics(len(data.classes))",
+        f"    metrics = {built('build_metrics')}",
         "",
     ]
     for phase in plan.phases:

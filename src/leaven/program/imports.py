@@ -10,8 +10,8 @@ _AS = {  # modules that are imported under a short name
     "leaven.runtime": ("from leaven import runtime", "runtime"),
     "leaven.techniques": ("from leaven import techniques", "techniques"),
     "leaven.bundle": ("from leaven import bundle", "bundle"),
-    "leaven.tasks.classification": ("from leaven.tasks import classification as task", "task"),
 }
+_TASKS = "leaven.tasks."
 _WHOLE = {  # used by their full names
     "torch": "torch",
     "torch.optim": "torch",
@@ -40,6 +40,9 @@ class Imports:
             line, short = _AS[module]
             self.add(line)
             return f"{short}.{name}"
+        if module.startswith(_TASKS):
+            self.add(f"from leaven.tasks import {module.removeprefix(_TASKS)} as task")
+            return f"task.{name}"
         if module in _WHOLE:
             self.add(f"import {_WHOLE[module]}")
             return target

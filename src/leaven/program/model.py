@@ -19,7 +19,7 @@ def build_model(model: BuildModel, values: Values, name: str = "build_model", *,
         body = [*statement("model = ", code, cited), *changes, "    return model"]
     else:
         body = statement("return ", code, cited)
-    types = {"classes": "classes: int", "channels": "channels: int", "args": ARGS}
+    types = {values.outputs: f"{values.outputs}: int", "channels": "channels: int", "args": ARGS}
     parameters = tuple(typed for parameter, typed in types.items() if parameter in names)
     return Function(name, parameters, "nn.Module", body, decorator=values.runtime("model_builder"))
 
@@ -39,7 +39,7 @@ def _built(model: BuildModel, values: Values) -> tuple[Code, str]:
     if isinstance(model.weights, HubWeights) and source.library == "torchvision":
         more["weights"] = text(model.weights.tag or "DEFAULT")
     if source.classes_by is not None:
-        more[source.classes_by] = values.name("classes")
+        more[source.classes_by] = values.name(values.outputs)
     return _call(source, values, more), cite_call(source.invocation, model.because, model.because_weights)
 
 
@@ -75,7 +75,7 @@ def _head(model: BuildModel, values: Values) -> list[str]:
     if isinstance(model.source, Call) and model.source.invocation.card.model.has_auxiliary_outputs:
         lines += statement("", call(values.runtime("remove_auxiliary_heads"), "model"))
     if model.replaced_head is not None:
-        head = call(values.runtime("replace_head"), "model", text(model.replaced_head), values.name("classes"))
+        head = call(values.runtime("replace_head"), "model", text(model.replaced_head), values.name(values.outputs))
         lines += statement("", head)
     return lines
 

@@ -8,7 +8,19 @@ import re
 from leaven.catalog.hooks import PARAMETERS_METHOD
 from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, TrainPhase
-from leaven.program.code import ARGS, Bracketed, Code, Function, Item, call, listing, mapping, statement, text
+from leaven.program.code import (
+    ARGS,
+    FROM_DATA,
+    Bracketed,
+    Code,
+    Function,
+    Item,
+    call,
+    listing,
+    mapping,
+    statement,
+    text,
+)
 from leaven.program.loop import is_shareable, loop
 from leaven.program.schedules import schedule_statement
 from leaven.program.techniques import Teachers, Used, built_once, calls, made, on_data, used_in, with_state
@@ -98,7 +110,7 @@ def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Tea
     ]
     if "args" in names:
         parameters.append(ARGS)
-    local = ["    classes = len(data.classes)"] if "classes" in names else []
+    local = [f"    {name} = {code}" for name, code in FROM_DATA.items() if name in names]
     summary = f'    """{_summary(phase)}"""'
     return Function(function_name(phase, plan), tuple(parameters), "None", [summary, *local, *body])
 

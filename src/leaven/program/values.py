@@ -7,6 +7,7 @@ from keyword import iskeyword
 from typing import Any
 
 from leaven.binding.parameter_defaults import is_chosen
+from leaven.binding.scope import BOUND_BY_DATA
 from leaven.catalog.card import Card
 from leaven.catalog.values import (
     FilePath,
@@ -24,13 +25,16 @@ from leaven.language import syntax
 from leaven.language.source import SourceKind
 from leaven.program.code import Code, Item, call, listing, number, text
 from leaven.program.imports import Imports
+from leaven.recipe.task import Task
 
 
 class Values:
     """Writes values, and remembers which `arg`s of the recipe and which imports they need."""
 
-    def __init__(self, imports: Imports) -> None:
+    def __init__(self, imports: Imports, task: Task) -> None:
         self.imports = imports
+        self._task = task.name
+        self.outputs = task.outputs_name
         self.used_args: set[str] = set()
         self._names: set[str] = set()
 
@@ -40,7 +44,7 @@ class Values:
 
     def task(self, name: str) -> str:
         """A function or class of the recipe's task."""
-        return self.imports.use(f"leaven.tasks.classification.{name}")
+        return self.imports.use(f"leaven.tasks.{self._task}.{name}")
 
     @contextmanager
     def noting(self) -> Iterator[set[str]]:
@@ -76,7 +80,7 @@ class Values:
             case Quantity(amount=amount):
                 return number(amount)
             case FromData(name=name):
-                return self.name(name)
+                return self._from_data(name)
             case Pending(name=name):
                 return self._arg(name)
             case UserDefinition(module=module, name=name):
@@ -113,10 +117,13 @@ class Values:
         return f"({written})" if isinstance(value, syntax.Binary) else written
 
     def _arg(self, name: str) -> str:
-        if name in ("classes", "channels"):
-            return self.name(name)
+        if name in BOUND_BY_DATA:
+            return self._from_data(name)
         self.used_args.add(name)
         return f"{self.name('args')}.{argument_name(name)}"
+
+    def _from_data(self, name: str) -> str:
+        return self.name("channels" if name == "channels" else self.outputs)
 
     # -- calls
 

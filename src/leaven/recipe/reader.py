@@ -86,7 +86,7 @@ class RecipeReader:
         self._require(top if require_data else {**top, "data": []})
         data_call, data_facts = self._data_source(top)
         self.scope.outputs, self.scope.channels = data_facts.outputs, data_facts.channels
-        self.scope.has_classes = data_facts.task.known is None or data_facts.task.known.target_kind != "number"
+        self.scope.has_classes = data_facts.task.has_classes
         model, model_facts = self._model(top, data_facts)
         if isinstance(model, Model) and model_facts.layers is not None:
             layers = model_facts.layers

@@ -28,6 +28,15 @@ class Task(Record):
         return self.known.title.format(input=self.input) if self.known is not None else self.name
 
     @property
+    def has_classes(self) -> bool:
+        return self.known is None or self.known.target_kind != "number"
+
+    @property
+    def outputs_name(self) -> str:
+        """What recipes and programs call the number of outputs."""
+        return "classes" if self.has_classes else "outputs"
+
+    @property
     def is_for_images(self) -> bool:
         return self.known is not None and self.input == "image"
 

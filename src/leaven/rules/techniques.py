@@ -68,7 +68,7 @@ def _task(call: Invocation, phase: Phase, task: Task) -> Iterator[Diagnostic]:
     is_other_target = technique.targets and task.known is not None and task.known.target_kind not in technique.targets
     if is_other_input or is_other_target:
         yield messages.wrong_task(call, task.title)
-    if technique.blends_labels and not phase.loss.card.loss.takes_soft_labels:
+    elif technique.blends_labels and not phase.loss.card.loss.takes_soft_labels:
         yield messages.soft_labels(call, phase.loss)
     override = next((override for override in phase.overrides if override.hook == "train_step"), None)
     if override is not None and "on_loss" in technique.hooks:

@@ -8,8 +8,8 @@ from torchvision.transforms.v2 import MixUp
 class Mixup:
     """Blends every batch with itself in another order, or as many batches as `probability` says."""
 
-    def __init__(self, classes: int, alpha: float = 0.2, *, probability: float = 1.0) -> None:
-        self.blend = MixUp(alpha=alpha, num_classes=classes)
+    def __init__(self, outputs: int, alpha: float = 0.2, *, probability: float = 1.0) -> None:
+        self.blend = MixUp(alpha=alpha, num_classes=outputs)
         self.probability = probability
 
     def on_batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

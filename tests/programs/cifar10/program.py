@@ -82,7 +82,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
     schedule = runtime.one_cycle(optimizer, phase.steps, peak=0.1, warmup=0.3)  # line 8
-    mixup = techniques.Mixup(classes=len(data.classes), alpha=0.2)  # line 9
+    mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.999)  # line 10
     optimizer = phase.begin(optimizer, schedule, ema=ema)  # an interrupted run resumes here
 

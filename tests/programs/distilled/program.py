@@ -77,7 +77,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
     schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
-    mixup = techniques.Mixup(classes=len(data.classes), alpha=0.2)  # line 7
+    mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 7
     optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
 
     for _ in phase.epochs():

@@ -93,10 +93,10 @@ class TestReading:
     @pytest.mark.parametrize(
         ("cell", "fact", "help"),
         [
-            ("tall", "line 4 of `t.csv` has `tall`, which is not a number", ""),
-            ("", "line 4 of `t.csv` has no number", "fill it in"),
-            ('"41,2"', "has `41,2`, which is not a number", "write it with a point"),
-            ("nan", "has `nan`, which is not a finite number", ""),
+            ("tall", "line 4 of `t.csv` has `tall` as `age`, which is not a number", ""),
+            ("", "line 4 of `t.csv` has no `age`", "fill it in"),
+            ('"41,2"', "has `41,2` as `age`, which is not a number", "write it with a point"),
+            ("nan", "has `nan` as `age`, which is not a finite number", ""),
         ],
     )
     def test_what_is_not_a_number(

@@ -80,6 +80,11 @@ class Data:
         return self.target.names
 
     @property
+    def outputs(self) -> int:
+        """How many outputs a model for this data has."""
+        return len(self.target.names)
+
+    @property
     def example(self) -> Any:
         """The first readable training image, before the transforms."""
         if isinstance(self.dataset, StreamDataset):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, values_of
+from leaven.formats.target import BadTarget, Kind, values_of
 
 LISTED = 12  # class names in a message
 _NAMES = ("classes", "categories")  # the attributes of a data set that may hold them
@@ -19,6 +19,7 @@ class Classes:
     names: tuple[str, ...]
     column: str = "label"
     task: ClassVar[str] = "classification"
+    kind: ClassVar[Kind] = "class"
 
     @property
     def brief(self) -> str:
@@ -37,6 +38,7 @@ class Classes:
             return given
         near = difflib.get_close_matches(str(given), self.names, n=1)
         raise BadTarget(
+            "no-classes",
             f"has the class `{given}`, which is not one of the {len(self.names)} known classes",
             f"did you mean `{near[0]}`?" if near else f"the classes are: {listed(self.names)}",
         )
@@ -109,14 +111,14 @@ def _names(labels: Sequence[Any]) -> tuple[str, ...]:
     """The different labels, in order."""
     for at, label in enumerate(labels):
         if label is None or label == "":
-            raise BadTarget("has no label", "fill it in, or remove the line", at=at)
+            raise BadTarget("no-classes", "has no label", "fill it in, or remove the line", at=at)
         if not isinstance(label, int | str):
-            raise BadTarget(f"has a label of type {type(label).__name__}, which is not a class", at=at)
+            raise BadTarget("no-classes", f"has a label of type {type(label).__name__}, which is not a class", at=at)
     distinct = set(labels)
     if len(distinct) < 2:
         has = f"only the class `{labels[0]}`" if labels else "no classes"
         help = 'name the column that holds the classes: `label="…"`'
-        raise BadTarget(f"has {has}, and a classifier needs two or more", help)
+        raise BadTarget("no-classes", f"has {has}, and a classifier needs two or more", help)
     return tuple(map(str, in_order(distinct)))
 
 

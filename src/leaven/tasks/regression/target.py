@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, values_of
+from leaven.formats.target import BadTarget, Kind, values_of
 
 Value = tuple[float, ...]
 DECILES = 10
 FEWEST = 10  # samples in a stratum
-NOT_A_NUMBER, CONSTANT = "not-a-number", "constant-target"
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class Quantities:
     mean: Value = ()
     std: Value = ()
     task: ClassVar[str] = "regression"
+    kind: ClassVar[Kind] = "number"
 
     @property
     def brief(self) -> str:
@@ -42,9 +42,10 @@ class Quantities:
 
     def value(self, given: Any) -> Value:
         """The value of a sample with one number, or with several: in order, or by name."""
-        numbers = numbers_of([given[name] for name in self.names] if isinstance(given, Mapping) else given)
-        if len(numbers) != len(self.names):
-            raise BadTarget(f"has {len(numbers)} numbers, and others have {len(self.names)}", id=NOT_A_NUMBER)
+        given = [given[name] for name in self.names] if isinstance(given, Mapping) else as_list(given)
+        if len(given) != len(self.names):
+            raise BadTarget("not-a-number", f"has {len(given)} numbers, and others have {len(self.names)}")
+        numbers = [_number(one, name) for one, name in zip(given, self.names, strict=True)]
         return tuple((number - mean) / std for number, (mean, std) in zip(numbers, self.scales, strict=True))
 
     def plain(self, value: Value) -> dict[str, float]:
@@ -57,17 +58,17 @@ class Quantities:
         std = [pstdev(column) for column in columns]
         for name, spread in zip(self.names, std, strict=True):
             if not spread:
-                raise BadTarget(f"has the same `{name}` in every training sample", id=CONSTANT)
+                raise BadTarget("constant-target", f"has the same `{name}` in every training sample")
         fitted = replace(self, mean=tuple(map(fmean, columns)), std=tuple(std))
         return fitted, [fitted.value(value) for value in values]
 
     def strata(self, values: Sequence[Value]) -> Sequence[int]:
-        """The deciles of a number, so that every split has its whole range; of several numbers, nothing."""
+        """The deciles of the number, or of the first of several, so that every split has its whole range."""
         count = min(DECILES, len(values) // FEWEST)
-        if len(self.names) > 1 or count < 2:
+        if count < 2:
             return [0] * len(values)
         strata = [0] * len(values)
-        for rank, index in enumerate(sorted(range(len(values)), key=lambda index: values[index])):
+        for rank, index in enumerate(sorted(range(len(values)), key=lambda index: values[index][0])):
             strata[index] = rank * count // len(values)
         return strata
 
@@ -111,35 +112,35 @@ class Numbers:
 
     def read(self, given: Sequence[Any]) -> tuple[Quantities, list[Value]]:
         if not given:
-            raise BadTarget("has no samples", id=NOT_A_NUMBER)
-        count = len(self.columns) or len(numbers_of(given[0]))
+            raise BadTarget("not-a-number", "has no samples")
+        count = len(self.columns) or len(as_list(given[0]))
         default = ("target",) if count == 1 else tuple(f"target_{number + 1}" for number in range(count))
         target = Quantities(tuple(self.columns) or default)
         values = values_of(target, given)
         for name, column in zip(target.names, zip(*values, strict=True), strict=True):
             if min(column) == max(column):
                 raise BadTarget(
-                    f"has only the number {column[0]:g} as `{name}`, and there is nothing to learn", id=CONSTANT
+                    "constant-target", f"has only the number {column[0]:g} as `{name}`, and there is nothing to learn"
                 )
         return target, values
 
 
-def numbers_of(given: Any) -> Value:
-    """A number or a sequence of numbers, as floats."""
+def as_list(given: Any) -> Sequence[Any]:
+    """One number or several, as a list."""
     given = given.tolist() if hasattr(given, "tolist") else given
-    return tuple(_number(one) for one in (given if isinstance(given, list | tuple) else [given]))
+    return given if isinstance(given, list | tuple) else [given]
 
 
-def _number(given: Any) -> float:
+def _number(given: Any, name: str) -> float:
     if given is None or given == "":
-        raise BadTarget("has no number", "fill it in, or remove the line", id=NOT_A_NUMBER)
+        raise BadTarget("not-a-number", f"has no `{name}`", "fill it in, or remove the line")
     try:
         number = float(given)
     except (TypeError, ValueError):
         hint = "write it with a point" if isinstance(given, str) and _is_number(given.replace(",", ".")) else ""
-        raise BadTarget(f"has `{given}`, which is not a number", hint, id=NOT_A_NUMBER) from None
+        raise BadTarget("not-a-number", f"has `{given}` as `{name}`, which is not a number", hint) from None
     if not math.isfinite(number):
-        raise BadTarget(f"has `{given}`, which is not a finite number", id=NOT_A_NUMBER)
+        raise BadTarget("not-a-number", f"has `{given}` as `{name}`, which is not a finite number")
     return number
 
 

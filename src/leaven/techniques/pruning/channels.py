@@ -6,7 +6,7 @@ breaking the net (a shortcut that pads channels, the heads of an attention) is f
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -30,6 +30,11 @@ _LAYERS = (nn.modules.conv._ConvNd, nn.Linear)
 _BATCHES = 8  # from which the gradients are taken
 _TRIES = 12  # to come near a share of the cost
 _MOST_NAMED = 8
+_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # by the kind of the data's target
+    "class": F.cross_entropy,
+    "number": F.mse_loss,
+    "binary": F.binary_cross_entropy_with_logits,
+}
 Scores = Mapping[str, Tensor]  # how important each channel is, by the layer that makes it
 
 
@@ -180,7 +185,7 @@ def _gather_gradients(model: nn.Module, data: "Data") -> None:
     device = next(model.parameters()).device
     model.zero_grad()
     for images, labels in islice(data.train.batches(0), _BATCHES):
-        F.cross_entropy(model(images.to(device)), labels.to(device)).backward()
+        _LOSSES[data.target.kind](model(images.to(device)), labels.to(device)).backward()
 
 
 # -- taking them out

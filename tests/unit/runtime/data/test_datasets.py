@@ -253,7 +253,7 @@ def test_a_folder_of_tables_gives_the_parts(tmp_path: Path) -> None:
     [
         ("picture,kind\n0.png,ant\n", "has no column `file`"),
         ("file,kind\n", "`t.csv` has no rows"),
-        ("", "has no column `file`"),
+        ("", "`t.csv` is empty"),
         ("file,kind\n0.png,ant\n1.png\n", "line 3 of `t.csv` has no label"),
         ("file,kind\n0.png,ant\n0.png,ant\n", "has only the class `ant`"),
         ("file,kind\nnone.png,ant\n0.png,bee\n", "none.png`, the first image of `t.csv`, does not exist"),

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import freeze
 from leaven.runtime.model.masks import apply_masks, with_masks_applied
+from leaven.tasks.classification import Classes
 from leaven.techniques import Ema, Prune, Structured, Unstructured
 from leaven.techniques.pruning.cost import cost_of, flops_of
 
@@ -37,6 +38,7 @@ class Some:
         self.example = torch.rand(channels, size, size, generator=chance)
         self.labels = torch.randint(classes, (4,), generator=chance)
         self.eval_transform: Callable[[Any], Any] | None = None
+        self.target = Classes(tuple(map(str, range(classes))))
         self.train = self
 
     def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,0 +1,115 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+How old a face is and how much it smiles: two numbers for each photograph.
+
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+
+    python program.py                            train
+    python program.py --resume RUN               resume an interrupted run
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import timm
+import torch
+from torch import nn
+from torchmetrics import MeanAbsoluteError, R2Score
+from torchvision.transforms import v2 as T
+
+from leaven import bundle, runtime, techniques
+from leaven.tasks import regression as task
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="How old a face is and how much it smiles: two numbers for each photograph.",
+    )
+    return runtime.parse(parser, output="runs/recipe")
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    return runtime.Run(args, seed=0, monitor="val.mae", lower_is_better=["mae"])
+
+
+def build_data() -> runtime.Data:
+    train_transform = T.Compose(
+        [
+            T.Resize([64, 64]),  # line 4
+            T.ColorJitter(brightness=0.2),  # line 4
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        ]
+    )
+    eval_transform = T.Compose(
+        [
+            T.Resize([64, 64]),  # line 5
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        ]
+    )
+    dataset = runtime.table("faces.csv", image="file", target=task.Numbers(["age", "smile"]))  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
+    return runtime.Data(  # line 10
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=16,
+        seed=0,
+    )
+
+
+@runtime.model_builder
+def build_model(outputs: int) -> nn.Module:
+    model = timm.create_model("resnet18")  # line 2
+    runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
+    runtime.replace_head(model, "fc", outputs)
+    return model
+
+
+def build_metrics() -> task.Metrics:
+    return {"mae": MeanAbsoluteError(), "r2": R2Score()}  # line 8
+
+
+def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "train": 5 epochs."""
+    phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 10
+    criterion = nn.HuberLoss(delta=0.5)  # line 7
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            images, labels = mixup.on_batch(images, labels)
+            loss = criterion(model(images), labels)
+            phase.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.log(loss)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    data = build_data()
+    model = build_model(data.outputs)
+    metrics = build_metrics()
+
+    train(run, model, data, metrics)
+
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)

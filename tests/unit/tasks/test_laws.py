@@ -1,0 +1,138 @@
+"""What holds for every task: from a recipe to a bundle, and the bundle says what the model said."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests import at_work
+
+import leaven
+from leaven import bundle, tasks
+from leaven.bundle import Bundle
+from leaven.catalog import own
+
+COUNT = 60
+RECIPE = """
+model conv(8) -> max_pool() -> conv(16) -> global_pool() -> linear({outputs})
+data  csv("table.csv", image="file", {ask}) {{
+    eval resize([12, 12])
+}}
+ema   0.9
+train epochs=2, batch=8
+"""
+# What asks for each task, the name of the number of outputs, and the cells of image number n.
+TASKS: dict[str, tuple[str, str, str, Callable[[int], str]]] = {
+    "classification": ('label="kind"', "classes", "kind", lambda n: f"kind {n % 3}"),
+    "regression": ('target=["level", "half"]', "outputs", "level,half", lambda n: f"{4 * n},{2 * n + 1}"),
+}
+
+
+@pytest.fixture(scope="module", params=sorted(TASKS))
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A bundle of a model that was trained on two batches."""
+    folder = tmp_path_factory.mktemp(request.param)
+    ask, outputs, columns, cells = TASKS[request.param]
+    rows = [f"file,{columns}"]
+    for number in range(COUNT):
+        Image.new("RGB", (16, 14), (4 * number, 255 - 4 * number, 30)).save(folder / f"{number}.png")
+        rows.append(f"{number}.png,{cells(number)}")
+    (folder / "table.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    said = at_work.run(at_work.program(folder, RECIPE.format(ask=ask, outputs=outputs)), "--quick").said
+    assert "saved " in said
+    (file,) = folder.glob("runs/*/*/model.bundle")
+    return bundle.load(file)
+
+
+def folder_of(model: Bundle) -> Path:
+    return model.path.parents[3]
+
+
+def images_of(model: Bundle) -> list[Path]:
+    return [folder_of(model) / f"{number}.png" for number in range(4)]
+
+
+def test_every_task_is_here() -> None:
+    assert set(TASKS) == set(tasks.names()) == set(own.names("task"))
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_card_and_target_tell_the_same(name: str) -> None:
+    card = own.read("task", name)
+    assert card is not None
+    module = tasks.find(name)
+    reader = getattr(module, card.task.reader)
+    assert reader.argument == card.parameters[0].name
+    target, values = reader("x").read([*map(str, range(5))] * 2)
+    assert (target.task, target.kind) == (name, card.task.target_kind)
+    fitted, _ = target.fitted(values, range(len(values)))
+    assert module.read_target(fitted.to_json()) == fitted  # type: ignore[union-attr]
+
+
+def test_the_bundle_says_its_task(trained: Bundle) -> None:
+    assert trained.task == trained.target.task
+    assert leaven.load(trained.path).target == trained.target
+
+
+def test_a_copy_predicts_the_same(trained: Bundle, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.bundle"
+    copy.write_bytes(trained.path.read_bytes())
+    for image in images_of(trained):
+        assert bundle.load(copy)(image).to_json(9) == trained(image).to_json(9)
+
+
+def test_an_image_alone_and_among_others_is_predicted_the_same(trained: Bundle) -> None:
+    together = trained(images_of(trained))
+    for image, prediction in zip(images_of(trained), together, strict=True):
+        alone = trained(image).to_json(9)
+        assert flat(prediction.to_json(9)) == pytest.approx(flat(alone), rel=1e-4, abs=1e-5)
+
+
+def test_predictions_can_be_written_as_a_table(trained: Bundle) -> None:
+    heads = {tuple(prediction.cells(1)) for prediction in trained(images_of(trained))}
+    assert len(heads) == 1
+
+
+def test_evaluation_counts_every_image(trained: Bundle) -> None:
+    found = trained.evaluate(folder_of(trained) / "table.csv", image="file")
+    assert found.count == COUNT
+    assert all(math.isfinite(score) for score in found.scores.values())
+    assert str(found).startswith(f"{COUNT} images\n")
+    assert found.to_json()["scores"] == found.scores
+
+
+def test_batches_of_any_size_are_evaluated_the_same(trained: Bundle) -> None:
+    table = folder_of(trained) / "table.csv"
+    one, other = (trained.evaluate(table, image="file", batch=size).scores for size in (1, 7))
+    assert one == pytest.approx(other, rel=1e-4)
+
+
+def test_exported_it_says_the_same(trained: Bundle, tmp_path: Path) -> None:
+    exported = torch.export.load(trained.export("torch_export", tmp_path / "model.pt2")).module()
+    images = torch.stack([trained.prepare(image) for image in images_of(trained)])
+    with torch.inference_mode():
+        outputs = tasks.find(trained.task).exported(trained.model, trained.target)(images)  # type: ignore[union-attr]
+        np.testing.assert_allclose(exported(images), outputs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_session_evaluates_what_the_program_would(trained: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder_of(trained))
+    with leaven.open(folder_of(trained) / "recipe.leaven") as session:
+        assert session.step(2) is not None
+        assert all(math.isfinite(score) for score in session.evaluate().values())
+        assert session.model(session.batch()[0].to(session.run.fabric.device)).shape[1] == len(trained.target.names)
+
+
+def flat(plain: object) -> list[float]:
+    """The numbers in plain data, in order."""
+    match plain:
+        case dict():
+            return [number for value in plain.values() for number in flat(value)]
+        case list():
+            return [number for value in plain for number in flat(value)]
+        case float() | int():
+            return [float(plain)]
+    return []
