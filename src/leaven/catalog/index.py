@@ -18,7 +18,7 @@ from leaven.catalog.versions import LIBRARIES
 SURVEY = "leaven.survey.libraries"
 _SURVEY_SECONDS = 600.0
 _RETRY_MINUTES = 10  # before a library that could not be read is tried again
-_NOT_INSTALLED = "not installed"  # installing it changes the set of versions
+NOT_INSTALLED = "not installed"  # installing it changes the set of versions
 _KEPT = 6  # indexes in the cache, also of other versions and environments
 
 Say = Callable[[str], None]
@@ -54,11 +54,11 @@ def _open(folder: Path) -> Index | None:
     if content is None:
         return None
     absent: dict[str, str] = content["absent"]
-    has_failures = any(reason != _NOT_INSTALLED for reason in absent.values())
+    has_failures = any(reason != NOT_INSTALLED for reason in absent.values())
     if has_failures and not 0 <= time.time() - content["time"] < 60 * _RETRY_MINUTES:
         return None
     retry = f" (tried again after {_RETRY_MINUTES} minutes)"
-    return Index(folder, {name: reason + retry * (reason != _NOT_INSTALLED) for name, reason in absent.items()})
+    return Index(folder, {name: reason + retry * (reason != NOT_INSTALLED) for name, reason in absent.items()})
 
 
 def _make(key: str, say: Say, survey: str) -> Index:

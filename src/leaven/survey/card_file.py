@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leaven.formats import sealed
+from leaven.survey.docstring import first_sentence
+from leaven.survey.names import spellings
 
 if TYPE_CHECKING:
     from leaven.catalog.traits import Traits
@@ -48,13 +50,25 @@ class CardFile:
             card["parameters"] = signature.parameters
         if signature.open_ended:
             card["open_ended"] = True
-        if traits is not None and (chosen := chosen_fields(traits)):
+        if traits is not None and (chosen := differences(type(traits)(), traits)):
             card["traits"] = chosen
         self.cards.append(card)
         self.names.setdefault(spellings[0], []).append(number)
         for spelling in spellings[1:]:
             self.spell(spelling, number)
         return card
+
+    def add_class(self, class_: type, target: str, signature: "Signature", traits: "Traits") -> None:
+        """Adds the card of a class by the last name of its import path, and by that of its library."""
+        library, *_, name = target.split(".")
+        self.add(
+            f"{library}.{name}",
+            target,
+            signature,
+            spellings=spellings(name, self.kind),
+            summary=first_sentence(class_.__doc__),
+            traits=traits,
+        )
 
     def spell(self, spelling: str, number: int) -> None:
         """Makes a card available under one more spelling."""
@@ -68,32 +82,16 @@ class CardFile:
 
     def write(self, folder: Path) -> None:
         """Writes the file and syncs it to disk."""
-        index = {
-            "names": self.names,
-            "spellings": self._other_spellings(),
-            "renamed": self.renamed,
-            "cards": len(self.cards),
-        }
+        others = {spelling: numbers for spelling, numbers in self.spellings.items() if spelling not in self.names}
+        index = {"names": self.names, "spellings": others, "renamed": self.renamed, "cards": len(self.cards)}
         lines = [_text(index), *map(_text, self.cards), *self._signatures]
         write_sealed(folder / f"{self.kind}.jsonl", lines)
-
-    def _other_spellings(self) -> dict[str, list[int]]:
-        """The spellings that are not friendly names, which come first."""
-        return {spelling: numbers for spelling, numbers in self.spellings.items() if spelling not in self.names}
-
-
-def chosen_fields(traits: "Traits") -> dict[str, Any]:
-    """The fields that are not at their default."""
-    return differences(type(traits)(), traits)
 
 
 def differences(usual: "Traits", traits: "Traits") -> dict[str, Any]:
     """The fields in which the second differs from the first, as it has them."""
-    return {
-        name: value
-        for name, value, usual_value in zip(traits._fields, traits, usual, strict=True)
-        if value != usual_value
-    }
+    fields = zip(traits._fields, traits, usual, strict=True)
+    return {name: value for name, value, usual_value in fields if value != usual_value}
 
 
 def write_sealed(file: Path, lines: Iterable[str]) -> None:

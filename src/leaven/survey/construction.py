@@ -62,7 +62,7 @@ def watch(entry: Callable[..., Any], **given: Any) -> Construction | None:
     stopped = _stop(entry, wanted, given)
     if not isinstance(stopped, _Stopped):
         return None
-    arguments = _by_name(stopped)
+    arguments = {**_by_place(stopped), **stopped.kwargs}
     changeable = {**arguments, **given}
     fixed: set[str] = set()
     while not isinstance(again := _stop(entry, wanted, changeable), _Stopped):
@@ -100,10 +100,6 @@ def _stop(entry: Callable[..., Any], wanted: type, given: dict[str, Any]) -> Bas
 def _returned_class(entry: Callable[..., Any]) -> type:
     returned = inspect.signature(entry).return_annotation
     return returned if inspect.isclass(returned) and issubclass(returned, nn.Module) else nn.Module
-
-
-def _by_name(stopped: _Stopped) -> dict[str, Any]:
-    return {**_by_place(stopped), **stopped.kwargs}
 
 
 def _by_place(stopped: _Stopped) -> dict[str, Any]:

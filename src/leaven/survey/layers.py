@@ -170,9 +170,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
     if order:
         parameters.sort(key=lambda entry: (order[entry[4]], position[entry[4]]))
     arguments = request.get("arguments", {})
-    head = _head(model, request)
-    stem = transformers_models.stem(model) if "text_model" in request else model_parts.stem(model)
-    stages = _stages(model, request, stem, head)
+    head, stem, stages = _parts(model, request)
     return {
         "parameters": parameters,
         "modules": [
@@ -223,7 +221,10 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
     hooks += [module.register_forward_hook(record_output) for module in model.modules()]
     counter = FlopCounterMode(display=False)
     try:
-        batch = _trial_input(model, request)
+        arguments = request.get("arguments", {})
+        channels = model_parts.input_channels(model, arguments) or request.get("channels") or 3
+        size = request.get("input_size") or model_parts.usual_size(model, arguments) or _USUAL_SIZE
+        batch = torch.zeros(_SAMPLES, channels, *size, device="meta")
         with torch.no_grad(), counter:
             model.eval()(batch)
     except Exception:
@@ -249,28 +250,16 @@ def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
     return {path: sum(kinds.values()) // _SAMPLES for path, kinds in found.items() if kinds}
 
 
-def _trial_input(model: nn.Module, request: dict[str, Any]) -> Tensor:
-    arguments = request.get("arguments", {})
-    channels = model_parts.input_channels(model, arguments) or request.get("channels") or 3
-    size = request.get("input_size") or model_parts.usual_size(model, arguments) or _USUAL_SIZE
-    return torch.zeros(_SAMPLES, channels, *size, device="meta")
-
-
-def _stages(model: nn.Module, request: dict[str, Any], stem: list[str], head: list[str]) -> list[list[str]]:
+def _parts(model: nn.Module, request: dict[str, Any]) -> tuple[list[str], list[str], list[list[str]]]:
+    """The paths of the modules that are the head, which computes the task's output, the stem, and each stage."""
     if "text_model" in request:
-        return transformers_models.stages(model)
-    return model_parts.pipeline_stages(model, stem, head) if "pipeline" in request else model_parts.stages(model, stem)
-
-
-def _head(model: nn.Module, request: dict[str, Any]) -> list[str]:
-    """The paths of the modules that compute the task's output."""
-    if "text_model" in request:
-        return transformers_models.head(model)
+        return transformers_models.head(model), transformers_models.stem(model), transformers_models.stages(model)
+    stem = model_parts.stem(model)
     if "pipeline" in request:
-        return model_parts.last_stage(model)
-    if "file" not in request and (known := model_parts.head(model)):
-        return known
-    return _sized_by_classes(model, request)
+        head = model_parts.last_stage(model)
+        return head, stem, model_parts.pipeline_stages(model, stem, head)
+    head = model_parts.head(model) if "file" not in request else []
+    return head or _sized_by_classes(model, request), stem, model_parts.stages(model, stem)
 
 
 def _sized_by_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
@@ -286,17 +275,10 @@ def _sized_by_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
     return []
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Sends to stderr what libraries and user code print."""
-    warnings.simplefilter("ignore")
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
 def main() -> None:
     request = json.load(sys.stdin)
-    with _quiet():
+    warnings.simplefilter("ignore")
+    with contextlib.redirect_stdout(sys.stderr):  # what libraries and user code print
         answered = answer(request)
     json.dump(answered, sys.stdout, separators=(",", ":"))
 

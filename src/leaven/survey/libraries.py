@@ -10,16 +10,14 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
+from leaven.catalog.index import NOT_INSTALLED
+from leaven.catalog.versions import LIBRARIES
 from leaven.survey.card_file import CardFile, write_sealed
 
-KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
-LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics")
 REQUIRED = ("torch", "torchvision")
-NOT_INSTALLED = "not installed"
 
 # For each kind the functions that add its cards; the library that is read first wins a bare name.
 _SOURCES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -45,7 +43,7 @@ def main(folder: Path) -> None:
     failures: dict[str, str] = {}
     if "torch" not in absent:
         _refuse_downloads()
-        for kind in KINDS:
+        for kind in _SOURCES:
             failures |= _survey(kind, folder, absent.keys())
     seconds = round(time.monotonic() - started, 1)
     summary = {"absent": {**failures, **absent}, "seconds": seconds, "time": time.time()}
@@ -81,17 +79,12 @@ def _survey(kind: str, folder: Path, absent: Collection[str]) -> dict[str, str]:
     for library, function in _SOURCES[kind]:
         if library not in absent:
             try:
-                _load(function)(cards)
+                module, name = function.split(":")
+                getattr(importlib.import_module(f"leaven.survey.{module}"), name)(cards)
             except Exception as error:
                 failures[library] = f"its {kind} list can't be read: {_first_line(error)}"
     cards.write(folder)
     return failures
-
-
-def _load(path: str) -> Callable[[Any], None]:
-    module, _, name = path.partition(":")
-    function: Callable[[Any], None] = getattr(importlib.import_module(f"leaven.survey.{module}"), name)
-    return function
 
 
 def _first_line(error: Exception) -> str:

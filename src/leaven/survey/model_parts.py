@@ -51,15 +51,15 @@ def _existing(model: nn.Module, told: Any) -> list[str]:
     """Those of the named paths that are modules with parameters."""
     paths = [told] if isinstance(told, str) else list(told or ())
     modules = dict(model.named_modules())
-    return [path for path in paths if path in modules and _has_weights(modules[path])]
+    return [path for path in paths if path in modules and has_weights(modules[path])]
 
 
 def last_stage(model: nn.Module) -> list[str]:
     """The last child with weights."""
-    return [path for path, child in model.named_children() if _has_weights(child)][-1:]
+    return [path for path, child in model.named_children() if has_weights(child)][-1:]
 
 
-def _has_weights(module: nn.Module) -> bool:
+def has_weights(module: nn.Module) -> bool:
     return next(module.parameters(), None) is not None
 
 
@@ -93,16 +93,14 @@ def stem(model: nn.Module) -> list[str]:
     first = _first_convolutions(model)
     roots = list(dict.fromkeys(_stem_root(model, path) for path in first))
     if not roots:
-        return [path for path, child in model.named_children() if path.startswith("stem") and _has_weights(child)]
-    norm = _norm_after(model, roots)
-    return [*roots, *norm]
+        return [path for path, child in model.named_children() if path.startswith("stem") and has_weights(child)]
+    return [*roots, *_norm_after(model, roots[-1])]
 
 
 def _first_convolutions(model: nn.Module) -> list[str]:
     if told := _existing(model, _configuration(model).get("first_conv")):
         return told
-    found = (path for path, module in model.named_modules() if isinstance(module, _CONVOLUTIONS))
-    return [path for path in [next(found, "")] if path]
+    return [path for path, module in model.named_modules() if path and isinstance(module, _CONVOLUTIONS)][:1]
 
 
 def _stem_root(model: nn.Module, path: str) -> str:
@@ -116,15 +114,15 @@ def _stem_root(model: nn.Module, path: str) -> str:
     return path
 
 
-def _norm_after(model: nn.Module, roots: list[str]) -> list[str]:
-    last = roots[-1]
-    parent, _, name = last.rpartition(".")
+def _norm_after(model: nn.Module, path: str) -> list[str]:
+    """The normalisation after a module, if nothing else with weights comes between them."""
+    parent, _, name = path.rpartition(".")
     siblings = list(model.get_submodule(parent).named_children())
     names = [sibling for sibling, _ in siblings]
     for sibling, module in siblings[names.index(name) + 1 :]:
         if "Norm" in type(module).__name__ and not any(isinstance(part, _CONVOLUTIONS) for part in module.modules()):
             return [f"{parent}.{sibling}".lstrip(".")]
-        if _has_weights(module):
+        if has_weights(module):
             break
     return []
 
@@ -141,7 +139,7 @@ def stages(model: nn.Module, stem: list[str]) -> list[list[str]]:
 def pipeline_stages(model: nn.Module, stem: list[str], head: list[str]) -> list[list[str]]:
     """The stages of a pipeline: its components between stem and head that have parameters."""
     taken = {path.partition(".")[0] for path in (*stem, *head)}
-    return [[path] for path, child in model.named_children() if _has_weights(child) and path not in taken]
+    return [[path] for path, child in model.named_children() if has_weights(child) and path not in taken]
 
 
 def _told_stages(model: nn.Module) -> list[list[str]]:
@@ -167,23 +165,19 @@ def _told_stages(model: nn.Module) -> list[list[str]]:
 
 def _named_stages(model: nn.Module, stem: list[str]) -> list[list[str]]:
     """The stages by common names, the outermost that has any."""
-    for path, module in _outermost_first(model):
+    shallow = [(path, module) for path, module in model.named_modules() if path.count(".") < _SEARCHED_DEPTH]
+    for path, module in sorted(shallow, key=lambda item: item[0].count(".") + bool(item[0])):
         for found in (_numbered(path, module), _contained(path, module, stem)):
             if len(found) > 1:
                 return found
     return []
 
 
-def _outermost_first(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    shallow = [(path, module) for path, module in model.named_modules() if path.count(".") < _SEARCHED_DEPTH]
-    return sorted(shallow, key=lambda item: item[0].count(".") + bool(item[0]))
-
-
 def _numbered(path: str, module: nn.Module) -> list[list[str]]:
     """Children such as `layer1` to `layer4`; those with the same number belong together."""
     groups: dict[int, list[str]] = {}
     for name, child in module.named_children():
-        if (match := _NUMBERED.fullmatch(name)) and _has_weights(child):
+        if (match := _NUMBERED.fullmatch(name)) and has_weights(child):
             groups.setdefault(int(match[1]), []).append(f"{path}.{name}".lstrip("."))
     return [groups[number] for number in sorted(groups)]
 
@@ -199,7 +193,7 @@ def _contained(path: str, module: nn.Module, stem: list[str]) -> list[list[str]]
     found: list[list[str]] = []
     group: list[str] = []
     for child_path, child in blocks:
-        if not _has_weights(child):
+        if not has_weights(child):
             continue
         group.append(child_path)
         if not _is_transition(child):
@@ -214,7 +208,7 @@ def _between_pools(children: Iterable[tuple[str, nn.Module]]) -> list[list[str]]
     for path, child in children:
         if isinstance(child, _POOLS):
             found.append([])
-        elif _has_weights(child):
+        elif has_weights(child):
             found[-1].append(path)
     return [stage for stage in found if stage]
 
@@ -224,7 +218,7 @@ def _is_transition(module: nn.Module) -> bool:
     if type(module).__name__.startswith("PatchMerging"):
         return True
     parts = list(module.children())
-    weighted = [part for part in parts if _has_weights(part)]
+    weighted = [part for part in parts if has_weights(part)]
     is_flat = isinstance(module, nn.Sequential) and not any(list(part.children()) for part in parts)
     return is_flat and len(weighted) <= 2 and any("Norm" in type(part).__name__ for part in weighted[:1])
 

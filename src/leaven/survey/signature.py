@@ -59,6 +59,13 @@ class Signature:
         left_out = set(names)
         return Signature([entry for entry in self.parameters if entry["name"] not in left_out], self.open_ended)
 
+    def as_options(self) -> "Signature":
+        """With every parameter keyword-only and optional."""
+        options = [{**entry, "positional": False} for entry in self.parameters]
+        for entry in options:
+            entry.pop("required", None)
+        return Signature(options, self.open_ended)
+
 
 def read(callable_: Callable[..., Any], documentation: str | None = None) -> Signature:
     """The signature of a function, or of a class's constructor with what it forwards to its base classes."""

@@ -62,10 +62,7 @@ def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., A
     signature = constructor_signature(construction)
     taken = swallowed(entry, _popped_names(entry) - signature.names(), pretrained=False)
     signature.parameters += [{"name": name, "type": "any"} for name in sorted(taken)]
-    signature = signature.without(_SUPPLIED)
-    for parameter in signature.parameters:
-        parameter["positional"] = False  # timm.create_model takes them by name only
-        parameter.pop("required", None)
+    signature = signature.without(_SUPPLIED).as_options()  # timm.create_model takes them by name only
     card["signature"] = cards.share(signature.parameters)
     card.setdefault("summary", first_sentence(construction.class_.__doc__))
     if signature.open_ended:

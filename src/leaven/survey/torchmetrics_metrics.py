@@ -14,8 +14,6 @@ from torch import Tensor
 from leaven.catalog.traits import MetricTraits, TargetKind
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
-from leaven.survey.docstring import first_sentence
-from leaven.survey.names import spellings
 from leaven.survey.signature import Signature
 
 _TASKS = ("binary", "multiclass", "multilabel")
@@ -40,19 +38,14 @@ def survey(cards: CardFile) -> None:
         better = next(getattr(part, "higher_is_better", None) for part in (*by_task.values(), class_))
         signature.parameters += [entry for entry in common if entry["name"] not in signature.names()]
         signature.open_ended = False  # the `**kwargs` of metrics are the common arguments
-        cards.add(
-            f"torchmetrics.{name}",
-            f"torchmetrics.{name}",
-            signature.without(_TASK_SUPPLIED if by_task else ()),
-            spellings=spellings(name, "metric"),
-            summary=first_sentence(class_.__doc__),
-            traits=MetricTraits(
-                _targets(class_, by_task),
-                higher_is_better=better if isinstance(better, bool) else None,
-                is_single_number=_is_single_number(by_task["multiclass"]) if "multiclass" in by_task else True,
-                supplied=_TASK_SUPPLIED if by_task else (),
-            ),
+        supplied = _TASK_SUPPLIED if by_task else ()
+        traits = MetricTraits(
+            _targets(class_, by_task),
+            higher_is_better=better if isinstance(better, bool) else None,
+            is_single_number=_is_single_number(by_task["multiclass"]) if "multiclass" in by_task else True,
+            supplied=supplied,
         )
+        cards.add_class(class_, f"torchmetrics.{name}", signature.without(supplied), traits)
 
 
 def _targets(class_: type, by_task: Mapping[str, type]) -> tuple[TargetKind, ...]:
@@ -87,14 +80,12 @@ def _classes_by_task(class_: type) -> dict[str, type]:
 
 def _task_signature(class_: type, by_task: dict[str, type]) -> Signature:
     """The parameters of a metric and of the classes that it chooses from; keyword-only, since their order differs."""
-    signature = signatures.read(class_.__new__, documentation=_task_documentation(by_task))
+    documented = by_task.get("multiclass") or next(iter(by_task.values()))
+    signature = signatures.read(class_.__new__, documentation=inspect.cleandoc(documented.__doc__ or ""))
     for part in by_task.values():
         special = signatures.read(part)
         signature.parameters += [entry for entry in special.parameters if entry["name"] not in signature.names()]
-    for parameter in signature.parameters:
-        parameter["positional"] = False
-        parameter.pop("required", None)
-    return signature
+    return signature.as_options()
 
 
 def _is_single_number(class_: Any) -> bool:
@@ -108,8 +99,3 @@ def _is_single_number(class_: Any) -> bool:
     except Exception:
         return True
     return isinstance(result, Tensor) and result.numel() == 1
-
-
-def _task_documentation(by_task: dict[str, type]) -> str:
-    preferred = by_task.get("multiclass") or next(iter(by_task.values()))
-    return inspect.cleandoc(preferred.__doc__ or "")

@@ -13,8 +13,6 @@ from torchvision import datasets
 from leaven.catalog.traits import DataTraits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
-from leaven.survey.docstring import first_sentence
-from leaven.survey.names import spellings
 
 
 @dataclass(frozen=True)
@@ -101,14 +99,8 @@ def survey(cards: CardFile) -> None:
                 parameter["default"] = True  # missing data is downloaded, as with Leaven's own cards
         traits = _traits(name, signature.names())
         chosen_by_split = {key for arguments in traits.split_arguments.values() for key in arguments}
-        cards.add(
-            f"torchvision.{name}",
-            f"torchvision.datasets.{name}",
-            signature.without({*_SUPPLIED, *chosen_by_split}),
-            spellings=spellings(name, "data"),
-            summary=first_sentence(class_.__doc__),
-            traits=traits,
-        )
+        signature = signature.without({*_SUPPLIED, *chosen_by_split})
+        cards.add_class(class_, f"torchvision.datasets.{name}", signature, traits)
 
 
 def _traits(name: str, parameters: set[str]) -> DataTraits:

@@ -49,25 +49,14 @@ def survey(cards: CardFile) -> None:
 
 def _add_signature(cards: CardFile, card: dict[str, Any], own: Signature, construction: Construction | None) -> None:
     if construction is None:
-        _take_by_name(own)
-        card["parameters"] = own.parameters
+        card["parameters"] = own.as_options().parameters
         card["open_ended"] = own.open_ended
         return
-    signature = constructor_signature(construction).without(_SUPPLIED)
-    own_names = own.names()
-    signature.parameters = own.parameters + [
-        parameter for parameter in signature.parameters if parameter["name"] not in own_names
-    ]
-    _take_by_name(signature)
+    inner = constructor_signature(construction).without({*_SUPPLIED, *own.names()})
+    signature = Signature(own.parameters + inner.parameters, inner.open_ended).as_options()
     card["signature"] = cards.share(signature.parameters)
     card["open_ended"] = signature.open_ended
     add_differences(card, construction, signature)
-
-
-def _take_by_name(signature: Signature) -> None:
-    for parameter in signature.parameters:
-        parameter["positional"] = False
-        parameter.pop("required", None)
 
 
 def _published(name: str) -> ModelTraits:

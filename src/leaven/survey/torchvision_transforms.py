@@ -8,8 +8,7 @@ from torchvision.transforms import v2
 from leaven.catalog.traits import TransformTraits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
-from leaven.survey.docstring import first_sentence
-from leaven.survey.names import shorter, spellings
+from leaven.survey.names import shorter
 
 _RANDOM_CALL = re.compile(r"torch\.(rand\w*|empty\(1\)\.uniform_|multinomial|distributions)|\brandom\.|_rand\w*\(")
 
@@ -19,14 +18,8 @@ def survey(cards: CardFile) -> None:
     for name, class_ in sorted(vars(v2).items()):
         if not inspect.isclass(class_) or not issubclass(class_, v2.Transform) or class_ is v2.Transform:
             continue
-        cards.add(
-            f"torchvision.{name}",
-            f"torchvision.transforms.v2.{name}",
-            signatures.read(class_),
-            spellings=spellings(name, "transform"),
-            summary=first_sentence(class_.__doc__),
-            traits=TransformTraits(_is_random(class_)),
-        )
+        traits = TransformTraits(_is_random(class_))
+        cards.add_class(class_, f"torchvision.transforms.v2.{name}", signatures.read(class_), traits)
     taken = set(cards.names)
     for friendly, (number, *_) in sorted(cards.names.items()):
         takes_transforms = any(entry["name"] == "transforms" for entry in cards.cards[number].get("parameters", ()))

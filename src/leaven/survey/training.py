@@ -13,26 +13,20 @@ import torch
 from torch import Tensor, nn, optim
 from torch.optim import lr_scheduler
 
-from leaven.catalog.traits import LossTraits, OptimizerTraits, ScheduleTraits, TargetKind, Traits
+from leaven.catalog.traits import LossTraits, OptimizerTraits, ScheduleTraits, TargetKind
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence
-from leaven.survey.names import spellings
 
 _PER_BATCH = (lr_scheduler.OneCycleLR, lr_scheduler.CyclicLR)  # only their documentation says so
-_NOT_CHOSEN = (
-    "Optimizer",
-    "LRScheduler",
-    "ChainedScheduler",
-    "SequentialLR",
-)  # abstract, or made of other schedules
+_NOT_CHOSEN = ("Optimizer", "LRScheduler", "ChainedScheduler", "SequentialLR")  # abstract, or made of other schedules
 
 
 def survey_optimizers(cards: CardFile) -> None:
     """torch's optimizers."""
     for class_ in _classes(optim, optim.Optimizer):
         traits = OptimizerTraits(needs_closure=_needs_closure(class_))
-        _add(cards, f"torch.{class_.__name__}", f"torch.optim.{class_.__name__}", class_, {"params"}, traits)
+        cards.add_class(class_, f"torch.optim.{class_.__name__}", signatures.read(class_).without({"params"}), traits)
 
 
 def _needs_closure(class_: Any) -> bool:
@@ -43,24 +37,21 @@ def _needs_closure(class_: Any) -> bool:
 def survey_schedules(cards: CardFile) -> None:
     """torch's schedules."""
     for class_ in _classes(lr_scheduler, lr_scheduler.LRScheduler):
-        target = f"torch.optim.lr_scheduler.{class_.__name__}"
-        _add(cards, f"torch.{class_.__name__}", target, class_, {"optimizer"}, _schedule_traits(class_))
-
-
-def _schedule_traits(class_: Any) -> ScheduleTraits:
-    needs_score = "metrics" in inspect.signature(class_.step).parameters
-    return ScheduleTraits(
-        stepped_by="score" if needs_score else "step" if class_ in _PER_BATCH else "epoch",
-        needs_total_steps="total_steps" in inspect.signature(class_.__init__).parameters,
-    )
+        signature = signatures.read(class_)
+        needs_score = "metrics" in inspect.signature(class_.step).parameters
+        traits = ScheduleTraits(
+            stepped_by="score" if needs_score else "step" if class_ in _PER_BATCH else "epoch",
+            needs_total_steps="total_steps" in signature.names(),
+        )
+        cards.add_class(class_, f"torch.optim.lr_scheduler.{class_.__name__}", signature.without({"optimizer"}), traits)
 
 
 def survey_losses(cards: CardFile) -> None:
     """torch's losses without parameters of their own."""
     for class_ in _classes(nn, nn.Module):
-        if class_.__name__.endswith("Loss") and "in_features" not in signatures.read(class_).names():
-            traits = LossTraits(targets=_targets(class_))
-            _add(cards, f"torch.{class_.__name__}", f"torch.nn.{class_.__name__}", class_, set(), traits)
+        signature = signatures.read(class_)
+        if class_.__name__.endswith("Loss") and "in_features" not in signature.names():
+            cards.add_class(class_, f"torch.nn.{class_.__name__}", signature, LossTraits(targets=_targets(class_)))
 
 
 def _targets(class_: Any) -> tuple[TargetKind, ...]:
@@ -107,24 +98,13 @@ def _compares_yes_and_no(loss: Any) -> bool:
     return at(9, 1) < at(2, 1) < at(-2, 1) and at(-9, 0) < at(-2, 0) < at(2, 0)
 
 
-def _classes(module: Any, parent: type) -> Iterator[type]:
+def _classes(module: Any, parent: type) -> Iterator[Any]:
     """A module's public classes below `parent`, by name."""
     for name, class_ in sorted(vars(module).items(), key=lambda item: str(item[0]).lower()):
         if not inspect.isclass(class_) or not issubclass(class_, parent) or name != class_.__name__:
             continue
         if name not in _NOT_CHOSEN and not name.startswith("_"):
             yield class_
-
-
-def _add(cards: CardFile, name: str, target: str, class_: type, supplied: set[str], traits: Traits) -> None:
-    cards.add(
-        name,
-        target,
-        signatures.read(class_).without(supplied),
-        spellings=spellings(class_.__name__, cards.kind),
-        summary=first_sentence(class_.__doc__),
-        traits=traits,
-    )
 
 
 def survey_timm_optimizers(cards: CardFile) -> None:

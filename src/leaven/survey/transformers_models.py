@@ -1,8 +1,8 @@
 """Head, stem and stages of a model of the transformers library, by the structure that all of them share."""
 
-from typing import Any
-
 from torch import nn
+
+from leaven.survey.model_parts import has_weights
 
 
 def build(folder: str) -> nn.Module:
@@ -16,14 +16,14 @@ def build(folder: str) -> nn.Module:
 
 def head(model: nn.Module) -> list[str]:
     """The modules outside the base model."""
-    return [path for path, child in model.named_children() if path != _base(model) and _has_weights(child)]
+    return [path for path, child in model.named_children() if path != _base(model) and has_weights(child)]
 
 
 def stem(model: nn.Module) -> list[str]:
     """The embeddings."""
     base = _base(model)
     children = dict(model.named_modules())[base].named_children()
-    return [f"{base}.{path}" for path, child in children if "embed" in path.lower() and _has_weights(child)]
+    return [f"{base}.{path}" for path, child in children if "embed" in path.lower() and has_weights(child)]
 
 
 def stages(model: nn.Module) -> list[list[str]]:
@@ -34,9 +34,4 @@ def stages(model: nn.Module) -> list[list[str]]:
 
 
 def _base(model: nn.Module) -> str:
-    prefix: Any = getattr(model, "base_model_prefix", "")
-    return str(prefix)
-
-
-def _has_weights(module: nn.Module) -> bool:
-    return next(module.parameters(), None) is not None
+    return str(getattr(model, "base_model_prefix", ""))
