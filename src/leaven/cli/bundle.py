@@ -7,8 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
@@ -23,6 +24,22 @@ _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in
 _bundle = click.argument("bundle", type=click.Path(path_type=Path))
 
 
+def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
+    """Exits with what a command returns; a failure is reported in a line or two."""
+
+    @wraps(command)
+    def run(**given: Any) -> NoReturn:
+        from leaven.runtime.failures import Failure
+
+        try:
+            sys.exit(command(**given))
+        except Failure as failure:
+            _report(failure)
+            sys.exit(1)
+
+    return run
+
+
 @click.command()
 @_bundle
 @click.argument("inputs", nargs=-1, required=True, metavar="IMAGE...")
@@ -30,9 +47,10 @@ _bundle = click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_trust
+@_reports_failures
 def predict(
     bundle: Path, inputs: tuple[str, ...], top: int | None, csv_file: Path | None, as_json: bool, trust_code: bool
-) -> None:
+) -> int:
     """Predict with a trained model.
 
     An IMAGE is a file, a folder of them, a pattern such as "*.jpg", or a URL. A BUNDLE may be given as the folder of
@@ -44,7 +62,29 @@ def predict(
         leaven predict dogs.bundle photo.jpg
         leaven predict runs/dogs holidays --csv holidays.csv
     """
-    sys.exit(run_predict(bundle, inputs, top=top, csv_file=csv_file, as_json=as_json, trust_code=trust_code))
+    model = _loaded(bundle, trust_code)
+    files, problems = _found(inputs)
+    is_one = len(files) == 1 and not os.path.isdir(inputs[0]) and len(inputs) == 1 and csv_file is None
+    found: list[tuple[str, Prediction]] = []
+    for file, answer in _predicted(model, files):
+        if isinstance(answer, Exception):
+            problems.append(answer)
+        else:
+            found.append((file, answer))
+    count = top or (TOP if is_one else 1)
+    if csv_file is not None:
+        _write_csv(csv_file, found, count)
+        click.echo(f"{csv_file}: {len(found)} image{'s' * (len(found) != 1)}")
+    elif as_json:
+        told = [{"file": file, **answer.to_json(count)} for file, answer in found]
+        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+    elif found:
+        _print(found[0][1].describe(count) if is_one else _table(found, count))
+    for problem in problems:
+        _report(problem)
+    if problems and len(files) > 1:
+        click.echo(f"{len(problems)} of {len(files)} could not be read", err=True)
+    return 1 if problems else 0
 
 
 @click.command()
@@ -59,14 +99,23 @@ def predict(
 @click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many images at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_trust
-def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> None:
+@_reports_failures
+def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> int:
     """Measure a trained model on labelled images.
 
     Prints its scores, and where it is wrong: the confusion matrix of a classifier (of more than 12 classes, the most
     frequent errors). Class folders must be named like the model's classes. Exit code 1 means that some images could
     not be read.
     """
-    sys.exit(run_evaluate(bundle, as_json=as_json, trust_code=trust_code, **asked))
+    asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": _is_watched()}
+    found = _loaded(bundle, trust_code).evaluate(**asked)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
+    else:
+        _print(str(found))
+    for file in found.skipped:
+        click.echo(f"error: {file} can't be read, and was skipped", err=True)
+    return 1 if found.skipped else 0
 
 
 @click.command()
@@ -75,9 +124,10 @@ def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> Non
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write. [beside the bundle]")
 @click.option("--size", type=click.IntRange(min=1), help="Height and width of the input. [as in training]")
 @_trust
+@_reports_failures
 def export(
     bundle: Path, to: Literal["onnx", "torch_export"], output: Path | None, size: int | None, trust_code: bool
-) -> None:
+) -> int:
     """Write a model for other programs, and verify that it has the same outputs.
 
     \b
@@ -86,105 +136,10 @@ def export(
 
     The exported model takes prepared tensors, in batches of any size; classes and transforms are in its metadata.
     """
-    sys.exit(run_export(bundle, to, output, size=size, trust_code=trust_code))
-
-
-# -- what they do
-
-
-def run_predict(
-    bundle: Path,
-    inputs: Sequence[str],
-    *,
-    top: int | None = None,
-    csv_file: Path | None = None,
-    as_json: bool = False,
-    trust_code: bool = False,
-) -> int:
-    """Print or write the predictions; 1 where anything went wrong."""
-
-    def work() -> int:
-        model = _loaded(bundle, trust_code)
-        files, problems = _found(inputs)
-        is_one = len(files) == 1 and not os.path.isdir(inputs[0]) and len(inputs) == 1 and csv_file is None
-        found: list[tuple[str, Prediction]] = []
-        for file, answer in _predicted(model, files):
-            if isinstance(answer, Exception):
-                problems.append(answer)
-            else:
-                found.append((file, answer))
-        count = top or (TOP if is_one else 1)
-        if csv_file is not None:
-            _write_csv(csv_file, found, count)
-            click.echo(f"{csv_file}: {len(found)} image{'s' * (len(found) != 1)}")
-        elif as_json:
-            told = [{"file": file, **answer.to_json(count)} for file, answer in found]
-            click.echo(json.dumps(told, ensure_ascii=False, indent=2))
-        elif is_one and found:
-            _print(found[0][1].describe(count))
-        elif found:
-            _print(_table(found, count))
-        _report_all(problems, len(files))
-        return 1 if problems else 0
-
-    return _reported(work)
-
-
-def run_evaluate(
-    bundle: Path,
-    data: Path,
-    *,
-    split: Literal["train", "val", "test", "all"] | None = None,
-    image: str = "image",
-    label: Sequence[str] = (),
-    root: Path | None = None,
-    batch: int = 32,
-    as_json: bool = False,
-    trust_code: bool = False,
-) -> int:
-    """Print how well the model does; 1 where anything went wrong."""
-
-    def work() -> int:
-        found = _loaded(bundle, trust_code).evaluate(
-            data,
-            split=split,
-            image=image,
-            label=label,
-            root=root,
-            batch=batch,
-            workers="auto",
-            on_bad_file="skip",
-            shows_progress=_is_watched(),
-        )
-        if as_json:
-            click.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
-        else:
-            _print(str(found))
-        for file in found.skipped:
-            click.echo(f"error: {file} can't be read, and was skipped", err=True)
-        return 1 if found.skipped else 0
-
-    return _reported(work)
-
-
-def run_export(
-    bundle: Path,
-    to: Literal["onnx", "torch_export"],
-    output: Path | None = None,
-    *,
-    size: int | None = None,
-    trust_code: bool = False,
-) -> int:
-    """Write the model in another format; 1 where that fails."""
-
-    def work() -> int:
-        model = _loaded(bundle, trust_code, device="cpu")
-        written = model.export(to, output, size=size)
-        size_of_it = f"{os.path.getsize(written) / 2**20:.1f} MB"
-        click.echo(f"{written}: {size_of_it}, same outputs as {model.path.name}")
-        return 0
-
-    return _reported(work)
+    model = _loaded(bundle, trust_code, device="cpu")
+    written = model.export(to, output, size=size)
+    click.echo(f"{written}: {os.path.getsize(written) / 2**20:.1f} MB, same outputs as {model.path.name}")
+    return 0
 
 
 def _print(text: str) -> None:
@@ -192,28 +147,10 @@ def _print(text: str) -> None:
     click.echo("".join(mark if mark.isprintable() or mark == "\n" else "�" for mark in text))
 
 
-def _reported(work: Callable[[], int]) -> int:
-    """The exit code of some work; a failure is reported in a line or two."""
-    from leaven.runtime.failures import Failure
-
-    try:
-        return work()
-    except Failure as failure:
-        _report(failure)
-        return 1
-
-
 def _report(failure: "Failure") -> None:
     click.echo(f"error: {failure.headline}", err=True)
     if failure.help:
         click.echo(f"help: {failure.help}", err=True)
-
-
-def _report_all(problems: "Sequence[Failure]", files: int) -> None:
-    for problem in problems:
-        _report(problem)
-    if problems and files > 1:
-        click.echo(f"{len(problems)} of {files} could not be read", err=True)
 
 
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":

@@ -7,14 +7,7 @@ import click
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
-from leaven.catalog.traits import (
-    DataTraits,
-    LossTraits,
-    MetricTraits,
-    ModelTraits,
-    ScheduleTraits,
-    TechniqueTraits,
-)
+from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
 from leaven.messages import describe
 
@@ -109,7 +102,7 @@ def _card_lines(card: Card) -> Iterator[str]:
             yield f"  {parameter.name:<{width}}  {_parameter(parameter)}"
     if card.open_ended:
         yield "  … and further keyword arguments, passed on as given"
-    facts = [fact for fact in (*_facts(card), *_reference(card)) if fact[1]]
+    facts = [fact for fact in _facts(card) if fact[1]]
     if facts:
         yield "\nfacts:"
         for label, fact in facts:
@@ -154,9 +147,6 @@ def _facts(card: Card) -> Iterator[tuple[str, str]]:
             yield "better", "higher" if better else "lower"
         case ScheduleTraits(stepped_by=often):
             yield "stepped", "every epoch, by a score" if often == "score" else f"every {often}"
-
-
-def _reference(card: Card) -> Iterator[tuple[str, str]]:
     yield "paper", card.reference.paper + (f" ({card.reference.year})" if card.reference.year else "")
     yield "url", card.reference.url
 

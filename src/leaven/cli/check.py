@@ -8,7 +8,8 @@ import click
 from leaven.catalog.values import Invocation, Quantity
 from leaven.cli.recipe_command import RECIPE_ERROR, exit_code, open_source, print_reports
 from leaven.language import report
-from leaven.language.diagnostics import Diagnostic, Severity
+from leaven.language.diagnostics import Severity
+from leaven.language.source import Source
 from leaven.recipe.recipe import Recipe
 from leaven.rules.checker import Checked, check
 from leaven.statements.options import Options
@@ -19,7 +20,11 @@ def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, co
     worst = 0
     answers = []
     for word in recipes:
-        checked = _check(word, options, run_code)
+        source = open_source(word)
+        if isinstance(source, Source):
+            checked = check(source, options, run_code=run_code)
+        else:
+            checked = Checked(None, (source,))
         worst = max(worst, exit_code(checked.diagnostics) if worst != RECIPE_ERROR else worst)
         if as_json:
             reports = [report.to_json(diagnostic) for diagnostic in checked.diagnostics]
@@ -33,19 +38,9 @@ def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, co
     return worst
 
 
-def _check(word: str, options: Options, run_code: bool) -> Checked:
-    source = open_source(word)
-    if isinstance(source, Diagnostic):
-        return Checked(None, (source,))
-    return check(source, options, run_code=run_code)
-
-
 def _verdict(checked: Checked) -> str:
-    problems = [d for d in checked.diagnostics if d.severity is not Severity.NOTE]
-    if checked.recipe is None:
-        return report.summary(problems)
-    found = f"{report.summary(problems)}; " if problems else "no errors; "
-    return found + _in_a_line(checked.recipe)
+    found = report.summary(d for d in checked.diagnostics if d.severity is not Severity.NOTE)
+    return found if checked.recipe is None else f"{found}; {_in_a_line(checked.recipe)}"
 
 
 def _in_a_line(recipe: Recipe) -> str:

@@ -15,11 +15,8 @@ from leaven.language.report import visible
 
 
 def format_files(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
-    """Format each file; the answer is the exit code."""
-    code = 0
-    for file in files:
-        code = max(code, _one(file, only_check, diff))
-    return code
+    """Format each file; returns the exit code."""
+    return max(_one(file, only_check, diff) for file in files)
 
 
 def _one(file: Path, only_check: bool, diff: bool) -> int:

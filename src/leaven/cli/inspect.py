@@ -7,7 +7,6 @@ import click
 
 from leaven.catalog.layers import Layers
 from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
-from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.plan.effects import effects, summarised
 from leaven.plan.plan import Plan
@@ -23,7 +22,7 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
-    plan = _plan(source, options)
+    plan = compile_source(source, options).plan
     for line in _table(layers, plan):
         click.echo(line)
     total = sum(parameter.count for parameter in layers.parameters)
@@ -37,11 +36,6 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
         click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
     if plan is None:
         click.echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
-
-
-def _plan(source: Source, options: Options) -> Plan | None:
-    """What is done to the layers; None where the recipe has errors."""
-    return compile_source(source, options).plan
 
 
 def _table(layers: Layers, plan: Plan | None) -> list[str]:
@@ -93,7 +87,7 @@ def _size(shape: Sequence[int] | None) -> str:
 
 def _large(number: int) -> str:
     """A number with three digits and a prefix: 1.82 G."""
-    for prefix, power in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+    for prefix, power in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= power:
             return f"{number / power:.3g} {prefix}"
     return f"{number} " if number else ""

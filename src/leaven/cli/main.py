@@ -55,9 +55,8 @@ class _Commands(click.Group):
             if word.endswith(".leaven"):
                 raise click.UsageError(f"no command given for {word}. For example: leaven check {word}") from problem
             near = [self.other_names[word]] if word in self.other_names else nearest(word, self.commands, limit=1)
-            hint = (
-                f"Did you mean `{ctx.command_path} {near[0]}`?" if near else f"`{ctx.command_path} --help` lists them."
-            )
+            path = ctx.command_path
+            hint = f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists them."
             raise click.UsageError(f"unknown command `{word}`. {hint}") from problem
 
 
@@ -296,9 +295,7 @@ def _accept_any_output() -> None:
 
 def _failed(failure: Exception) -> int:
     """Print what went wrong; returns the exit code."""
-    if (
-        isinstance(failure, FileNotFoundError) and failure.filename is None
-    ):  # only asking for the current directory names no file
+    if isinstance(failure, FileNotFoundError) and failure.filename is None:  # only the current directory has no name
         click.echo("the current directory no longer exists", err=True)
         return USAGE_ERROR
     if isinstance(failure, OSError) and failure.filename is None:  # not a file that was to be opened, so the output

@@ -23,12 +23,7 @@ RECIPE_ERROR = 1
 USAGE_ERROR = 2
 
 _COMMON = (
-    click.Option(
-        ["--set", "settings"],
-        multiple=True,
-        metavar="STATEMENT.ARGUMENT=VALUE",
-        help="Change any argument.",
-    ),
+    click.Option(["--set", "settings"], multiple=True, metavar="STATEMENT.ARGUMENT=VALUE", help="Change any argument."),
     click.Option(["--with", "additions"], multiple=True, metavar="STATEMENT", help="Add a statement."),
     click.Option(["--model"], metavar="VALUE", help="Use another model.", shell_complete=completion.models),
     click.Option(
@@ -64,9 +59,7 @@ class RecipeCommand(click.Command):
         recipes, args = _sort_words(given.pop("words"))
         self._refuse_misspelt(ctx, recipes, args)
         if not recipes:
-            raise click.UsageError(
-                "no recipe given. For example: leaven " + (ctx.info_name or "check") + " dogs.leaven", ctx
-            )
+            raise click.UsageError(f"no recipe given. For example: leaven {ctx.info_name} dogs.leaven", ctx)
         if len(recipes) > 1 and not self.takes_several:
             raise click.UsageError(f"takes one recipe, got {len(recipes)}: {', '.join(recipes)}", ctx)
         given["options"] = Options(
@@ -222,12 +215,12 @@ def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, con
             click.echo(render_full(diagnostic, color=color) + "\n", err=err, color=color)
 
 
-def report_and_exit(word: str, options: "Options", *, requires_args: bool = False) -> "Recipe":
+def report_and_exit(word: str, options: "Options") -> "Recipe":
     """The checked recipe; where there are errors, prints them and exits."""
     from leaven.language.diagnostics import Severity
     from leaven.rules.checker import check
 
-    checked = check(source_or_exit(word), options, requires_args=requires_args)
+    checked = check(source_or_exit(word), options)
     print_reports([d for d in checked.diagnostics if d.severity is not Severity.NOTE], err=True)
     if checked.recipe is None:
         sys.exit(exit_code(checked.diagnostics))
