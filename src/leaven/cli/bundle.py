@@ -53,8 +53,8 @@ def predict(
 ) -> int:
     """Predict with a trained model.
 
-    An IMAGE is a file, a folder of them, a pattern such as "*.jpg", or a URL. A BUNDLE may be given as the folder of
-    its run, or of several runs: the newest is used. Exit code 1 means that some images could not be read; the others
+    An IMAGE is a file, a folder of images, a pattern such as "*.jpg", or a URL. A BUNDLE may be given as the folder of
+    its run; of a folder of runs, the newest is used. Exit code 1 means that some images could not be read; the others
     are predicted.
 
     \b
@@ -101,11 +101,10 @@ def predict(
 @_trust
 @_reports_failures
 def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> int:
-    """Measure a trained model on labelled images.
+    """Evaluate a trained model on labelled images.
 
-    Prints its scores, and where it is wrong: the confusion matrix of a classifier (of more than 12 classes, the most
-    frequent errors). Class folders must be named like the model's classes. Exit code 1 means that some images could
-    not be read.
+    Prints its scores and, of a classifier, the confusion matrix (of more than 12 classes, the most frequent errors).
+    Class folders must be named like the model's classes. Exit code 1 means that some images could not be read.
     """
     asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": _is_watched()}
     found = _loaded(bundle, trust_code).evaluate(**asked)
@@ -128,13 +127,14 @@ def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> int
 def export(
     bundle: Path, to: Literal["onnx", "torch_export"], output: Path | None, size: int | None, trust_code: bool
 ) -> int:
-    """Write a model for other programs, and verify that it has the same outputs.
+    """Convert a model for other programs.
 
     \b
     onnx          for ONNX Runtime and others; needs pip install 'leaven[export]'
     torch_export  a .pt2 file for torch.export.load, which unpickles: load only files that you trust
 
-    The exported model takes prepared tensors, in batches of any size; classes and transforms are in its metadata.
+    The exported model takes prepared tensors, in batches of any size; classes and transforms are in its metadata. It
+    is loaded again, and its outputs are compared with the model's.
     """
     model = _loaded(bundle, trust_code, device="cpu")
     written = model.export(to, output, size=size)

@@ -21,10 +21,7 @@ def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, co
     answers = []
     for word in recipes:
         source = open_source(word)
-        if isinstance(source, Source):
-            checked = check(source, options, run_code=run_code)
-        else:
-            checked = Checked(None, (source,))
+        checked = check(source, options, run_code=run_code) if isinstance(source, Source) else Checked(None, (source,))
         worst = max(worst, exit_code(checked.diagnostics) if worst != RECIPE_ERROR else worst)
         if as_json:
             reports = [report.to_json(diagnostic) for diagnostic in checked.diagnostics]

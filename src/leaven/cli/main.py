@@ -67,10 +67,10 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="leaven")
 def leaven() -> None:
-    """Leaven fine-tunes trained models from short recipes.
+    """Fine-tune, distil and prune pre-trained PyTorch models, by short recipes.
 
     \b
-    A recipe says what: model, data, what to freeze, how long.
+    A recipe names the model, the data and how to train:
         model resnet18(pretrained=true)
         data  folder("photos")
         train epochs=10
@@ -78,8 +78,8 @@ def leaven() -> None:
     \b
     First steps:
         leaven new photos          write a recipe for a folder of images
-        leaven check photos.leaven find every error before anything starts
-        leaven show photos.leaven  print it with every default filled in
+        leaven check photos.leaven find errors before training
+        leaven show photos.leaven  print it with all defaults filled in
         leaven run photos.leaven   train
         leaven predict runs/photos photo.jpg
     """
@@ -88,12 +88,14 @@ def leaven() -> None:
 @leaven.command(cls=RecipeCommand, takes_several=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 @click.option("--concise", is_flag=True, help="Print one line per report.")
-@click.option("--run-code", is_flag=True, help="Also run your own Python files, for what only running them can tell.")
+@click.option(
+    "--run-code", is_flag=True, help="Also import your Python files, to check what their source alone does not tell."
+)
 def check(recipes: list[Any], options: Any, as_json: bool, concise: bool, run_code: bool) -> None:
-    """Find every error in a recipe, before anything starts.
+    """Find the errors in a recipe, without running it.
 
-    Options of the recipe itself (each `arg` is one: --lr 1e-4) are checked like the file. Exit code 1 means
-    that the recipe has errors, 2 that the command line has.
+    Options of the recipe (each `arg` is one: --lr 1e-4) are checked, too. Exit code 1 means that the recipe has
+    errors, 2 that only the command line has.
     """
     from leaven.cli.check import check_recipes
 
@@ -103,7 +105,10 @@ def check(recipes: list[Any], options: Any, as_json: bool, concise: bool, run_co
 @leaven.command(cls=RecipeCommand)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(recipes: list[Any], options: Any, as_json: bool) -> None:
-    """Print a recipe with every default filled in, and where each came from."""
+    """Print a recipe with all defaults filled in.
+
+    Comments say where each value comes from.
+    """
     from leaven.recipe import show as showing
 
     recipe = report_and_exit(recipes[0], options)
@@ -118,9 +123,14 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 
 
 @leaven.command(cls=RecipeCommand)
-@click.option("--run-code", is_flag=True, help="Run your own Python files, to list the layers of your own model.")
+@click.option(
+    "--run-code", is_flag=True, help="Import your Python files, to list the layers of a model that they define."
+)
 def inspect(recipes: list[Any], options: Any, run_code: bool) -> None:
-    """List the model's layers, by the names that selectors use, and what each phase does to them."""
+    """List the model's layers.
+
+    Prints the name by which a selector means each layer, its size and cost, and what each phase does to it.
+    """
     from leaven.cli.inspect import print_layers
 
     print_layers(recipes[0], options, run_code=run_code)
@@ -131,9 +141,9 @@ def inspect(recipes: list[Any], options: Any, run_code: bool) -> None:
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Print the changes as a diff, and change nothing.")
 def format_command(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
-    """Format recipes. Comments and meaning are kept.
+    """Format recipes in place.
 
-    `-` reads the recipe from standard input and prints it.
+    Comments and meaning are kept. `-` reads a recipe from standard input and prints it.
     """
     from leaven.cli.format import format_files
 
@@ -152,8 +162,8 @@ def new(
 ) -> None:
     """Write a first recipe for a folder of images.
 
-    The folder holds one sub-folder per class, or train/ and val/ with those inside. In a terminal it
-    asks for what was not given.
+    The folder has one sub-folder per class, or train/ and val/ that have those. In a terminal, it asks for what is
+    not given.
     """
     from leaven.cli.new import write_first_recipe
 
@@ -163,7 +173,10 @@ def new(
 @leaven.command()
 @click.argument("id", required=False, shell_complete=completion.reports_and_cards)
 def explain(id: str | None) -> None:
-    """Explain a report by its id (unknown-layer), or anything in the catalog by its name (mixup)."""
+    """Explain a report or a name in the catalog.
+
+    ID is the id of a report (unknown-layer) or a name (mixup). Without it, all ids of reports are listed.
+    """
     from leaven.cli.explain import print_explanation
 
     sys.exit(print_explanation(id))
@@ -171,7 +184,7 @@ def explain(id: str | None) -> None:
 
 @leaven.group(cls=_Commands, other_names=_OTHER_CATALOG_NAMES)
 def catalog() -> None:
-    """Look up models, datasets, transforms, optimizers, techniques, …"""
+    """Look up models, datasets, techniques, …"""
 
 
 _kind = click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind: model, optimizer, …")
@@ -214,7 +227,10 @@ def plan(recipes: list[Any], options: Any) -> None:
 @click.option("-o", "--program", type=click.Path(path_type=Path), help="Write it to a file, such as train.py.")
 @click.option("--standalone", is_flag=True, help="Write a program that runs without Leaven.")
 def generate(recipes: list[Any], options: Any, program: Path | None, standalone: bool) -> None:
-    """Print the PyTorch program that a recipe compiles to: the one that `run` runs."""
+    """Print the PyTorch program of a recipe.
+
+    It is the program that `leaven run` runs.
+    """
     from leaven.cli.run import write_program
 
     write_program(recipes[0], options, program, is_standalone=standalone)
@@ -222,8 +238,8 @@ def generate(recipes: list[Any], options: Any, program: Path | None, standalone:
 
 @leaven.command(cls=RecipeCommand)
 @click.option("--quick", is_flag=True, help="Smoke test: two batches through every phase, in seconds.")
-@click.option("--from", "from_phase", metavar="PHASE", help="Begin with this phase, from the weights before it.")
-@click.option("--of", metavar="RUN", help="With --from: the run that has the phases before it (default: the newest).")
+@click.option("--from", "from_phase", metavar="PHASE", help="Start at this phase, with the weights of an earlier run.")
+@click.option("--of", metavar="RUN", help="With --from: that earlier run. [the newest]")
 def run(recipes: list[Any], options: Any, quick: bool, from_phase: str | None, of: str | None) -> None:
     """Check a recipe, compile it, and train."""
     from leaven.cli.run import start_run
@@ -237,7 +253,7 @@ def run(recipes: list[Any], options: Any, quick: bool, from_phase: str | None, o
 def resume(folder: Path, epochs: str | None) -> None:
     """Resume an interrupted run, or train a finished one further.
 
-    RUN is the folder of a run, or a folder of runs, of which the newest is used.
+    RUN is the folder of a run; of a folder of runs, the newest is used.
     """
     from leaven.cli.run import resume_run
 

@@ -27,7 +27,10 @@ _COMMON = (
     click.Option(["--with", "additions"], multiple=True, metavar="STATEMENT", help="Add a statement."),
     click.Option(["--model"], metavar="VALUE", help="Use another model.", shell_complete=completion.models),
     click.Option(
-        ["--data"], metavar="VALUE|PATH", help="Use other data; the transforms stay.", shell_complete=completion.files
+        ["--data"],
+        metavar="VALUE|PATH",
+        help="Use other data, with the same transforms.",
+        shell_complete=completion.files,
     ),
     click.Option(["--checkpoint"], metavar="FILE", help="Start from these weights.", shell_complete=completion.files),
     click.Option(["--output"], metavar="FOLDER", help="Write runs here.", shell_complete=completion.folders),
