@@ -57,7 +57,7 @@ def read(kind: str, name: str) -> Card | None:
         return None
     file = _files(kind)[name]
     card = read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
-    return _with_target_arguments(card) if kind == "data" and card.data.files else card
+    return _with_target_arguments(card) if kind == "data" and card.data.on_disk else card
 
 
 def _with_target_arguments(card: Card) -> Card:

@@ -111,7 +111,9 @@ class DataTraits(NamedTuple):
 
     task: str = "image-classification"
     task_by_argument: Mapping[str, str] = NONE
-    files: Literal["", "folder", "table"] = ""  # what is looked at on disk; columns are chosen by the tasks' arguments
+    on_disk: str = ""  # the class that looks at its files; columns are chosen by the arguments that the tasks add
+    has_labels: bool = True  # whether its labels are known without a word on columns
+    endings: tuple[str, ...] = ()  # of the names of its tables
     classes: int | None = None
     class_names: tuple[str, ...] = ()
     channels: int | None = None

@@ -9,7 +9,6 @@ from leaven.program.values import Values, cite, cite_call, is_own_function
 from leaven.recipe.recipe import Data
 from leaven.recipe.task import USUAL
 
-_SOURCES = {"digits": "digits", "folder": "image_folder", "csv": "table"}
 _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
 
 
@@ -76,10 +75,10 @@ def _dataset(data: Data, values: Values) -> Code:
         arguments = values.arguments(source)
         made = f"lambda: {flat(call(values.target(source), *arguments))}" if arguments else values.target(source)
         return call(values.runtime("user_dataset"), made, **_reader(data, values, {}))
-    if card.name in _SOURCES:
+    if card.target.startswith("leaven."):
         named = _target(data)
         given = values.arguments(source, frozenset(named))
-        return call(values.runtime(_SOURCES[card.name]), *given, **_reader(data, values, named))
+        return call(values.imports.use(card.target), *given, **_reader(data, values, named))
     items = [Item(values.setting(s), f"{s.name}=") for s in source.settings if _is_needed(s, source)]
     if card.data.split_arguments:
         items.append(Item(repr(card.data.split_arguments).replace("'", '"'), "splits="))

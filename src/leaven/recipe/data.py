@@ -3,6 +3,8 @@
 import os.path
 from collections.abc import Sequence
 from dataclasses import field, replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from leaven.binding.files import report_missing
@@ -10,15 +12,15 @@ from leaven.binding.scope import Scope
 from leaven.catalog.lookup import nearest
 from leaven.catalog.values import FilePath, Invocation, Pending, Setting, Written
 from leaven.formats.finding import Finding
-from leaven.formats.image_folder import read_image_folder
 from leaven.language.diagnostics import Edit, Fix, Spot
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import data as messages
+from leaven.messages.techniques import missing_library
 from leaven.recipe.task import Task, task_by_parameter, task_named, task_of_library
 
 if TYPE_CHECKING:
-    from leaven.formats.samples import Looked
+    from leaven.sources.source import Source
 
 
 class DataFacts(Record):
@@ -50,14 +52,18 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
     for parameter in data.card.parameters:
         path = data.value(parameter.name) if parameter.must_exist else None
         if isinstance(path, FilePath) and not os.path.exists(path.place):
-            report_missing(scope, path, "the folder" if known.files == "folder" else "the file")
+            report_missing(scope, path, "the folder" if known.on_disk and known.has_labels else "the file")
             return described
-    match known.files:
-        case "folder":
-            return _folder(data, described, scope)
-        case "table":
-            return _table(data, described, scope)
-    return described
+    if (requires := data.card.requires) is not None and find_spec(requires.library) is None:
+        scope.add(missing_library(data, requires))
+        return described
+    source = _source(data, described) if known.on_disk else None
+    if source is None:
+        return described
+    looked = source.look()
+    for finding in looked.findings:
+        _report(finding, data, scope)
+    return replace(described, splits=looked.splits, names=looked.names, outputs=len(looked.names) or None)
 
 
 def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:
@@ -87,91 +93,53 @@ def _target_settings(data: Invocation) -> tuple[Setting, ...]:
     return tuple(s for s in found if s is not None and s.value is not None and isinstance(s.origin, Written))
 
 
-# -- folders
+# -- on disk
 
 
-def _folder(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
-    path = data.value("path")
-    if not isinstance(path, FilePath):  # an `arg` without a default
-        return described
-    span = path.span or (data.origin.span if isinstance(data.origin, Written) else None)
-    spots = [] if span is None else [Spot(span, "the images are looked for here")]
-    if not os.path.isdir(path.place):
-        scope.report("missing-file", f"`{path.text}` is a file, not a folder", *spots, fix=_not_a_folder(path))
-        return described
-    if described.target:
-        from leaven.formats.image_table import metadata_folder  # few recipes need it
-
-        arguments = _arguments(described.target, data)
-        if arguments is None:
-            return described
-        source = metadata_folder(path.place, path.text, described.task.reader(arguments))
-        return _looked(source.look(), data, path, described, scope)
-    read = read_image_folder(path.place, path.text)
-    for finding in read.findings:
-        say = scope.report if finding.is_error else scope.warn
-        say(finding.id, finding.fact, *spots, notes=finding.notes, fix=finding.help)
-    if not read.classes:
-        return described
-    return replace(described, outputs=len(read.classes), splits=read.splits, names=tuple(read.classes))
+def _source(data: Invocation, described: DataFacts) -> "Source | None":
+    """What looks at the data on disk; None where an argument is known only when the recipe runs."""
+    known, first = data.card.data, data.settings[0].value
+    given = _arguments(data, [s for s in data.settings[1:] if s.name not in task_by_parameter()])
+    asked = _arguments(data, described.target)
+    if not isinstance(first, FilePath) or given is None or asked is None:
+        return None
+    has_reader = bool(asked) or not known.has_labels
+    module, _, name = known.on_disk.rpartition(".")
+    made: Source = getattr(import_module(module), name)(
+        first.place,
+        first.text,
+        target=described.task.reader(asked) if has_reader else None,
+        **given,
+        **({"endings": known.endings} if known.endings else {}),
+    )
+    return made
 
 
-def _not_a_folder(path: FilePath) -> str:
-    if path.place.suffix in (".csv", ".tsv"):
-        return f'write `csv("{path.text}", image="…", label="…")` for a table'
-    if path.place.suffix in (".zip", ".tar", ".gz", ".tgz", ".7z"):
-        return "unpack it, and give the folder"
-    return "give the folder that holds one sub-folder per class"
-
-
-# -- tables
-
-
-def _table(data: Invocation, described: DataFacts, scope: Scope) -> DataFacts:
-    from leaven.formats.image_table import ImageTable  # few recipes need it
-
-    path = data.value("file")
-    column = data.value("image") or data.value("text")
-    arguments = _arguments(described.target, data)
-    if not isinstance(path, FilePath) or not isinstance(column, str) or arguments is None:
-        return described
-    reader = described.task.reader(arguments)
-    separator = data.value("separator")
-    table = ImageTable(path.place, path.text, column, reader, separator=separator)
-    return _looked(table.look(), data, path, described, scope)
-
-
-def _arguments(settings: Sequence[Setting], data: Invocation) -> dict[str, Any] | None:
-    """The arguments of the task's reader; None where they are known only when the recipe runs."""
+def _arguments(data: Invocation, settings: Sequence[Setting]) -> dict[str, Any] | None:
+    """Arguments by the names that Python code gives them; None where one is known only when the recipe runs."""
     found: dict[str, Any] = {}
     for setting in settings:
         parameter = data.card.parameter(setting.name)
         assert parameter is not None
         if isinstance(setting.value, Pending):
             return None
-        found[parameter.target or setting.name] = setting.value
+        found[parameter.target or setting.name] = getattr(setting.value, "place", setting.value)
     return found
 
 
-def _looked(looked: "Looked", data: Invocation, path: FilePath, described: DataFacts, scope: Scope) -> DataFacts:
-    described = replace(described, splits=looked.splits)
-    for finding in looked.findings:
-        _report(finding, data, path, scope)
-    if looked.target is None:
-        return described
-    return replace(described, outputs=len(looked.target.names), names=looked.target.names)
-
-
-def _report(finding: Finding, data: Invocation, path: FilePath, scope: Scope) -> None:
-    """Report what is wrong with a table at the argument that it is about."""
-    name = "text" if finding.argument == "image" and data.value("image") is None else finding.argument
-    setting = data.setting(name)
-    is_written = setting is not None and isinstance(setting.origin, Written)
-    span: Span | None = setting.origin.span if is_written else path.span  # type: ignore[union-attr]
+def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
+    """Report what is wrong with the data at the argument that it is about."""
+    setting = data.setting(finding.argument) or data.settings[0]
+    if not isinstance(setting.origin, Written):
+        setting = data.settings[0]
+    place: Span | None = setting.value.span if isinstance(setting.value, FilePath) else None
+    for origin in (setting.origin, data.origin):
+        place = place or (origin.span if isinstance(origin, Written) else None)
     fix: Fix | str | None = finding.help or None
     if finding.choices:
         near = nearest(finding.wrong, finding.choices, limit=1)
-        edit = Edit(span, f'"{near[0]}"') if near and span and is_written and setting.value == finding.wrong else None  # type: ignore[union-attr]
+        edit = Edit(place, f'"{near[0]}"') if near and place and setting.value == finding.wrong else None
         fix = Fix(f"did you mean `{near[0]}`?", edit) if near else None
-    spots = [Spot(span, finding.label or "looked for here")] if span else []
-    scope.report(finding.id, finding.fact, *spots, notes=finding.notes, fix=fix)
+    say = scope.report if finding.is_error else scope.warn
+    spots = [Spot(place, finding.label or "looked for here")] if place else []
+    say(finding.id, finding.fact, *spots, notes=finding.notes, fix=fix)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from leaven.catalog import own
 from leaven.catalog.statement_keys import has_label
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
@@ -77,8 +78,7 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
         published = syntax.Argument(syntax.Name("pretrained", whole), syntax.Literal(False, whole), whole)
         return syntax.Statement(syntax.Name("change", whole), (target, weights, published), None, whole), ()
     if flag == "data" and _is_path(text):
-        folder = "csv" if text.endswith((".csv", ".tsv")) else "folder"
-        value: syntax.Value | None = syntax.Call(syntax.Name(folder, whole), (path,), whole)
+        value: syntax.Value | None = syntax.Call(syntax.Name(_source_named(text), whole), (path,), whole)
         diagnostics: tuple[Diagnostic, ...] = ()
     else:
         value, diagnostics = parse_value(source)
@@ -86,6 +86,12 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
         return None, diagnostics
     argument = syntax.Argument(None, value, value.span)
     return syntax.Statement(syntax.Name(flag, whole), (argument,), None, whole), diagnostics
+
+
+def _source_named(path: str) -> str:
+    """What recipes call data at such a path: by its ending, else a folder."""
+    cards = [card for name in own.names("data") if (card := own.read("data", name)) is not None]
+    return next((card.name for card in cards if card.data.endings and path.endswith(card.data.endings)), "folder")
 
 
 def _is_path(text: str) -> bool:

@@ -1,7 +1,7 @@
 """Tables of samples: one file, or one for each split.
 
-A format of tables is a class in a module of this folder, with `ENDINGS`, `columns()` and `rows()`. What the cells mean
-is decided in `image_table.py` and by the target of the task.
+A format of tables is a class in a module of this folder (`csv_file.py`). What the cells mean is decided in
+`sources/table.py` and by the target of the task.
 """
 
 import os
@@ -9,17 +9,28 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from leaven.formats.image_folder import PART_NAMES
+
+
+class Embedded(NamedTuple):
+    """An image inside of a table."""
+
+    content: bytes
+    name: str = ""
 
 
 class TableFile(Protocol):
     """A file with named columns. An OSError or a ValueError says that it can't be read."""
 
     ENDINGS: ClassVar[tuple[str, ...]]
+    SOURCE: ClassVar[str]  # what recipes call it
 
     def columns(self) -> Sequence[str]: ...
+
+    def size(self, columns: Sequence[str]) -> int:
+        """How many bytes are read for these columns."""
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Where each row is ("line 7") and its cells in these columns, which the table must have."""

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ class Table:
     """A text file whose first line names the columns. Its ending says the separator unless one is given."""
 
     ENDINGS: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    SOURCE: ClassVar[str] = "csv"
 
     def __init__(self, file: Path, separator: str | None = None) -> None:
         self.file = file
@@ -23,6 +25,9 @@ class Table:
     def columns(self) -> Sequence[str]:
         with self._open() as lines:
             return self._reader(lines).fieldnames or ()
+
+    def size(self, columns: Sequence[str]) -> int:
+        return os.path.getsize(self.file)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         with self._open() as lines:

@@ -8,19 +8,20 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from leaven.formats.finding import BadSource, Finding
-from leaven.formats.image_folder import pictures, read_image_folder
-from leaven.formats.image_table import ImageTable, metadata_folder
-from leaven.formats.samples import Samples, joined
+from leaven.formats.finding import BadSource
 from leaven.formats.target import Target, TargetReader, Value
 from leaven.runtime.data.images import open_image
 from leaven.runtime.failures import Caution, Failure
+from leaven.sources.folder import Folder
+from leaven.sources.source import Source
+from leaven.sources.table import ImageTable
 from leaven.tasks.classification.target import Classes, Label
 
 LABEL = Label()
@@ -82,13 +83,15 @@ class _Numbered:
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Opens image files by their index in a list."""
+    """Opens image files by their index in a list; `contents` has those that are inside of a table."""
 
     files: Sequence[str]
     mode: str = "RGB"
+    contents: Sequence[bytes | None] | None = None
 
     def __call__(self, index: int) -> Image.Image:
-        return open_image(self.files[index], self.mode)
+        content = self.contents[index] if self.contents is not None else None
+        return open_image(self.files[index] if content is None else BytesIO(content), self.mode, self.files[index])
 
     def name(self, index: int) -> str:
         return self.files[index]
@@ -103,21 +106,7 @@ def image_folder(path: str | os.PathLike[str], *, target: TargetReader | None = 
     With `target`, the images are listed with their labels in a table in the folder, `metadata.csv`.
     """
     folder = Path(path)
-    if not folder.is_dir():
-        raise Failure(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
-    if target is not None:
-        return _opened(metadata_folder(folder, folder.as_posix(), target))
-    read = read_image_folder(folder, folder.as_posix())
-    for finding in read.findings:
-        if finding.is_error:
-            raise _failure(finding)
-        warnings.warn(finding.fact, Caution, stacklevel=2)
-    classes = Classes(read.classes)
-    found = {
-        split: [(file, classes.value(n)) for n in there.classes for file in sorted(pictures(there.folder / n))]
-        for split, there in read.parts.items()
-    }
-    return _of_files(joined(classes, found))
+    return _opened(Folder(folder, folder.as_posix(), target))
 
 
 def table(
@@ -130,20 +119,15 @@ def table(
 ) -> Dataset:
     """The images that a table lists, one per row; a folder may hold one table per split: `train.csv`, `val.csv`."""
     file, start = Path(path), Path(root) if root is not None else None
-    return _opened(ImageTable(file, file.as_posix(), image, target, start, separator))
+    return _opened(ImageTable(file, file.as_posix(), target, image, root=start, separator=separator))
 
 
-def _opened(source: ImageTable) -> Dataset:
+def _opened(source: Source) -> Dataset:
     try:
-        return _of_files(source.open())
+        samples = source.open()
     except BadSource as bad:
-        raise _failure(bad.finding) from None
-
-
-def _failure(finding: Finding) -> Failure:
-    return Failure("\n".join((finding.fact, *finding.notes)), finding.help)
-
-
-def _of_files(samples: Samples) -> Dataset:
-    opener = ImageFiles(samples.files)
+        raise Failure("\n".join((bad.finding.fact, *bad.finding.notes)), bad.finding.help) from None
+    for finding in samples.findings:
+        warnings.warn(finding.fact, Caution, stacklevel=3)
+    opener = ImageFiles(samples.files, contents=samples.images)
     return Dataset(samples.target, samples.values, len(samples.files), opener, opener.name, samples.predefined)

@@ -119,9 +119,9 @@ def test_a_folder_that_can_not_be_meant(
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="nowhere does not exist"):
+    with pytest.raises(Failure, match="nowhere` does not exist"):
         image_folder(tmp_path / "nowhere")
-    with pytest.raises(Failure, match=r"0\.png is not a folder"):
+    with pytest.raises(Failure, match=r"0\.png` is a file, not a folder"):
         image_folder(picture(tmp_path / "0.png"))
 
 

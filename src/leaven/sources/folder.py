@@ -1,0 +1,69 @@
+"""A folder of images: one sub-folder per class, or a table in it that lists the images with their labels."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.image_folder import pictures, read_image_folder
+from leaven.formats.tables import formats
+from leaven.formats.target import TargetReader
+from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.table import metadata_folder
+from leaven.tasks.classification.target import Classes
+
+_PACKED = (".zip", ".tar", ".gz", ".tgz", ".7z")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder. `name` is what findings call it; with `target`, a table in it has the labels."""
+
+    path: Path
+    name: str
+    target: TargetReader | None = None
+
+    def look(self) -> Looked:
+        if not os.path.isdir(self.path):
+            return Looked(findings=(self._not_a_folder(),))
+        if self.target is not None:
+            return metadata_folder(self.path, self.name, self.target).look()
+        read = read_image_folder(self.path, self.name)
+        return Looked(read.classes, read.splits, tuple(map(_at_path, read.findings)))
+
+    def open(self) -> Samples:
+        if not os.path.isdir(self.path):
+            raise BadSource(self._not_a_folder())
+        if self.target is not None:
+            return metadata_folder(self.path, self.name, self.target).open()
+        read = read_image_folder(self.path, self.name)
+        for finding in read.findings:
+            if finding.is_error:
+                raise BadSource(finding)
+        classes = Classes(read.classes)
+        found = {
+            split: [(file, classes.value(n)) for n in there.classes for file in sorted(pictures(there.folder / n))]
+            for split, there in read.parts.items()
+        }
+        pairs = [pair for split in found.values() for pair in split]
+        return Samples(
+            classes,
+            [value for _, value in pairs],
+            [file for file, _ in pairs],
+            predefined({split: len(there) for split, there in found.items()}),
+            findings=read.findings,
+        )
+
+    def _not_a_folder(self) -> Finding:
+        if not os.path.exists(self.path):
+            return _at_path(Finding("missing-file", f"`{self.name}` does not exist"))
+        help, ending = "give the folder that holds one sub-folder per class", self.path.suffix.lower()
+        if ending in formats():
+            help = f'write `{formats()[ending].SOURCE}("{self.name}", image="…", label="…")` for a table'
+        elif ending in _PACKED:
+            help = "unpack it, and give the folder"
+        return _at_path(Finding("missing-file", f"`{self.name}` is a file, not a folder", help))
+
+
+def _at_path(finding: Finding) -> Finding:
+    return finding._replace(argument="path", label="the images are looked for here")

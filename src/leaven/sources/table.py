@@ -1,0 +1,189 @@
+"""Images that a table lists, one per row, with their labels; or one table per split."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.tables import Embedded, TableFile, formats, metadata_tables, open_table, split_tables
+from leaven.formats.target import BadTarget, Target, TargetReader, Value
+from leaven.sources.source import Looked, Samples, predefined
+
+LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
+LISTED = 8
+FILE_NAME = "file_name"  # as in other libraries that read such folders
+TEXT = ".csv"  # a file with an unknown ending is read as one with this
+
+
+class _Row(NamedTuple):
+    place: str  # "line 7 of `faces.csv`"
+    image: Any  # None where it was not read
+    given: Any  # the label
+
+
+@dataclass(frozen=True)
+class ImageTable:
+    """A table of images. `name` is what findings call its file or folder; `endings` are what its files may end in."""
+
+    path: Path
+    name: str
+    target: TargetReader
+    image: str | None = None
+    text: str | None = None  # the column with the text, where there are no images
+    root: Path | None = None
+    separator: str | None = None
+    endings: tuple[str, ...] = ()
+    is_metadata: bool = False  # whether the table is inside of the folder of images
+
+    def look(self) -> Looked:
+        """What is known before training; images are not looked for."""
+        splits: tuple[str, ...] = ()
+        try:
+            tables = self._tables()
+            splits = tuple(split for split in tables if split)
+            rows = {split: self._rows(file, is_look=True) for split, file in tables.items()}
+            names = self._read(rows)[0].names if all(map(bool, rows.values())) else ()
+            return Looked(names, splits)
+        except BadSource as bad:
+            return Looked((), splits, (bad.finding,))
+
+    def open(self) -> Samples:
+        """All samples; a BadSource where they can't be read."""
+        tables = self._tables()
+        rows = {split: self._rows(file) for split, file in tables.items()}
+        target, values = self._read(rows)
+        files, images = [], []
+        for split, file in tables.items():
+            root = self._root(file)
+            for row in rows[split]:
+                is_inside = isinstance(row.image, Embedded)
+                files.append((row.image.name or row.place) if is_inside else os.path.join(root, row.image))
+                images.append(row.image.content if is_inside else None)
+        if images[0] is None and not os.path.exists(files[0]):
+            fact = f"`{files[0]}`, the first image of `{self.name}`, does not exist"
+            raise BadSource(Finding("missing-file", fact, "say where the paths start: `root=`", argument="root"))
+        sizes = {split: len(there) for split, there in rows.items()}
+        return Samples(target, values, files, predefined(sizes), images if any(images) else None)
+
+    @property
+    def _column(self) -> str:
+        """The column with what the model sees."""
+        return self.image or self.text or FILE_NAME
+
+    @property
+    def _argument(self) -> str:
+        return "path" if self.is_metadata else "file"
+
+    def _root(self, file: Path) -> Path:
+        """Where the paths in a table start."""
+        return self.root or (self.path if self.path.is_dir() and not self.is_metadata else file.parent)
+
+    def _named(self, file: Path) -> str:
+        return self.name if file == self.path else f"{self.name}/{file.relative_to(self.path).as_posix()}"
+
+    def _tables(self) -> dict[str, Path]:
+        """The file of each split; a single table is the split ''."""
+        if not self.path.is_dir():
+            self._check_format(self.path)
+            return {"": self.path}
+        found = metadata_tables(self.path) if self.is_metadata else split_tables(self.path)
+        for tables in found.values():
+            if len(tables) > 1:
+                both = " and ".join(f"`{file.relative_to(self.path).as_posix()}`" for file in tables)
+                fact = f"`{self.name}` has both {both}, which are the same split"
+                raise BadSource(Finding("repeated-split", fact, "keep one of them", argument=self._argument))
+        if not found.keys() & {"", "train"}:
+            wanted = f"{'metadata' if self.is_metadata else 'train'}{self.endings[0] if self.endings else TEXT}"
+            help = f"list the images in it, with the columns `{self._column}` and {_columns(self.target.columns)}"
+            raise BadSource(Finding("missing-file", f"`{self.name}` has no `{wanted}`", help, argument=self._argument))
+        for tables in found.values():
+            self._check_format(tables[0])
+        return {split: tables[0] for split, tables in found.items()}
+
+    def _check_format(self, file: Path) -> None:
+        """The name of a file says how it is read, in a check and in training."""
+        ending = file.suffix.lower()
+        if not self.endings or ending in self.endings:
+            return
+        fact, help = f"the name of `{self._named(file)}` does not end in {' or '.join(self.endings)}", "rename the file"
+        if ending in formats():
+            fact = f"`{self._named(file)}` is a table of another format"
+            help = f"write `{formats()[ending].SOURCE}(…)` instead of `{formats()[self.endings[0]].SOURCE}(…)`"
+        elif TEXT in self.endings:
+            return
+        label = "not such a table"
+        raise BadSource(Finding("wrong-format", fact, help, argument=self._argument, label=label))
+
+    def _rows(self, file: Path, *, is_look: bool = False) -> list[_Row]:
+        """The rows of a table. A look leaves out images or labels that take too long to read."""
+        name = self._named(file)
+        labels = tuple(self.target.columns)
+        try:
+            table = open_table(file, self.separator)
+            self._check_columns(table, (self._column, *labels), name)
+            has_images = not is_look or table.size((self._column, *labels)) <= LARGEST_LOOK
+            if not has_images and table.size(labels) > LARGEST_LOOK:
+                return []
+            columns = (self._column, *labels) if has_images else labels
+            rows = [(f"{place} of `{name}`", *cells) for place, cells in table.rows(columns)]
+        except FileNotFoundError:
+            raise BadSource(Finding("missing-file", f"`{name}` does not exist", argument=self._argument)) from None
+        except (OSError, ValueError) as problem:
+            fact = f"`{name}` can't be read: {getattr(problem, 'strerror', None) or problem}"
+            raise BadSource(Finding("missing-file", fact, argument=self._argument)) from None
+        if not rows:
+            raise BadSource(Finding("empty-table", f"`{name}` has no rows", argument=self._argument))
+        if not has_images:
+            return [_Row(place, None, _given(cells)) for place, *cells in rows]
+        for place, image, *_ in rows:
+            if not isinstance(image, str | Embedded) or not image:
+                raise BadSource(Finding("missing-file", f"{place} has no image", argument="image"))
+        return [_Row(place, image, _given(cells)) for place, image, *cells in rows]
+
+    def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
+        there = table.columns()
+        if not there:
+            raise BadSource(Finding("empty-table", f"`{name}` is empty", argument=self._argument))
+        for column in wanted:
+            if column not in there:
+                listed = _columns(there[:LISTED])
+                is_input = column == self._column
+                raise BadSource(
+                    Finding(
+                        "unknown-column",
+                        f"`{name}` has no column `{column}`",
+                        f"its columns are {listed}",
+                        argument=("image" if self.image else "text") if is_input else self.target.argument,
+                        label=f"the columns are {listed}",
+                        wrong=column,
+                        choices=tuple(there),
+                    )
+                )
+
+    def _read(self, rows: Mapping[str, Sequence[_Row]]) -> tuple[Target, list[Value]]:
+        every = [row for split in rows.values() for row in split]
+        try:
+            return self.target.read([row.given for row in every])
+        except BadTarget as bad:
+            place = f"`{self.name}`" if bad.at is None else every[bad.at].place
+            fact, label = f"{place} {bad.fact}", "in this column"
+            raise BadSource(Finding(bad.id, fact, bad.help, argument=self.target.argument, label=label)) from None
+
+
+def metadata_folder(folder: Path, name: str, target: TargetReader) -> ImageTable:
+    """A folder of images that a table in it lists: `metadata.csv`, with the column `file_name`.
+
+    Splits are folders with a table each: `train/metadata.csv`.
+    """
+    return ImageTable(folder, name, target, FILE_NAME, is_metadata=True)
+
+
+def _columns(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{column}`" for column in columns)
+
+
+def _given(cells: Sequence[Any]) -> Any:
+    """The label of a row: one cell, or several."""
+    return cells[0] if len(cells) == 1 else tuple(cells)
