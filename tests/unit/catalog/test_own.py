@@ -319,7 +319,7 @@ def test_a_schedule_can_warm_up(card: Card) -> None:
 def test_a_dataset_has_channels_paths_and_a_license(card: Card) -> None:
     assert card.data.channels in (1, 3)
     assert all(parameter.type.startswith("path") for parameter in card.parameters if parameter.must_exist)
-    assert (card.data.license and card.reference.url) or card.name in ("folder", "csv")
+    assert (card.data.license and card.reference.url) or card.data.on_disk
 
 
 # -- what a recipe relies on
@@ -344,7 +344,7 @@ def test_the_starter_is_built_on_the_net_that_its_weights_belong_to() -> None:
 
 def test_digits_are_never_flipped_and_photographs_may_be() -> None:
     flipped = {card.name for card in of_kind("data") if card.data.is_safe_to_augment}
-    assert flipped == {"folder", "csv", "cifar10", "cifar100", "imagenet"}
+    assert flipped == {"folder", "csv", "jsonl", "parquet", "cifar10", "cifar100", "imagenet"}
 
 
 def test_a_name_that_has_no_card_is_not_found() -> None:

@@ -1,14 +1,24 @@
 """The check and the runtime open a table alike."""
 
+from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from PIL import Image
+from pyarrow import parquet
 
+from leaven.catalog import own
+from leaven.formats.tables import formats
+from leaven.language.report import render_concise
 from leaven.language.source import Source
 from leaven.rules.checker import check
 from leaven.runtime.data.datasets import table
+from leaven.runtime.failures import BadFile, Failure
 from leaven.tasks.classification import Label
+from leaven.tasks.regression import Numbers
 
+JSON = '{"file": "1.jpg", "kind": "ant"}\n{"file": "2.jpg", "kind": "bee"}\n\n{"file": "3.jpg", "kind": "bee"}\n'
 ROWS = "file{0}kind\n1.jpg{0}ant\n2.jpg{0}bee \n3.jpg{0}bee\n"
 
 
@@ -20,8 +30,11 @@ ROWS = "file{0}kind\n1.jpg{0}ant\n2.jpg{0}bee \n3.jpg{0}bee\n"
         ({"t.tsv": ROWS.format("\t")}, "t.tsv", {}),
         ({"t.csv": ROWS.format(";")}, "t.csv", {"separator": ";"}),
         ({"t/training.tsv": ROWS.format("\t"), "t/valid.csv": ROWS.format(",")}, "t", {}),
+        ({"t.jsonl": JSON}, "t.jsonl", {}),
+        ({"t.ndjson": "\ufeff" + JSON}, "t.ndjson", {}),
+        ({"t/train.jsonl": JSON, "t/test.ndjson": JSON}, "t", {}),
     ],
-    ids=["plain", "byte order mark", "tabs", "semicolons", "parts"],
+    ids=["plain", "byte order mark", "tabs", "semicolons", "parts", "json", "json with a mark", "parts of json"],
 )
 def test_the_check_and_the_runtime_agree(
     tmp_path: Path, tables: dict[str, str], named: str, more: dict[str, str]
@@ -32,9 +45,114 @@ def test_the_check_and_the_runtime_agree(
     for number in (1, 2, 3):
         (tmp_path / f"{number}.jpg").touch()
     words = "".join(f', {name}="{value}"' for name, value in more.items())
-    text = f'model resnet18()\ndata csv("{named}", image="file", label="kind", root="."{words})\n'
+    source = "jsonl" if any("json" in name for name in tables) else "csv"
+    text = f'model resnet18()\ndata {source}("{named}", image="file", label="kind", root="."{words})\n'
     checked = check(Source("r.leaven", text, tmp_path))
     assert checked.recipe is not None, checked.diagnostics
     items = table(tmp_path / named, image="file", target=Label("kind"), root=tmp_path, **more)
     assert items.target.names == ("ant", "bee")
     assert checked.recipe.data.outputs == 2
+
+
+def test_card_and_class_name_the_same_files() -> None:
+    cards = [own.read("data", name) for name in own.names("data")]
+    named = {ending: card.name for card in cards if card is not None for ending in card.data.endings}
+    assert named == {ending: each.SOURCE for ending, each in formats().items()}
+
+
+# -- parquet
+
+
+def picture(red: int) -> bytes:
+    content = BytesIO()
+    Image.new("RGB", (6, 5), (red, 0, 0)).save(content, "PNG")
+    return content.getvalue()
+
+
+IMAGES = {
+    "paths": ["0.png", "1.png", "2.png"],
+    "bytes": [picture(0), picture(100), picture(200)],
+    "structs": [{"bytes": picture(red), "path": f"{red}.png"} for red in (0, 100, 200)],
+    "structs of paths": [{"bytes": None, "path": f"{number}.png"} for number in range(3)],
+}
+
+
+def reports(folder: Path, arguments: str) -> list[str]:
+    text = f"model resnet18()\ndata parquet({arguments}) {{ eval resize([32, 32]) }}\n"
+    return [render_concise(found) for found in check(Source("r.leaven", text, folder)).diagnostics]
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_images_of_a_parquet_file(tmp_path: Path, kind: str) -> None:
+    for number, red in enumerate((0, 100, 200)):
+        (tmp_path / f"{number}.png").write_bytes(picture(red))
+    columns = {"image": IMAGES[kind], "kind": ["b", "a", "b"], "age": [1.5, 2.0, 7.0]}
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert reports(tmp_path, '"t.parquet", label="kind"') == []
+    classes = table(tmp_path / "t.parquet", image="image", target=Label("kind"))
+    assert (classes.target.names, list(classes.values or ())) == (("a", "b"), [1, 0, 1])
+    assert [classes.load(index).getpixel((0, 0))[0] for index in range(3)] == [0, 100, 200]
+    numbers = table(tmp_path / "t.parquet", image="image", target=Numbers("age"))
+    assert numbers.values == [(1.5,), (2.0,), (7.0,)]
+
+
+def test_a_check_does_not_read_the_images_in_a_large_file(tmp_path: Path) -> None:
+    """The labels of a table are looked at, however large its images are."""
+    noise = [bytes(25_000_000)] * 3
+    columns = pa.table({"image": noise, "kind": ["ant", "bee", "bee"]})
+    parquet.write_table(columns, tmp_path / "t.parquet", compression="none", use_dictionary=False)
+    text = 'model resnet18()\ndata parquet("t.parquet", label="kind")\n'
+    checked = check(Source("r.leaven", text, tmp_path))
+    assert checked.recipe is not None
+    assert checked.recipe.data.outputs == 2
+
+
+def test_a_damaged_image_inside_of_a_table_is_named(tmp_path: Path) -> None:
+    images = [{"bytes": picture(9), "path": "good.png"}, {"bytes": b"no image", "path": "bad.png"}]
+    parquet.write_table(pa.table({"image": images, "kind": ["a", "b"]}), tmp_path / "t.parquet")
+    items = table(tmp_path / "t.parquet", image="image", target=Label("kind"))
+    with pytest.raises(BadFile, match=r"bad\.png"):
+        items.load(1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "arguments", "report"),
+    [
+        ({"image": ["0.png"] * 2, "kind": ["a", "b"]}, 'label="kidn"', "no column `kidn`"),
+        ({"image": ["0.png"] * 2, "kind": ["a", None]}, 'label="kind"', "row 2 of `t.parquet` has no label"),
+        ({"image": ["0.png", None], "kind": ["a", "b"]}, 'label="kind"', "row 2 of `t.parquet` has no image"),
+        (
+            {"image": ["0.png"] * 2, "age": [1.0, float("nan")]},
+            'target="age"',
+            "row 2 of `t.parquet` has `nan` as `age`",
+        ),
+        ({"image": ["0.png"] * 2, "age": ["1", "old"]}, 'target="age"', "has `old` as `age`, which is not a number"),
+        ({"image": ["0.png"] * 2, "kind": [1.5, 2.5]}, 'label="kind"', "label of type float, which is not a class"),
+        ({"image": pa.array([], pa.string()), "kind": pa.array([], pa.string())}, 'label="kind"', "has no rows"),
+    ],
+)
+def test_what_is_wrong_with_a_parquet_file(
+    tmp_path: Path, columns: dict[str, object], arguments: str, report: str
+) -> None:
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    (found,) = reports(tmp_path, f'"t.parquet", {arguments}')
+    assert report in found
+    reader = Numbers("age") if "target" in arguments else Label(arguments.split('"')[1])
+    with pytest.raises(Failure) as caught:
+        table(tmp_path / "t.parquet", image="image", target=reader)
+    assert report.removeprefix("row 2 of `t.parquet` ") in caught.value.headline
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 and more PAR1", b"file,kind\n1.jpg,ant\n"])
+def test_a_file_that_is_not_parquet(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t.parquet").write_bytes(content)
+    (found,) = reports(tmp_path, '"t.parquet", label="kind"')
+    assert "`t.parquet` can't be read: " in found
+    assert "missing-file" in found
+
+
+def test_without_pyarrow_the_report_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.parquet").touch()
+    monkeypatch.setattr("leaven.recipe.data.find_spec", lambda name: None)
+    (found,) = reports(tmp_path, '"t.parquet", label="kind"')
+    assert "`parquet` needs the library pyarrow, which is not installed" in found

@@ -1,0 +1,50 @@
+"""JSON Lines: one object per line, whose keys are the columns."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from leaven.formats.regular import open_regular
+
+FIRST = 100  # lines whose keys are the columns
+
+
+class Table:
+    """A text file with a JSON object in every line. A key that a line lacks is an empty cell."""
+
+    ENDINGS: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    SOURCE: ClassVar[str] = "jsonl"
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def columns(self) -> Sequence[str]:
+        return list(dict.fromkeys(key for _, row in islice(self._objects(), FIRST) for key in row))
+
+    def size(self, columns: Sequence[str]) -> int:
+        return os.path.getsize(self.file)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        for place, row in self._objects():
+            yield place, tuple(row.get(column) for column in columns)
+
+    def _objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        with open_regular(self.file) as lines:
+            for number, line in enumerate(lines, 1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                if text:
+                    yield f"line {number}", _object(text, number)
+
+
+def _object(text: str, number: int) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as problem:
+        reason = problem.msg if isinstance(problem, json.JSONDecodeError) else "it is nested too deeply"
+        raise ValueError(f"line {number} is not JSON: {reason}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f'line {number} is not an object such as {{"file": "1.jpg", "label": "ant"}}')
+    return found

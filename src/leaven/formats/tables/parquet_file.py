@@ -1,0 +1,79 @@
+"""Parquet, with the library pyarrow. Images are paths, or bytes inside of the table."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from leaven.formats.regular import open_regular
+from leaven.formats.tables import Embedded
+
+BATCH = 1024  # rows
+
+
+class Table:
+    """A Parquet file. A struct of `bytes` and `path`, as Hugging Face's datasets have it, is an image."""
+
+    ENDINGS: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    SOURCE: ClassVar[str] = "parquet"
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def columns(self) -> Sequence[str]:
+        with _Opened(self.file) as opened:
+            return list(opened.schema_arrow.names)
+
+    def size(self, columns: Sequence[str]) -> int:
+        with _Opened(self.file) as opened:
+            metadata = opened.metadata
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+            return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] in columns)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        number = 0
+        with _Opened(self.file) as opened:
+            for batch in opened.iter_batches(BATCH, columns=list(columns)):
+                cells = [batch.column(column).to_pylist() for column in columns]
+                for row in zip(*cells, strict=True):
+                    number += 1
+                    yield f"row {number}", tuple(map(_cell, row))
+
+
+class _Opened:
+    """A file opened by pyarrow, whose errors become ValueErrors."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = open_regular(file)
+
+    def __enter__(self) -> Any:
+        try:
+            from pyarrow import parquet  # a large library that few recipes need
+        except ImportError:
+            self.file.close()
+            raise ValueError("it needs the library pyarrow: pip install 'leaven[parquet]'") from None
+        try:
+            return parquet.ParquetFile(self.file)
+        except Exception as problem:
+            self.file.close()
+            raise ValueError(_reason(problem)) from None
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: object) -> None:
+        self.file.close()
+        if isinstance(problem, Exception) and type(problem).__module__.startswith("pyarrow"):
+            raise ValueError(_reason(problem)) from None
+
+
+def _reason(problem: Exception) -> str:
+    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+
+
+def _cell(value: Any) -> Any:
+    match value:
+        case bytes():
+            return Embedded(value)
+        case {"bytes": bytes(content), **rest}:
+            return Embedded(content, str(rest.get("path") or ""))
+        case {"bytes": None, "path": str(path)}:
+            return path
+    return value
