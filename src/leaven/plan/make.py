@@ -16,8 +16,6 @@ from leaven.recipe.fitting import is_random
 from leaven.recipe.freezing import trained_words, unfreezes_gradually
 from leaven.recipe.recipe import AnyTechnique, Freeze, Phase, Recipe, Reinit, Technique, Unfreeze
 
-BUILT_HOOKS = ("train_step", "eval_step", "after_epoch")
-
 
 @dataclass(frozen=True, slots=True)
 class NotBuilt:
@@ -54,9 +52,6 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
             match technique:
                 case Technique(call) if not _is_built(technique):
                     found.append(NotBuilt(f"`{call.card.name}`", call.origin))
-        for override in phase.overrides:
-            if override.hook not in BUILT_HOOKS:
-                found.append(NotBuilt(f"`override {override.hook}`", override.origin))
         if phase.optimizer.invocation.card.optimizer.needs_closure and recipe.train.value("accumulate") != 1:
             found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.origin))
     found += [NotBuilt("`sweep`", sweep.origin) for sweep in recipe.sweeps]

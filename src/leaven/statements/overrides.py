@@ -17,12 +17,12 @@ _STATEMENTS = {"build_model": "model", "build_data": "data", "loss": "loss", "op
 def replace_overridden(statements: Sequence[BodyStatement]) -> list[BodyStatement]:
     """The statements, with overrides in the places of those that they replace, whose blocks they keep."""
     found = [_with_block(statement) for statement in statements]
-    for override in [statement for statement in found if _part(statement)]:
-        assert isinstance(override, syntax.Statement)
-        name = _STATEMENTS[_part(override)]
-        earlier = [one for one in found if isinstance(one, syntax.Statement) and one.name.path == name]
-        meant = _as_statement(override, name, earlier[-1].block if earlier else None)
-        found = [meant if one is override else one for one in found if not any(one is other for other in earlier)]
+    for override in list(found):
+        meant = _as_statement(override)
+        if meant is not None:
+            earlier = [one for one in found if isinstance(one, syntax.Statement) and one.name == meant.name]
+            meant = replace(meant, block=earlier[-1].block if earlier else None)
+            found = [meant if one is override else one for one in found if not any(one is other for other in earlier)]
     return found
 
 
@@ -30,30 +30,27 @@ def _with_block(statement: BodyStatement) -> BodyStatement:
     if not isinstance(statement, syntax.Statement) or statement.block is None or statement.name.path != "phase":
         return statement
     inner = body(statement.block.statements)
-    if not any(_part(one) for one in inner):
+    if not any(map(_as_statement, inner)):
         return statement
     return replace(statement, block=replace(statement.block, statements=tuple(replace_overridden(inner))))
 
 
-def _part(statement: BodyStatement) -> str:
-    """The part that an override replaces, if a statement of its own says the same; empty for all else."""
-    if not isinstance(statement, syntax.Statement) or statement.name.path != "override" or statement.block is not None:
-        return ""
-    match statement.arguments:
-        case (
-            syntax.Argument(keyword=None, value=syntax.Name(path=part)),
-            syntax.Argument(keyword=None, value=syntax.Name()),
-        ) if part in _STATEMENTS:
-            return part
-    return ""
-
-
-def _as_statement(override: syntax.Statement, name: str, block: syntax.Block | None) -> syntax.Statement:
-    hook, function = override.arguments
-    assert isinstance(function.value, syntax.Name)
-    more: tuple[syntax.Argument, ...] = ()
-    if name == "model":  # it is whole as the function gives it
-        place = function.span
-        more = (syntax.Argument(syntax.Name("head", place), syntax.Name("keep", place), place),)
-    call = syntax.Call(function.value, more, function.span)
-    return syntax.Statement(syntax.Name(name, hook.span), (replace(function, value=call),), block, override.span)
+def _as_statement(override: BodyStatement) -> syntax.Statement | None:
+    """The statement that says the same as an override; None for all else, and where its arguments are wrong."""
+    if not isinstance(override, syntax.Statement) or override.name.path != "override" or override.block is not None:
+        return None
+    match tuple(argument.keyword.path if argument.keyword else None for argument in override.arguments):
+        case (None, None | "function") | ("hook", "function"):
+            hook, function = override.arguments
+        case ("function", "hook"):
+            function, hook = override.arguments
+        case _:
+            return None
+    if not isinstance(hook.value, syntax.Name) or not isinstance(function.value, syntax.Name):
+        return None
+    name, place = _STATEMENTS.get(hook.value.path), function.span
+    if name is None:
+        return None
+    keeps_head = syntax.Argument(syntax.Name("head", place), syntax.Name("keep", place), place)
+    call = syntax.Call(function.value, (keeps_head,) if name == "model" else (), place)
+    return syntax.Statement(syntax.Name(name, hook.span), (syntax.Argument(None, call, place),), None, override.span)
