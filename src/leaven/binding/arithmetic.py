@@ -1,6 +1,8 @@
 """Numbers and quantities: what `lr * 10`, `2 epochs` and `-0.5` come to."""
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import replace
 
 from leaven.binding.limits import MAX_PARTS
@@ -11,6 +13,12 @@ from leaven.language import syntax
 from leaven.messages import numbers as messages
 
 MAX_WHOLE = 10**18
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 
 
 def calculate(value: syntax.Value, scope: Scope) -> Number | Unknown | None:
@@ -24,7 +32,7 @@ def calculate(value: syntax.Value, scope: Scope) -> Number | Unknown | None:
             return _named(value, path, scope)
         case syntax.Negative(value=inner):
             found = calculate(inner, scope)
-            return found if found is None or isinstance(found, Unknown) else _scaled(_known(found), -1, value, scope)
+            return found if found is None or isinstance(found, Unknown) else _negated(_known(found))
         case syntax.Binary(left=left, right=right):
             first, second = calculate(left, scope), calculate(right, scope)
             if first is None or second is None:
@@ -56,28 +64,35 @@ def _known(value: Number) -> int | float | Quantity | Pending:
     return value
 
 
+def _negated(number: int | float | Quantity | Pending) -> Number:
+    match number:
+        case Pending():
+            return Pending(f"-{_operand(number)}")
+        case Quantity(amount, unit):
+            return Quantity(-amount, unit)
+    return -number
+
+
 def _combined(
     left: int | float | Quantity | Pending,
     right: int | float | Quantity | Pending,
     value: syntax.Binary,
     scope: Scope,
 ) -> Number | Unknown:
-    operator = value.operator
+    sign = value.operator
     if isinstance(left, Pending) or isinstance(right, Pending):
-        return Pending(f"{_operand(left)} {operator} {_operand(right)}")
-    match operator, left, right:
+        return Pending(f"{_operand(left)} {sign} {_operand(right)}")
+    match sign, left, right:
+        case _, int() | float(), int() | float():
+            return _calculated(left, right, value, scope)
         case "+" | "-", Quantity(amount, unit), Quantity(other, other_unit):
             if unit != other_unit:
                 return scope.add(messages.different_units(value.left, unit, value.right, other_unit))
-            return _with_unit(_plain(operator, amount, other, value, scope), unit)
-        case "*", Quantity(), int() | float():
-            return _scaled(left, right, value, scope)
-        case "*", int() | float(), Quantity():
-            return _scaled(right, left, value, scope)
-        case "/", Quantity(amount, unit), int() | float():
-            return _with_unit(_plain("/", amount, right, value, scope), unit)
-        case _, int() | float(), int() | float():
-            return _plain(operator, left, right, value, scope)
+            return _with_unit(_calculated(amount, other, value, scope), unit)
+        case "*" | "/", Quantity(amount, unit), int() | float():
+            return _with_unit(_calculated(amount, right, value, scope), unit)
+        case "*", int() | float(), Quantity(amount, unit):
+            return _with_unit(_calculated(left, amount, value, scope), unit)
         case "+" | "-", Quantity(unit=unit), int() | float():
             return scope.add(messages.missing_unit(value.right, value.left, unit))
         case "+" | "-", int() | float(), Quantity(unit=unit):
@@ -85,41 +100,21 @@ def _combined(
     return scope.add(messages.wrong_operands(value))
 
 
-def _plain(operator: str, left: float, right: float, value: syntax.Binary, scope: Scope) -> int | float | Unknown:
-    if operator == "/" and right == 0:
+def _calculated(left: float, right: float, value: syntax.Binary, scope: Scope) -> int | float | Unknown:
+    """The result; a whole number with too many digits is not whole, as where the parser reads one."""
+    if value.operator == "/" and right == 0:
         return scope.add(messages.division_by_zero(value.right))
     try:
-        match operator:
-            case "+":
-                return _bounded(left + right, value, scope)
-            case "-":
-                return _bounded(left - right, value, scope)
-            case "*":
-                return _bounded(left * right, value, scope)
-        return _bounded(left / right, value, scope)
+        result = _OPERATIONS[value.operator](left, right)
     except OverflowError:
         return scope.add(messages.too_large(value))
-
-
-def _scaled(
-    number: int | float | Quantity | Pending, factor: float, value: syntax.Value, scope: Scope
-) -> Number | Unknown:
-    if isinstance(number, Quantity):
-        return _with_unit(_bounded(number.amount * factor, value, scope), number.unit)
-    if isinstance(number, Pending):
-        return Pending(f"-{_operand(number)}")
-    return _bounded(number * factor, value, scope)
+    if isinstance(result, int):
+        return result if abs(result) < MAX_WHOLE else float(result)
+    return result if math.isfinite(result) else scope.add(messages.too_large(value))
 
 
 def _with_unit(amount: int | float | Unknown, unit: str) -> Quantity | Unknown:
     return amount if isinstance(amount, Unknown) else Quantity(amount, unit)
-
-
-def _bounded(result: float, value: syntax.Value, scope: Scope) -> int | float | Unknown:
-    """The result, with whole numbers that have too many digits as the parser reads them: not whole."""
-    if isinstance(result, int):
-        return result if abs(result) < MAX_WHOLE else float(result)
-    return result if math.isfinite(result) else scope.add(messages.too_large(value))
 
 
 def _operand(number: int | float | Quantity | Pending) -> str:

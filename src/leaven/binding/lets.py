@@ -74,7 +74,9 @@ def _refuse_cycles(scope: Scope) -> None:
                 on_the_way.discard(name.path)
                 depth = depths.setdefault(name.path, 1)
                 if depth > MAX_LETS:
-                    _refuse_depth(scope, name.path, is_first=depth == MAX_LETS + 1)
+                    scope.broken_names.add(name.path)
+                if depth == MAX_LETS + 1:  # those that refer to it are not mentioned
+                    scope.add(messages.deep_lets(scope.lets[name.path].name, MAX_LETS))
                 if waiting:
                     above = waiting[-1][0].path
                     depths[above] = max(depths.get(above, 1), depth + 1)
@@ -91,13 +93,6 @@ def _refuse_cycles(scope: Scope) -> None:
             else:
                 on_the_way.add(use.path)
                 waiting.append((use, names_in(scope.lets[use.path].value, scope.lets)))
-
-
-def _refuse_depth(scope: Scope, name: str, is_first: bool) -> None:
-    """Report the `let` that is one too many; those that refer to it are not mentioned."""
-    scope.broken_names.add(name)
-    if is_first:
-        scope.add(messages.deep_lets(scope.lets[name].name, MAX_LETS))
 
 
 # -- sizes

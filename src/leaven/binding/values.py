@@ -77,11 +77,12 @@ class Binder:
         use = argument_messages.Use(card, name_span, arguments, available)
         written, is_complete = match_arguments(use, self.scope)
         settings: list[Setting] = []
+        source = f"of {card.source}" if card.source not in ("leaven", "user") else ""
         for parameter in available:
             if parameter.name in written:
                 settings.append(self._setting(parameter, written.pop(parameter.name)))
             elif not parameter.required and not parameter.variadic:
-                settings.append(Setting(parameter.name, default_value(parameter), Default(_why(card))))
+                settings.append(Setting(parameter.name, default_value(parameter), Default(source)))
         is_complete &= not any(isinstance(setting.value, Unknown) for setting in settings)
         for name, values in written.items():  # keyword arguments that an open-ended card takes
             settings.append(self._setting(Parameter(name), values))
@@ -364,10 +365,6 @@ def is_changed_let(call: syntax.Call, scope: Scope) -> bool:
 def origin_of(span: Span) -> Origin:
     """Written, unless the text is a default statement's."""
     return Default("") if span.source.kind is SourceKind.DEFAULT else Written(span)
-
-
-def _why(card: Card) -> str:
-    return f"of {card.source}" if card.source not in ("leaven", "user") else ""
 
 
 def _let_fits(value: syntax.Value, types: set[str]) -> bool:

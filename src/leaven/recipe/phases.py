@@ -31,15 +31,7 @@ from leaven.recipe.recipe import (
     Technique,
     Unfreeze,
 )
-from leaven.statements.contexts import (
-    Recognised,
-    by_name,
-    changes_model,
-    is_allowed_in_phase,
-    is_technique,
-    phase_statements,
-    recognise,
-)
+from leaven.statements.contexts import Recognised, by_name, changes_model, phase_statements, recognise
 
 T = TypeVar("T")
 
@@ -60,7 +52,7 @@ class PhaseReader:
     def read(self, placed: list[Recognised], train: Invocation | None) -> tuple[Phase | None, ...]:
         """The phases in their order, None for one with an error; without any, the training is one phase."""
         written = [one for one in placed if one.card.name == "phase"]
-        outside = [one for one in placed if is_allowed_in_phase(one.card) and one.card.name != "phase"]
+        outside = [one for one in placed if one.card.statement.in_phase and one.card.name != "phase"]
         for one in outside:  # what no phase uses is still checked
             self.statements.bound(one)
         shared = [one.statement for one in outside]
@@ -116,7 +108,7 @@ class PhaseReader:
         loss, schedule = self.statements.call(inside, "loss"), self.statements.call(inside, "schedule")
         optimizer = self._optimizer(inside)
         early_stop = self.statements.bound(inside["early_stop"][-1]) if "early_stop" in inside else None
-        found = [self._technique(one) for one in placed if is_technique(one.card)]
+        found = [self._technique(one) for one in placed if one.card.statement.is_technique]
         techniques: tuple[AnyTechnique, ...] | None = _complete(found)
         overrides = _complete([self._override(one) for one in inside.get("override", ())])
         if "early_stop" in inside and early_stop is None:

@@ -58,14 +58,6 @@ def by_name(recognised: Iterable[Recognised]) -> dict[str, list[Recognised]]:
     return found
 
 
-def is_technique(card: Card) -> bool:
-    return card.statement.is_technique
-
-
-def is_allowed_in_phase(card: Card) -> bool:
-    return card.statement.in_phase
-
-
 def changes_model(statement: BodyStatement) -> bool:
     """Whether a statement changes the model for good, so that one at the top is done once, before the first phase."""
     card = statement_card(statement.name.path) if statement.name is not None else None
@@ -77,15 +69,11 @@ def phase_statements(
 ) -> list[BodyStatement]:
     """All statements of a phase: its own replace those that may be given once, and are added to the others."""
     own_statements = body(inner)
-    replaced = {key_of(s) for s in own_statements if s.name is not None and _is_given_once(s.name.path)}
+    cards = [(s, statement_card(s.name.path)) for s in own_statements if s.name is not None]
+    replaced = {key_of(s) for s, card in cards if card is not None and card.statement.once}
     kept = [s for s in base if key_of(s) not in replaced] if replaced else base
     plain = [statement for statement in own_statements if not is_edit(statement)]
     return merge([*kept, *plain], [s for s in own_statements if is_edit(s)], diagnostics, "phase")
-
-
-def _is_given_once(name: str) -> bool:
-    card = statement_card(name)
-    return card is not None and card.statement.once
 
 
 def recognise(
@@ -141,7 +129,7 @@ def _card(path: str, context: str, scope: Scope) -> Card | None:
         card = own.read("statement", f"{context}.{path}")
         return replace(card, name=path) if card is not None else None
     card = statement_card(path) if "." not in path else own.read("technique", path)
-    if card is not None and (context == "recipe" or is_allowed_in_phase(card)):
+    if card is not None and (context == "recipe" or card.statement.in_phase):
         return card
     user = scope.user_card(path)
     return technique_card(user) if isinstance(user, Card) else None
@@ -168,7 +156,7 @@ def _names_in(context: str) -> list[str]:
     names = [name for name in (*own.names("statement"), *own.names("technique")) if "." not in name]
     if context == "recipe":
         return names
-    return [name for name in names if (card := statement_card(name)) is not None and is_allowed_in_phase(card)]
+    return [name for name in names if (card := statement_card(name)) is not None and card.statement.in_phase]
 
 
 def arguments_in_block(recognised: Recognised) -> list[syntax.Argument]:
