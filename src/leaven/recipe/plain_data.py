@@ -4,7 +4,7 @@ from typing import Any
 
 from leaven.catalog.selectors import Selection
 from leaven.catalog.value_text import value_text
-from leaven.catalog.values import Invocation, Origin
+from leaven.catalog.values import Invocation
 from leaven.recipe.recipe import KeepHead, Phase, Recipe, Steps
 from leaven.recipe.show import selector, technique_origin, technique_text
 
@@ -29,7 +29,7 @@ def to_json(recipe: Recipe) -> dict[str, Any]:
             "pretrained": recipe.model.pretrained,
             "weights": _json(recipe.model.weights),
             "head": "keep" if isinstance(recipe.model.head, KeepHead) else recipe.model.head.path or "fit",
-            "from": _from(recipe.model.origin),
+            "from": str(recipe.model.origin),
         },
         "data": {
             "source": _json(recipe.data.source),
@@ -71,7 +71,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         ],
         "early_stop": _json(phase.early_stop),
         "overrides": [{"hook": o.hook, "function": value_text(o.function)} for o in phase.overrides],
-        "from": _from(phase.origin),
+        "from": str(phase.origin),
     }
 
 
@@ -81,18 +81,13 @@ def _json(item: Any) -> Any:
             return item
         case Invocation():
             arguments = {
-                setting.name: {"value": _json(setting.value), "from": _from(setting.origin)}
-                for setting in item.settings
+                setting.name: {"value": _json(setting.value), "from": str(setting.origin)} for setting in item.settings
             }
-            return {"card": item.card.name, "kind": item.card.kind, "arguments": arguments, "from": _from(item.origin)}
+            return {"card": item.card.name, "kind": item.card.kind, "arguments": arguments, "from": str(item.origin)}
         case Steps():
-            return {"steps": _json(item.stages), "from": _from(item.origin)}
+            return {"steps": _json(item.stages), "from": str(item.origin)}
         case tuple() | list():
             return [_json(part) for part in item]
         case Selection():
             return selector(item.selector)
     return value_text(item)
-
-
-def _from(origin: Origin) -> str:
-    return str(origin)

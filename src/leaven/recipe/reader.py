@@ -98,7 +98,10 @@ class RecipeReader:
 
     def read(self) -> tuple[Draft | None, Recipe | None]:
         """What the rules ask, where model and data are sound; and the recipe, where nothing is wrong so far."""
-        if self._is_empty() or self._lacks_libraries():
+        if not self.assembled.statements and not has_errors(self.scope.diagnostics):
+            self.scope.add(messages.empty_recipe(self.source))
+            return None, None
+        if self._lacks_libraries():
             return None, None
         placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
         if data_facts.task.known is not None:
@@ -125,13 +128,8 @@ class RecipeReader:
             )
         if has_errors(self.scope.diagnostics):
             return draft, None
-        # What is missing or has an error has been reported.
-        assert draft is not None
-        assert train is not None
-        assert metrics is not None
-        assert checkpoint is not None
-        assert logs is not None
-        assert output is not None
+        if draft is None or train is None or metrics is None or checkpoint is None or logs is None or output is None:
+            raise AssertionError("a part of the recipe is missing, and nothing was reported")
         recipe = Recipe(
             name=self._name(),
             modules=tuple(imported.module for imported in self.scope.modules.values()),
@@ -158,16 +156,10 @@ class RecipeReader:
     def _lacks_libraries(self) -> bool:
         """Whether a library that every recipe needs can't be used: then no name could be looked up."""
         absent = library.installed().absent()
-        for name in NEEDED:
-            if name in absent:
-                self.scope.add(messages.missing_library(name, absent[name]))
-        return any(name in absent for name in NEEDED)
-
-    def _is_empty(self) -> bool:
-        if self.assembled.statements or has_errors(self.scope.diagnostics):
-            return False
-        self.scope.add(messages.empty_recipe(self.source))
-        return True
+        missing = [name for name in NEEDED if name in absent]
+        for name in missing:
+            self.scope.add(messages.missing_library(name, absent[name]))
+        return bool(missing)
 
     def _require(self, top: Mapping[str, list[Recognised]]) -> None:
         written = self.assembled.statements
@@ -193,18 +185,17 @@ class RecipeReader:
         return logs
 
     def _output(self, top: Mapping[str, list[Recognised]]) -> Setting | None:
-        if top.get("output"):
-            statement = self.statements.bound(top["output"][-1])
-            return None if statement is None else self._new_folder(statement.settings[0])
-        folder = f"runs/{self._name()}"
-        return Setting("path", FilePath(folder, self.source.folder / folder), Default(""))
-
-    def _new_folder(self, output: Setting) -> Setting:
-        """The folder that a run is written to; a file can't become one."""
-        path = output.value
+        """The folder that runs are written to; a file can't become one."""
+        if not top.get("output"):
+            folder = f"runs/{self._name()}"
+            return Setting("path", FilePath(folder, self.source.folder / folder), Default(""))
+        statement = self.statements.bound(top["output"][-1])
+        if statement is None:
+            return None
+        path = statement.settings[0].value
         if isinstance(path, FilePath) and os.path.isfile(path.place):
             self.scope.add(output_is_a_file(path))
-        return output
+        return statement.settings[0]
 
     # -- model and data
 

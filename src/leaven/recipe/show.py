@@ -1,10 +1,11 @@
-"""A recipe as canonical text, every default filled in and where each choice comes from.
+"""A recipe as text, with every default filled in and with comments that say where each choice comes from.
 
-The text is a recipe again: checking it gives an equal one. Origins stand in comments.
+The text is again a recipe: checking it gives an equal one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word
@@ -36,11 +37,8 @@ Line = tuple[str, str]  # what the recipe says, and where it comes from
 
 def to_text(recipe: Recipe) -> str:
     """The recipe as text, with origins in comments."""
-    return "".join(f"{_with_comment(*line)}\n" for line in _lines(recipe))
-
-
-def _with_comment(code: str, comment: str) -> str:
-    return f"{code.ljust(COMMENT_COLUMN)}  # {comment}" if comment else code
+    lines = (f"{code:{COMMENT_COLUMN}}  # {comment}" if comment else code for code, comment in _lines(recipe))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(recipe: Recipe) -> Iterator[Line]:
@@ -164,7 +162,7 @@ def technique_origin(technique: AnyTechnique) -> str:
 def _called(
     name: str, invocation: Invocation, extra: Sequence[str] = (), ending: str = "", credit: str = ""
 ) -> Iterator[Line]:
-    """A statement whose value is one call; one that is too long has an argument a line, each with its own origin."""
+    """A statement whose value is one call; if it is too long, each argument has a line and its own origin."""
     whole = f"{name} {call(invocation, extra)}{ending}"
     if len(whole) <= WIDTH:
         yield whole, credit or _origin(invocation)
@@ -179,7 +177,7 @@ def _called(
 
 
 def _stages(name: str, stages: Sequence[Invocation], origin: str, extra: Sequence[str] = ()) -> Iterator[Line]:
-    """A statement whose value is a pipeline; one that is too long has a stage a line, each with its own origin."""
+    """A statement whose value is a pipeline; if it is too long, each stage has a line and its own origin."""
     shown = _counted(stages)
     tail = "".join(f", {text}" for text in extra)
     whole = f"{name} {' -> '.join(text for text, _ in shown)}{tail}"
@@ -194,7 +192,7 @@ def _stages(name: str, stages: Sequence[Invocation], origin: str, extra: Sequenc
 
 
 def _statement(name: str, invocation: Invocation) -> Iterator[Line]:
-    """A statement with its own arguments; too many of them go on in the next lines."""
+    """A statement with its own arguments, on several lines if they are too long."""
     line, indent = name, " " * (len(name) - len(name.lstrip()) + 4)
     origin = _origin(invocation)
     for at, text in enumerate(_arguments(invocation)):
@@ -224,27 +222,23 @@ def _shown(invocation: Invocation) -> list[Setting]:
 
 
 def _arguments(invocation: Invocation) -> list[str]:
-    """The settings as written; those that stand at their place without a name have none."""
-    texts = []
+    """The settings as they would be written: required ones in their place, the others by keyword."""
+    parameters = invocation.card.parameters
+    is_lone = invocation.card.kind == "statement" and len(parameters) == 1  # `workers auto`
+    texts: list[str] = []
     at = 0
     for setting in _shown(invocation):
         parameter = invocation.card.parameter(setting.name)
-        in_place = at < len(invocation.card.parameters) and invocation.card.parameters[at] is parameter
-        if parameter is not None and parameter.variadic:
+        if parameter is None:
+            texts.append(f"{setting.name}={_setting(setting, ())}")
+        elif parameter.variadic:
             texts.append(", ".join(value(item) for item in setting.value))
-        elif (
-            parameter is not None and in_place and parameter.positional and (parameter.required or _is_lone(invocation))
-        ):
+        elif parameters[at : at + 1] == (parameter,) and parameter.positional and (parameter.required or is_lone):
             texts.append(_setting(setting, parameter.types))
             at += 1
         else:
-            texts.append(f"{setting.name}={_setting(setting, parameter.types if parameter else ())}")
+            texts.append(f"{setting.name}={_setting(setting, parameter.types)}")
     return texts
-
-
-def _is_lone(invocation: Invocation) -> bool:
-    """Whether a statement has but one argument, which then needs no name: `workers auto`."""
-    return invocation.card.kind == "statement" and len(invocation.card.parameters) == 1
 
 
 def _setting(setting: Setting, types: Sequence[str]) -> str:
@@ -257,7 +251,7 @@ def _setting(setting: Setting, types: Sequence[str]) -> str:
 def _choice_or_value(item: Any, types: Sequence[str]) -> str:
     if isinstance(item, str) and {"choice", "name", "statement"} & set(types):
         return item if item.replace(".", "").replace("_", "").isalnum() else value_text(item)
-    if isinstance(item, tuple) and not {"transforms", "model"} & set(types):  # of calls too, a list and no pipeline
+    if isinstance(item, tuple) and not {"transforms", "model"} & set(types):  # a list, also of calls, not a pipeline
         return "[" + ", ".join(value(part) for part in item) + "]"
     return value(item)
 
@@ -278,14 +272,8 @@ def value(item: Any) -> str:
 
 def _counted(stages: Sequence[Invocation]) -> list[tuple[str, Invocation]]:
     """The stages as text; the same one several times in a row is written once, with its number."""
-    runs: list[tuple[str, Invocation, int]] = []
-    for stage in stages:
-        text = call(stage)
-        if runs and runs[-1][0] == text:
-            runs[-1] = (text, stage, runs[-1][2] + 1)
-        else:
-            runs.append((text, stage, 1))
-    return [(f"{text} * {times}" if times > 1 else text, stage) for text, stage, times in runs]
+    runs = [(text, list(run)) for text, run in groupby(stages, key=call)]
+    return [(f"{text} * {len(run)}" if len(run) > 1 else text, run[-1]) for text, run in runs]
 
 
 def selector(item: Selector, is_right: bool = False) -> str:
