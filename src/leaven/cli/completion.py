@@ -77,10 +77,11 @@ def recipe_options(ctx: click.Context, incomplete: str) -> "list[CompletionItem]
     """The options that the recipes named so far have by their `arg`s."""
     from click.shell_completion import CompletionItem
 
-    from leaven.cli.recipe_command import declared, flag, is_recipe
+    from leaven.cli.recipe_command import declared, is_recipe
+    from leaven.language.source import flag_of
 
     args = declared(filter(is_recipe, ctx.params.get("words") or ()))
-    found = [CompletionItem(flag(name), help=arg.help.value if arg.help else None) for name, arg in args.items()]
+    found = [CompletionItem(flag_of(name), help=arg.help.value if arg.help else None) for name, arg in args.items()]
     return [item for item in found if item.value.startswith(incomplete)]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leaven.cli import completion
+from leaven.language.source import flag_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -79,9 +80,9 @@ class RecipeCommand(click.Command):
         dashed = [word for word in recipes if word.startswith("-") and word != "-" and not Path(word).exists()]
         if not dashed and (not args or not all(map(_can_be_read_again, recipes))):  # the checker reports these too
             return
-        known = [flag(name) for name in declared(recipes)]
+        known = [flag_of(name) for name in declared(recipes)]
         options = [name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")]
-        for word in (*dashed, *(word for word in map(flag, args) if word not in known)):
+        for word in (*dashed, *(word for word in map(flag_of, args) if word not in known)):
             near = _nearest_flag(word, (*known, *options))
             if word in dashed or near in options:
                 hint = f"Did you mean `{near}`?" if near else f"`leaven {ctx.info_name} --help` lists them."
@@ -118,12 +119,7 @@ def _help_row(name: str, arg: "syntax.Arg") -> tuple[str, str]:
     choices = [item.span.text.strip('"') for item in arg.choices.items] if arg.choices else []
     takes = f"[{'|'.join(choices)}]" if choices else arg.type.path.upper()
     default = f"[default: {arg.default.span.text}]" if arg.default else "[required]"
-    return f"{flag(name)} {takes}", f"{arg.help.value}  {default}" if arg.help else default
-
-
-def flag(name: str) -> str:
-    """The option that an `arg` makes."""
-    return f"--{name.replace('_', '-')}"
+    return f"{flag_of(name)} {takes}", f"{arg.help.value}  {default}" if arg.help else default
 
 
 def declared(recipes: Iterable[str]) -> "dict[str, syntax.Arg]":

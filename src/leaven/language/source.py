@@ -21,6 +21,11 @@ class SourceKind(Enum):
     DEFAULT = "default"
 
 
+def flag_of(arg: str) -> str:
+    """The option that gives an `arg` its value: `--batch-size` for `batch_size`."""
+    return f"--{arg.replace('_', '-')}"
+
+
 class Source:
     """A text with a name; paths in it are relative to `folder`. Sources are compared by identity."""
 

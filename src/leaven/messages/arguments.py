@@ -10,7 +10,7 @@ from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.language.source import Span
-from leaven.messages import describe, suggestions
+from leaven.messages import describe, places, suggestions
 from leaven.messages.suggestions import shortened, write
 
 # The operator that makes one value of several.
@@ -60,13 +60,8 @@ def unknown(use: Use, argument: syntax.Argument, keyword: syntax.Name) -> Diagno
 
 
 def repeated(keyword: syntax.Name, first: Span) -> Diagnostic:
-    return error(
-        "repeated-argument",
-        f"`{keyword.path}` is given twice",
-        Spot(keyword.span, "again here"),
-        Spot(first, "first here"),
-        fix="remove one of them",
-    )
+    headline = f"`{keyword.path}` is given twice"
+    return places.repeated("repeated-argument", headline, keyword.span, first, "remove one of them")
 
 
 def too_many(use: Use, index: int) -> Diagnostic:
@@ -236,7 +231,7 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
         return f"`{word}` belongs to {suggestions.owner_noun(owner)}: {suggestions.argument_of(owner, word, value)}"
     if not names:
         return "it takes no arguments"
-    return "it takes " + ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
+    return "it takes " + describe.some([f"`{name}`" for name in names], 10)
 
 
 def _inside_call(use: Use, argument: syntax.Argument, name: str) -> Fix | None:

@@ -82,6 +82,11 @@ def listed(words: Sequence[str], last: str) -> str:
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
+def some(words: Sequence[str], most: int) -> str:
+    """The first few words: `a, b, …`."""
+    return ", ".join(words[:most]) + ", …" * (len(words) > most)
+
+
 def did_you_mean(names: Sequence[str]) -> str:
     return f"did you mean {either([f'`{name}`' for name in names])}?"
 

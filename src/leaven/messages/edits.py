@@ -68,7 +68,7 @@ def changes_nothing(edit: syntax.Statement, target: syntax.Name, phases: Sequenc
 
 def changes_in_part(edit: syntax.Statement, target: syntax.Name, phases: Sequence[str]) -> Diagnostic:
     """A `change` at the top where some phases have a statement of their own."""
-    listed = describe.both([f'"{phase}"' for phase in phases[:_SHOWN]]) + (", …" if len(phases) > _SHOWN else "")
+    listed = describe.both([f'"{phase}"' for phase in phases[:_SHOWN]]) + ", …" * (len(phases) > _SHOWN)
     subject = f"phase {listed} has its" if len(phases) == 1 else f"phases {listed} have their"
     return error(
         "changed-in-part",
@@ -162,4 +162,4 @@ def _rest(edit: syntax.Statement) -> str:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(f'"{label}"' for label in labels[:_SHOWN]) + (", …" if len(labels) > _SHOWN else "")
+    return describe.some([f'"{label}"' for label in labels], _SHOWN)

@@ -6,6 +6,7 @@ from leaven.catalog.layers import LayerParameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.messages import describe
 from leaven.messages.places import setting_span, span_of, spots
 
 MOST_NAMED = 3
@@ -157,22 +158,35 @@ def nothing_to_adapt(call: Invocation, model: str) -> Diagnostic:
 
 
 def adapts_head_only(call: Invocation, on: Setting) -> Diagnostic:
-    return error(
-        "empty-selector",
-        f"`{call.card.name}` trains the head itself, and adapts other layers",
-        Spot(setting_span(on, call), "the head only"),
-        fix="leave out `on`, or choose other layers",
-    )
+    return _head_only(call, on, f"`{call.card.name}` trains the head itself, and adapts other layers")
+
+
+def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
+    return _head_only(call, on, f"the head of {model} keeps its channels: its outputs are the classes")
+
+
+def _head_only(call: Invocation, on: Setting, headline: str) -> Diagnostic:
+    place = Spot(setting_span(on, call), "the head only")
+    return error("empty-selector", headline, place, fix="leave out `on`, or choose other layers")
 
 
 def not_adaptable(call: Invocation, on: Setting, model: str, types: Sequence[str]) -> Diagnostic:
     named = [f"`{kind}`{' with groups or dilation' if kind == 'Conv2d' else ''}" for kind in types]
-    shown = ", ".join(named[:MOST_NAMED]) + (", …" if len(named) > MOST_NAMED else "")
+    return _unsuitable(call, on, f"`{call.card.name}` can't adapt any of these layers of {model}", named, _ADAPTABLE)
+
+
+def not_prunable(call: Invocation, on: Setting, model: str, chosen: Sequence[LayerParameter]) -> Diagnostic:
+    named = [f"`{kind}`" for kind in dict.fromkeys(parameter.module_type for parameter in chosen)]
+    note = "only the weights of convolutions and linear layers are pruned; norms follow the layers around them"
+    return _unsuitable(call, on, f"none of these layers of {model} can be pruned", named, note)
+
+
+def _unsuitable(call: Invocation, on: Setting, headline: str, types: Sequence[str], note: str) -> Diagnostic:
     return error(
         "empty-selector",
-        f"`{call.card.name}` can't adapt any of these layers of {model}",
-        Spot(setting_span(on, call), f"of type {shown}"),
-        notes=[_ADAPTABLE],
+        headline,
+        Spot(setting_span(on, call), f"of type {describe.some(types, MOST_NAMED)}"),
+        notes=[note],
         fix="leave out `on`, or choose other layers (`leaven inspect` lists them)",
     )
 
@@ -247,24 +261,4 @@ def pruning_too_slow(call: Invocation, over: Setting, epochs: Setting) -> Diagno
         Spot(setting_span(over, call), "the amount would not be reached"),
         *spots((epochs.origin, "the length of the phase")),
         fix="write fewer epochs, or make the phase longer",
-    )
-
-
-def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
-    return error(
-        "empty-selector",
-        f"the head of {model} keeps its channels: its outputs are the classes",
-        Spot(setting_span(on, call), "the head only"),
-        fix="leave out `on`, or choose other layers",
-    )
-
-
-def not_prunable(call: Invocation, on: Setting, model: str, chosen: Sequence[LayerParameter]) -> Diagnostic:
-    types = list(dict.fromkeys(parameter.module_type for parameter in chosen))
-    return error(
-        "empty-selector",
-        f"none of these layers of {model} can be pruned",
-        Spot(setting_span(on, call), f"of type {', '.join(f'`{kind}`' for kind in types[:MOST_NAMED])}"),
-        notes=["only the weights of convolutions and linear layers are pruned; norms follow the layers around them"],
-        fix="leave out `on`, or choose other layers (`leaven inspect` lists them)",
     )

@@ -9,7 +9,7 @@ from leaven.catalog.selectors import WORDS, Layer, OfType, Selector, Word
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
-from leaven.messages.describe import did_you_mean
+from leaven.messages import describe
 from leaven.messages.suggestions import similar
 
 # How layers are selected by a call: what it takes, and an example.
@@ -90,8 +90,9 @@ def no_such_layer(
 ) -> Diagnostic:
     """A selector that matches no layer of the model."""
     paths = [module.path for module in layers.modules if module.path]
+    tops = dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters)
     near: list[str] = []
-    label, known = "no layer matches", f"the parts of {model} are {_top_level(layers)}"
+    label, known = "no layer matches", f"the parts of {model} are {_some(map(_written, tops))}"
     match selector:
         case _ if written in paths:
             headline, label = f"`{written}` of {model} has no parameters", "nothing in it can be trained"
@@ -109,7 +110,7 @@ def no_such_layer(
     fix = Fix(known)
     if near:
         near = [_written(path, isinstance(value, syntax.String)) for path in near]
-        fix = Fix(f"{did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
+        fix = Fix(f"{describe.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
     return error("unknown-layer", headline, Spot(value.span, label), fix=fix)
 
 
@@ -118,16 +119,11 @@ def _written(path: str, is_quoted: bool = False) -> str:
     return path if _NAME.fullmatch(path) and not is_quoted else quoted(path)
 
 
-def _top_level(layers: Layers) -> str:
-    tops = dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters)
-    return _some([_written(top) for top in tops])
-
-
 def _endings(layers: Layers) -> str:
     """The last names of the layers that have weights, the most frequent first."""
     names = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
     return "its layers end in " + _some([name for name, _ in names.most_common() if name and not name.isdigit()])
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names[:8]) + (", …" if len(names) > 8 else "")
+def _some(names: Iterable[str]) -> str:
+    return describe.some([f"`{name}`" for name in names], 8)

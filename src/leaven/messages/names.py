@@ -8,8 +8,8 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Severity, Spot, error
-from leaven.language.source import Source, Span
-from leaven.messages import describe
+from leaven.language.source import Source, Span, flag_of
+from leaven.messages import describe, places
 from leaven.messages.suggestions import as_statement, similar, write
 
 # -- names that mean nothing
@@ -91,13 +91,8 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
 
 
 def defined_twice(name: syntax.Name, first: Span) -> Diagnostic:
-    return error(
-        "repeated-name",
-        f"`{name.path}` is defined twice",
-        Spot(name.span, "again here"),
-        Spot(first, "first here"),
-        fix="choose another name for one of them",
-    )
+    fix = "choose another name for one of them"
+    return places.repeated("repeated-name", f"`{name.path}` is defined twice", name.span, first, fix)
 
 
 def defined_by_data(name: syntax.Name) -> Diagnostic:
@@ -121,7 +116,7 @@ def no_classes(name: syntax.Name) -> Diagnostic:
 def flag_of_runs(name: syntax.Name) -> Diagnostic:
     return error(
         "repeated-name",
-        f"`--{name.path.replace('_', '-')}` is an option of every run",
+        f"`{flag_of(name.path)}` is an option of every run",
         Spot(name.span, "conflicts with that option"),
         fix="choose another name",
     )
@@ -216,12 +211,12 @@ def missing_arg(name: syntax.Name) -> Diagnostic:
         "missing-argument",
         f"the recipe needs a value for `{name.path}`",
         Spot(name.span, "has no default"),
-        fix=f"pass it on the command line: `{_flag(name.path)} …`",
+        fix=f"pass it on the command line: `{flag_of(name.path)} …`",
     )
 
 
 def unchecked_arg(name: syntax.Name) -> Diagnostic:
-    headline = f"`{name.path}` has no default; `{_flag(name.path)}` must be passed when the recipe runs"
+    headline = f"`{name.path}` has no default; `{flag_of(name.path)}` must be passed when the recipe runs"
     return error("not-checked", headline, name.span, severity=Severity.NOTE)
 
 
@@ -254,17 +249,13 @@ def sweep_without_arg(name: str, place: Span, near: Sequence[str]) -> Diagnostic
 
 def unknown_option(name: str, source: Source, near: Sequence[str], option: str) -> Diagnostic:
     """`--lr` where there is no such `arg`; `option` is what to write for an argument of that name."""
-    flags = describe.either([f"`{_flag(word)}`" for word in near]) if near else ""
+    flags = describe.either([f"`{flag_of(word)}`" for word in near]) if near else ""
     return error(
         "unknown-option",
         f"the recipe has no `arg {name}`",
         Spot(source.span(0, len(source.text)), "given here"),
         fix=f"did you mean {flags}?" if flags else option or f"declare it in the recipe: `arg {name}: float = …`",
     )
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 # -- imports

@@ -12,7 +12,7 @@ from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phase
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
-from leaven.language.source import Span
+from leaven.language.source import Span, flag_of
 from leaven.messages import new_statements, suggestions
 
 _FLAGS = ("model", "data", "output")  # statements that an option of that name gives
@@ -75,7 +75,7 @@ def _instead_of(name: str, value: syntax.Value, statements: Sequence[BodyStateme
     bare = value.value if isinstance(value, syntax.String) else text
     card = None if word in EDITS else statement_card(word)
     if word in args:
-        return f"write `--{word.replace('_', '-')} {shlex.quote(bare)}`"
+        return f"write `{flag_of(word)} {shlex.quote(bare)}`"
     if word in _FLAGS and (word != "output" or isinstance(value, syntax.String)):
         return f"write `--{word} {shlex.quote(bare if word == 'output' else text)}`"
     if card is not None:

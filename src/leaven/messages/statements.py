@@ -8,7 +8,7 @@ from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.source import Source, Span
-from leaven.messages import describe
+from leaven.messages import describe, places
 from leaven.messages.suggestions import argument_of, owner_of, similar
 
 CONTEXTS = {
@@ -54,13 +54,8 @@ def definition_in_block(statement: syntax.AnyStatement) -> Diagnostic:
 def repeated(statement: syntax.Statement, first: Span) -> Diagnostic:
     name, *labels = key_of(statement)
     shown = " ".join([name, *map(quoted, labels)])
-    return error(
-        "repeated-statement",
-        f"`{shown}` is given twice",
-        Spot(statement.name.span, "again here"),
-        Spot(first, "first here"),
-        fix="give one of them another name" if labels else "remove one of them",
-    )
+    fix = "give one of them another name" if labels else "remove one of them"
+    return places.repeated("repeated-statement", f"`{shown}` is given twice", statement.name.span, first, fix)
 
 
 def unexpected_block(statement: syntax.Statement, block: syntax.Block, takes_transforms: bool) -> Diagnostic:
@@ -74,13 +69,7 @@ def unexpected_block(statement: syntax.Statement, block: syntax.Block, takes_tra
 
 
 def repeated_log(name: str, again: Span, first: Span) -> Diagnostic:
-    return error(
-        "repeated-statement",
-        f"`{name}` is logged to twice",
-        Spot(again, "again here"),
-        Spot(first, "first here"),
-        fix="remove one of them",
-    )
+    return places.repeated("repeated-statement", f"`{name}` is logged to twice", again, first, "remove one of them")
 
 
 def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:

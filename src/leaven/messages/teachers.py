@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import FilePath, Invocation, Setting
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error, note
+from leaven.language.diagnostics import Diagnostic, Spot, error, note
 from leaven.language.source import Span
-from leaven.messages.describe import did_you_mean
 from leaven.messages.places import setting_span, span_of
+from leaven.messages.suggestions import similar
 
 FOR_THIS_DATA = "give it the weights of a teacher for this data"
 
@@ -84,9 +84,10 @@ def unequal_layers(ours: Setting, theirs: Setting) -> Diagnostic:
 
 def unknown_layer(setting: Setting, name: str, model: str, near: Sequence[str]) -> Diagnostic:
     place = _within(span_of(setting.origin), quoted(name))
-    fix = Fix(did_you_mean([quoted(path) for path in near]), Edit(place, quoted(near[0]))) if near else None
     headline = f"{model} has no layer named `{name}`"
-    return error("unknown-layer", headline, Spot(place, "no layer matches"), fix=fix)
+    return error(
+        "unknown-layer", headline, Spot(place, "no layer matches"), fix=similar(place, [quoted(path) for path in near])
+    )
 
 
 def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) -> Diagnostic:
@@ -94,10 +95,8 @@ def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) ->
     return error(
         "unknown-phase",
         f'no phase up to this one is named "{phase.value}"',
-        Spot(place, "not begun yet, or unknown"),
-        fix=Fix(did_you_mean([quoted(name) for name in near]), Edit(place, quoted(near[0])))
-        if near
-        else f"name one of {', '.join(quoted(name) for name in phases)}",
+        Spot(place, "not started yet, or unknown"),
+        fix=similar(place, [quoted(name) for name in near]) or f"name one of {', '.join(map(quoted, phases))}",
     )
 
 

@@ -10,7 +10,7 @@ from leaven.catalog.statement_keys import has_label
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.parser import parse, parse_setting, parse_value
-from leaven.language.source import Source, SourceKind
+from leaven.language.source import Source, SourceKind, flag_of
 from leaven.messages import options as messages
 from leaven.statements.assemble import Assembled, add, replace_value
 
@@ -39,7 +39,7 @@ def given(options: Options, declared: set[str]) -> dict[str, Source]:
 
 
 def option_source(name: str, text: str) -> Source:
-    return Source(f"--{name.replace('_', '-')}", text, Path(), SourceKind.OPTION)
+    return Source(flag_of(name), text, Path(), SourceKind.OPTION)
 
 
 def apply(options: Options, assembled: Assembled) -> None:
