@@ -23,6 +23,9 @@ from pathlib import Path
 
 import leaven
 from leaven.catalog import process as helpers
+from leaven.formats.run_folder import PLAN
+from leaven.plan.plan_json import to_json
+from leaven.program.emit import emit
 
 LIBRARIES = [
     "torch",
@@ -43,17 +46,19 @@ LIMIT = 300.0  # seconds after which a run hangs
 
 
 def program(folder: Path, recipe: str, name: str = "recipe") -> Path:
-    """The program that a recipe compiles to, written beside it."""
+    """The program that a recipe compiles to, written beside it, with its plan."""
     source = folder / f"{name}.leaven"
     source.write_text(recipe, encoding="utf-8")
     before = Path.cwd()
     os.chdir(folder)  # from where the program will be started
     try:
-        text = leaven.generate(source)
+        plan = leaven.make_plan(source)
+        text = emit(plan)
     finally:
         os.chdir(before)
     file = folder / f"{name}.py"
     file.write_text(text, encoding="utf-8")
+    (folder / PLAN).write_text(to_json(plan), encoding="utf-8")
     return file
 
 

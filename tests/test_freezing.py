@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import Phase as Stage
 from hypothesis import strategies as st
 from tests import at_work
 
-import leaven
 from leaven.catalog.layers import Layers
 from leaven.formats.layer_names import is_under
-from leaven.plan.plan import Plan, TrainPhase
+from leaven.language.source import Source
+from leaven.plan.compiling import Compiled, compile_source
+from leaven.plan.plan import TrainPhase
 from leaven.recipe.recipe import Phase
 
 EPOCHS = 3
@@ -86,37 +88,41 @@ def frozen_by_plan(phase: TrainPhase, layers: Layers) -> list[set[str]]:
     always: set[str] = set()
     if phase.freeze is not None:
         always = {name for name in names if is_under(name, phase.freeze.paths) is not phase.freeze.is_all_but}
+    later = [(int(one.at.text.split()[0]), one.paths) for one in phase.unfreeze_later]
     found = []
     for epoch in range(EPOCHS):
-        later = [(one.at.value.amount, one.paths) for one in phase.unfreeze_later]
         waiting = {name for name in names if any(is_under(name, paths) for _, paths in later)}
         due = {name for name in names if any(at <= epoch and is_under(name, paths) for at, paths in later)}
         found.append((always | waiting) - due)
     return found
 
 
-def compiled(folder: Path, text: str) -> Plan | None:
-    """The plan of a recipe; None where the check refuses it."""
+def compiled(folder: Path, text: str) -> Compiled:
+    """The recipe and its plan; None where the check refuses it."""
     folder.mkdir()
     (folder / "watch.py").write_text(WATCH)
     (folder / "recipe.leaven").write_text(text)
-    try:
-        return leaven.make_plan(folder / "recipe.leaven")
-    except leaven.RecipeError:
-        return None
+    return compile_source(Source("recipe.leaven", text, folder))
 
 
 @given(st.lists(recipes, min_size=12, max_size=12, unique=True))
-@settings(max_examples=1, deadline=None, database=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(
+    max_examples=1,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    phases=[Stage.generate],
+)
 def test_check_plan_program_and_runtime_agree(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     folder = tmp_path_factory.mktemp("recipes")
-    plans = {folder / f"r{at}": compiled(folder / f"r{at}", text) for at, text in enumerate(texts)}
-    sound = {place: plan for place, plan in plans.items() if plan is not None}
+    found = {folder / f"r{at}": compiled(folder / f"r{at}", text) for at, text in enumerate(texts)}
+    sound = {place: (one.recipe, one.plan) for place, one in found.items() if one.recipe and one.plan}
     assert len(sound) >= 5, "too many of the recipes are refused to say anything"
     failed = at_work.run_each([at_work.program(place, (place / "recipe.leaven").read_text()) for place in sound])
     assert not failed, "\n".join(failed.values())
-    for place, plan in sound.items():
-        recipe, text = plan.recipe, (place / "recipe.leaven").read_text()
+    for place, (recipe, plan) in sound.items():
+        text = (place / "recipe.leaven").read_text()
         assert recipe.model.layers is not None
         lines = [json.loads(line) for line in (place / "frozen.jsonl").read_text().splitlines()]
         for checked, planned in zip(recipe.phases, plan.phases, strict=True):

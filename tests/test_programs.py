@@ -23,6 +23,7 @@ from tests.lang.sections import IS_BLESSING
 import leaven
 from leaven.formats import run_folder
 from leaven.plan.explain import explain
+from leaven.plan.plan_json import from_json, to_json
 from leaven.program.emit import emit
 from leaven.statements.options import Options
 
@@ -91,6 +92,24 @@ def test_a_recipe_becomes_its_plan_and_program(golden: Path, workshop: Path, mon
         if IS_BLESSING:
             (golden / file).write_text(text, encoding="utf-8")
         assert text == (golden / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=name)
+def test_a_plan_reads_back_equal(golden: Path, workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file says all that the plan does: its reasons, and every word of the program."""
+    monkeypatch.chdir(workshop / golden.name)
+    plan = leaven.make_plan(Path("recipe.leaven"), OPTIONS.get(golden.name))
+    read = from_json(to_json(plan))
+    assert read == plan
+    assert to_json(read) == to_json(plan)
+    assert emit(read) == emit(plan)
+    assert explain(read) == explain(plan)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"kind": "Plan"}', '{"kind": "Path"}', "[" * 100_000])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        from_json(text)
 
 
 def test_there_are_programs_of_all_kinds() -> None:

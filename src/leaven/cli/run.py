@@ -1,6 +1,5 @@
 """`leaven plan`, `generate`, `run` and `resume`: from a recipe to a program, and running it."""
 
-import ast
 import os
 import subprocess
 import sys
@@ -18,9 +17,10 @@ from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
+from leaven.plan.plan_json import from_json, to_json
 from leaven.program.emit import emit
-from leaven.program.phases import function_name
 from leaven.recipe import show
+from leaven.recipe.recipe import Recipe
 from leaven.statements.options import Options
 
 CANNOT_WRITE = 74
@@ -28,13 +28,13 @@ _LAUNCH = Path(__file__).with_name("launch.py")
 
 
 def print_plan(word: str, options: Options) -> None:
-    click.echo(explain(_compiled(word, options)[1]), nl=False)
+    click.echo(explain(_compiled(word, options)[2]), nl=False)
 
 
 def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
     """Print the program, or write it to a file."""
     is_printed = output is None or str(output) == "-"
-    text = emit(_compiled(word, options)[1], "program.py" if output is None or is_printed else output.name)
+    text = emit(_compiled(word, options)[2], "program.py" if output is None or is_printed else output.name)
     if is_standalone:
         from leaven.program.standalone import READS_BUNDLE, standalone
 
@@ -57,12 +57,12 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
 
 def start_run(word: str, options: Options, *, is_quick: bool, from_phase: str | None, of: str | None) -> NoReturn:
     """Write the program into a new run folder, and replace this process with it."""
-    source, plan = _compiled(word, options, requires_args=True)
+    source, recipe, plan = _compiled(word, options, requires_args=True)
     begin = _beginning(plan, from_phase, of)
     try:
-        folder = _new_run(source, plan, is_quick)
+        folder = _new_run(source, recipe, plan, is_quick)
     except OSError as problem:
-        _fail(f"can't write to {plan.recipe.output.text}: {problem.strerror}", CANNOT_WRITE)
+        _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANNOT_WRITE)
     _become(folder, [*begin, *(["--quick"] if is_quick else [])])
 
 
@@ -80,7 +80,7 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
     if phase == names[0]:
         return []
     needed = run_folder.leaving_file(names.index(phase) - 1)
-    place = Path(of) if of is not None else Path(os.path.relpath(plan.recipe.output.place))
+    place = Path(of) if of is not None else _output(plan)
     left = run_folder.newest(place, needed)
     if left is None:
         _fail(f"no run in {place} has finished the phases before `{phase}`", USAGE_ERROR)
@@ -93,59 +93,38 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
 def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
     """The first of what a run's earlier phases did that the recipe says otherwise now: the model, or one of them."""
     try:
-        then = _functions((run / run_folder.PROGRAM).read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):
-        return "the program"
-    now = _functions(emit(plan))
-    if then.get("build_model") != now["build_model"]:
+        then = from_json((run / run_folder.PLAN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "the plan"
+    if then.model != plan.model:
         return "the model"
-    done = [name for name in then if name.startswith("train") and (name != "train" or len(plan.phases) == 1)]
     for at, phase in enumerate(plan.phases[:count]):
-        name = function_name(phase, plan)
-        if done[at : at + 1] != [name] or then[name] != now[name]:
+        if then.phases[at : at + 1] != (phase,):
             return f"phase `{phase.name}`"
     return None
 
 
-def _functions(program: str) -> dict[str, str]:
-    """What each function of a program does, whatever its comments say; with the loop that phases may share in it."""
-    found = {node.name: node for node in ast.parse(program).body if isinstance(node, ast.FunctionDef)}
-    for node in found.values():
-        node.body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    shared = found.get("train")
-    for node in found.values():
-        match node.body[-1]:
-            case ast.Expr(value=ast.Call(func=ast.Name(id="train"))) if shared is not None and node.name != "main":
-                node.body[-1:] = shared.body
-    return {name: ast.dump(_OfPhase().visit(node)) for name, node in found.items()}
+def _output(plan: Plan) -> Path:
+    return Path(str(plan.output.value))
 
 
-class _OfPhase(ast.NodeTransformer):
-    """`run` for `phase.run`, and `data` for `phase.data`."""
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        match node:
-            case ast.Attribute(value=ast.Name(id="phase"), attr="run" | "data" as name):
-                return ast.Name(id=name, ctx=node.ctx)
-        return self.generic_visit(node)
-
-
-def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Plan]:
-    """A recipe and its plan; where there are errors they are printed and the command ends."""
+def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:
+    """A recipe, as text and resolved, and its plan; where there are errors they are printed and the command ends."""
     source = source_or_exit(word)
     compiled = compile_source(source, options, requires_args=requires_args)
     print_reports([d for d in compiled.diagnostics if d.severity is not Severity.NOTE], err=True)
-    if compiled.plan is None:
+    if compiled.recipe is None or compiled.plan is None:
         sys.exit(exit_code(compiled.diagnostics))
-    return source, compiled.plan
+    return source, compiled.recipe, compiled.plan
 
 
-def _new_run(source: Source, plan: Plan, is_quick: bool) -> Path:
-    folder = run_folder.new_folder(Path(os.path.relpath(plan.recipe.output.place)), is_quick=is_quick)
+def _new_run(source: Source, recipe: Recipe, plan: Plan, is_quick: bool) -> Path:
+    folder = run_folder.new_folder(_output(plan), is_quick=is_quick)
     for name, text in (
         (run_folder.RECIPE, source.text),
-        (run_folder.RESOLVED, show.to_text(plan.recipe)),
-        (run_folder.PLAN, explain(plan)),
+        (run_folder.RESOLVED, show.to_text(recipe)),
+        (run_folder.PLAN, to_json(plan)),
+        (run_folder.PLAN_TEXT, explain(plan)),
         (run_folder.PROGRAM, emit(plan)),
     ):
         write_text(folder / name, text)

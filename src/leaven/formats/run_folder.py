@@ -2,7 +2,7 @@
 
     runs/dogs/2026-11-15_20-21-03/
         recipe.leaven     as it was written          program.py   what was run
-        resolved.leaven   every default filled in    plan.txt     why
+        resolved.leaven   every default filled in    plan.txt     why, and plan.json, the same for programs
         lock.json         what it was run with       metrics.csv  every epoch
         last.ckpt         where it goes on           best.ckpt    the best weights
         phase1.ckpt       what a phase left to the next
@@ -19,7 +19,8 @@ from typing import Any
 
 RECIPE = "recipe.leaven"
 RESOLVED = "resolved.leaven"
-PLAN = "plan.txt"
+PLAN = "plan.json"
+PLAN_TEXT = "plan.txt"
 PROGRAM = "program.py"
 LOCK = "lock.json"
 METRICS = "metrics.csv"

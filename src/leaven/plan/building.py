@@ -1,60 +1,111 @@
 """How a model comes to be: which call builds it, where its weights come from, and how its head is fitted."""
 
-from dataclasses import replace
-
+from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Invocation
-from leaven.plan.plan import BuildModel, Call, Chain, FileWeights, HubWeights, StarterWeights, Weights
+from leaven.plan.plan import (
+    BuildModel,
+    Chain,
+    FileWeights,
+    HubWeights,
+    PublishedInputs,
+    StarterWeights,
+    StoredInputs,
+    Weights,
+)
+from leaven.plan.translate import because, because_of_call, call_of, setting_text, value_of
+from leaven.plan.values import Argument, Call, Variable
 from leaven.recipe.recipe import FitHead, KeepHead, Model, Recipe
 from leaven.recipe.shapes import channels_through
 
+_CLASSES = Variable("outputs")
+_CHANGE_INPUTS = ("img_size", "image_size", "in_chans")  # arguments of libraries
+
 
 def build_model(model: Model, recipe: Recipe) -> BuildModel:
-    layers = model.layers or Layers()
-    origin = model.origin
-    said = model.chosen_weights.origin if model.chosen_weights is not None else origin
     weights = _weights(model)
+    chosen = because(model.chosen_weights.origin if model.chosen_weights is not None else model.origin)
     if isinstance(model.source, tuple):
-        stages = channels_through(model.source, recipe.data.channels, recipe.data.size)
-        return BuildModel(Chain(stages), weights, (), None, origin, said)
-    source = _call(model.source)
+        chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
+        return BuildModel(chain, weights, (), None, False, None, False, because(model.origin), chosen)
+    new, replaced, fits_by_argument = _head(model, model.source, weights)
+    is_bundle = model.source.card.model.loads == "bundle"
+    reasons = (*because_of_call(model.source), *because(model.origin))
+    return BuildModel(
+        source=_call(model.source, weights, fits_by_argument=fits_by_argument),
+        weights=weights,
+        new=new,
+        replaced_head=replaced,
+        removes_auxiliary_heads=model.source.card.model.has_auxiliary_outputs,
+        inputs=_inputs(model.source, weights),
+        is_bundle=is_bundle,
+        because=reasons,
+        because_weights=chosen,
+    )
+
+
+def _input(recipe: Recipe) -> tuple[int | None, tuple[int, int] | None]:
+    return recipe.data.channels, recipe.data.size
+
+
+def _component(stage: Invocation, channels: int | None) -> Call:
+    if not stage.card.component.takes_in_channels:
+        return call_of(stage)
+    given = call_of(stage)
+    first = Argument("", Variable("channels") if channels is None else channels)
+    return Call(given.target, (first, *given.arguments), given.is_user, given.text, given.because)
+
+
+# -- the head
+
+
+def _head(model: Model, source: Invocation, weights: Weights | None) -> tuple[tuple[str, ...], str | None, bool]:
+    """The layers that are not loaded, the one that is replaced, and whether an argument fits the head."""
+    layers = model.layers or Layers()
     match model.head:
         case KeepHead():
-            is_as_published = isinstance(weights, HubWeights | StarterWeights)
-            source = replace(source, classes_by=None) if is_as_published else source
-            return BuildModel(source, weights, (), None, origin, said)
+            return (), None, not isinstance(weights, HubWeights | StarterWeights)
         case FitHead(path):
-            replaced = path or (_plain_head(layers) if weights is not None and source.library != "user" else None)
+            replaced = path or (_plain_head(layers) if weights is not None and source.card.kind != "user" else None)
     if replaced is None:
-        return BuildModel(source, weights, layers.head if weights is not None else (), None, origin, said)
-    new = (replaced,) if isinstance(weights, FileWeights) else ()  # the file may be of other classes
-    return BuildModel(replace(source, classes_by=None), weights, new, replaced, origin, said)
-
-
-def _call(source: Invocation) -> Call:
-    card = source.card
-    if card.kind == "user":
-        by = next((p.name for p in card.parameters if p.name in ("classes", "num_classes")), None)
-        return Call(source, "user", card.name, by)
-    if card.model.loads == "bundle":
-        return Call(source, "bundle", card.target, None)
-    if card.model.timm_name:
-        return Call(source, "timm", card.model.timm_name, "num_classes")
-    return Call(source, "torchvision", card.target, "num_classes")
+        return layers.head if weights is not None else (), None, True
+    return (replaced,) if isinstance(weights, FileWeights) else (), replaced, False  # the file may be of other classes
 
 
 def _plain_head(layers: Layers) -> str | None:
-    """The one layer that makes the outputs, if it is a linear one. It is then drawn as torch draws linear layers: how
-    libraries draw the head of a whole new net can be far too large for features that are trained already."""
+    """The one layer that makes the outputs, if it is a linear one. A new one is initialised as torch does: how
+    libraries initialise the head of a whole new model can be far too large for features that are trained already."""
     types = {module.path: module.type for module in layers.modules}
     is_plain = len(layers.head) == 1 and types.get(layers.head[0]) in ("Linear", "Conv2d")
     return layers.head[0] if is_plain else None
 
 
+# -- the call
+
+
+def _call(source: Invocation, weights: Weights | None, *, fits_by_argument: bool) -> Call:
+    card = source.card
+    if card.model.loads == "bundle":
+        return call_of(source, target="leaven.bundle.load_model")
+    if card.kind == "user":
+        by = next((p.name for p in card.parameters if p.name in ("classes", "num_classes")), None)
+        fitted = [Argument(by, _CLASSES)] if by is not None and fits_by_argument else []
+        return call_of(source, by_name=True, more=fitted)
+    fitted = [Argument("num_classes", _CLASSES)] if fits_by_argument else []
+    if card.model.timm_name:
+        published = [Argument("pretrained", True)] if isinstance(weights, HubWeights) else []
+        return call_of(source, card.model.timm_name, more=[*published, *fitted])
+    published = [Argument("weights", weights.tag or "DEFAULT")] if isinstance(weights, HubWeights) else []
+    return call_of(source, by_name=True, more=[*published, *fitted])
+
+
+# -- weights and inputs
+
+
 def _weights(model: Model) -> Weights | None:
     if model.weights is not None:
         assert model.chosen_weights is not None
-        return FileWeights(model.chosen_weights)
+        return FileWeights(value_of(model.chosen_weights), setting_text(model.chosen_weights))
     if not model.pretrained:
         return None
     assert isinstance(model.source, Invocation)
@@ -62,3 +113,25 @@ def _weights(model: Model) -> Weights | None:
     if published.weights_package is not None:
         return StarterWeights(published.weights_package.name)
     return HubWeights(published.tag)
+
+
+def _inputs(source: Invocation, weights: Weights | None) -> PublishedInputs | StoredInputs | None:
+    """The inputs that the weights were trained on, where they are known."""
+    match weights:
+        case FileWeights(file):
+            return StoredInputs(file)
+        case None if source.card.model.loads == "bundle":
+            return StoredInputs(value_of(source["file"]))
+        case HubWeights() | StarterWeights():
+            return _published_inputs(source)
+    return None
+
+
+def _published_inputs(source: Invocation) -> PublishedInputs | None:
+    published = source.card.model
+    if not (published.input_size and published.mean and published.std):
+        return None
+    changed = [setting for name in _CHANGE_INPUTS if (setting := source.setting(name)) is not None]
+    if any(is_chosen(setting, source) for setting in changed):
+        return None
+    return PublishedInputs(published.input_size[1:], published.mean, published.std)

@@ -8,14 +8,16 @@ from leaven.language.parser import parse
 from leaven.language.source import Source
 from leaven.plan.make import NotBuilt, make_plan
 from leaven.plan.plan import Plan
+from leaven.recipe.recipe import Recipe
 from leaven.rules.checker import check
 from leaven.statements.options import Options
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A plan, or None where there are errors, and everything there is to say about the recipe."""
+    """A recipe and its plan, None where there are errors, and everything there is to say about them."""
 
+    recipe: Recipe | None
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
 
@@ -27,13 +29,13 @@ def compile_source(source: Source, options: Options | None = None, *, requires_a
     """
     checked = check(source, options, run_code=True, requires_args=requires_args)
     if checked.recipe is None:
-        return Compiled(None, checked.diagnostics)
+        return Compiled(None, None, checked.diagnostics)
     plan = make_plan(checked.recipe, summary_of(source))
     if isinstance(plan, Plan):
-        return Compiled(plan, checked.diagnostics)
+        return Compiled(checked.recipe, plan, checked.diagnostics)
     found = (*checked.diagnostics, *(_not_built(one) for one in plan))
     assert has_errors(found)
-    return Compiled(None, found)
+    return Compiled(checked.recipe, None, found)
 
 
 def summary_of(source: Source) -> str:

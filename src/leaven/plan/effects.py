@@ -21,7 +21,7 @@ def _effect(phase: TrainPhase, parameters: Sequence[LayerParameter]) -> str:
         if isinstance(one, Reinitialise):
             words += ["re-initialised"] if any(is_under(p.name, one.paths) for p in parameters) else []
         elif any(len(p.shape) > 1 and is_under(p.name, one.layers) for p in parameters):
-            words.append("adapted" if one.invocation.card.technique.is_adapter else "pruned")
+            words.append("adapted" if one.is_adapter else "pruned")
     return ", ".join(dict.fromkeys(words)) or "unchanged"
 
 

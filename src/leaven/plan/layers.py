@@ -3,6 +3,7 @@
 from leaven.catalog.layers import Layers
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import FreezeLayers, ParameterGroup, UnfreezeLater
+from leaven.plan.translate import argument, because
 from leaven.recipe.recipe import Freezing, Phase
 
 
@@ -21,7 +22,7 @@ def freeze_layers(phase: Phase, freezing: Freezing, layers: Layers) -> FreezeLay
         dropout=_dropout(freezing, layers),
         trainable=sum(p.count for p in layers.parameters if p.name in trainable) + added,
         total=sum(p.count for p in layers.parameters) + added,
-        because=freezing.origins,
+        because=because(*freezing.origins),
     )
 
 
@@ -34,7 +35,8 @@ def _dropout(freezing: Freezing, layers: Layers) -> str | tuple[str, ...]:
 def unfreeze_later(freezing: Freezing, layers: Layers) -> tuple[UnfreezeLater, ...]:
     """What is frozen at first."""
     return tuple(
-        UnfreezeLater(paths_of(one.parameters, layers), one.at, freezing.norms, one.origin) for one in freezing.later
+        UnfreezeLater(paths_of(one.parameters, layers), argument(one.at), freezing.norms, because(one.origin))
+        for one in freezing.later
     )
 
 
@@ -46,5 +48,6 @@ def parameter_groups(phase: Phase, layers: Layers) -> tuple[ParameterGroup, ...]
         chosen = (group.layers.parameters or frozenset()) - taken
         taken |= chosen
         if chosen:
-            groups.append(ParameterGroup(paths_of(chosen, layers), group.settings, group.origin))
+            settings = tuple(argument(setting) for setting in group.settings)
+            groups.append(ParameterGroup(paths_of(chosen, layers), settings, because(group.origin)))
     return tuple(reversed(groups))

@@ -1,20 +1,16 @@
 """From a checked recipe to a plan. Pure: the same recipe gives the same plan."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from leaven.binding.scores import metric_label
-from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
-from leaven.catalog.values import Invocation, Origin, Score, Written
+from leaven.catalog.values import Invocation, Origin
+from leaven.plan import run
 from leaven.plan.building import build_model
-from leaven.plan.layers import freeze_layers, parameter_groups, unfreeze_later
-from leaven.plan.paths import paths_of
-from leaven.plan.plan import Measure, Plan, ReadData, Reinitialise, TrainPhase, UseTechnique
-from leaven.plan.techniques import remembered_by, use_of
-from leaven.recipe.fitting import is_random
+from leaven.plan.data import read_data
+from leaven.plan.phases import phases_of
+from leaven.plan.plan import Plan, Task
 from leaven.recipe.freezing import trained_words, unfreezes_gradually
-from leaven.recipe.recipe import AnyTechnique, Freeze, Phase, Recipe, Reinit, Technique, Unfreeze
+from leaven.recipe.recipe import AnyTechnique, Freeze, Recipe, Reinit, Technique, Unfreeze
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +26,22 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
     missing = (*_missing(recipe), *_unknown_layers(recipe))
     if missing:
         return missing
-    layers = recipe.model.layers or Layers()
-    metrics = tuple(_measure(metric) for metric in recipe.metrics)
+    metrics = run.metrics_of(recipe)
+    monitor = run.monitored(recipe, metrics)
     return Plan(
-        recipe=recipe,
+        name=recipe.name,
         summary=summary,
-        data=_data(recipe),
+        task=Task(recipe.data.task.name, recipe.data.task.outputs_name),
+        user_modules=run.user_modules(recipe),
+        args=run.program_args(recipe),
+        output=run.output(recipe),
+        run=run.run_call(recipe, metrics, monitor),
+        deterministic=run.deterministic(recipe),
+        monitor=monitor,
+        data=read_data(recipe),
         model=build_model(recipe.model, recipe),
         metrics=metrics,
-        watch=_watch(recipe, metrics),
-        phases=_phases(recipe, layers),
+        phases=phases_of(recipe, metrics),
     )
 
 
@@ -90,111 +92,3 @@ def _is_unknown(call: Invocation, recipe: Recipe) -> bool:
 def _has_hooks_alone(call: Invocation) -> bool:
     technique = Technique(call)
     return not trained_words(technique) and not unfreezes_gradually(technique)
-
-
-# -- data
-
-
-def _data(recipe: Recipe) -> ReadData:
-    data = recipe.data
-    assert data.train is not None
-    assert data.eval is not None
-    steps = (*data.train.stages, *data.eval.stages)
-    is_own = data.source.card.kind == "user"
-    return ReadData(
-        source=data.source,
-        split=data.split,
-        redivide=isinstance(data.split.origin, Written),
-        train=data.train.stages,
-        eval=data.eval.stages,
-        is_random=is_own or any(is_random(stage) or stage.card.kind == "user" for stage in steps),
-        because_train=data.train.origin,
-        because_eval=data.eval.origin,
-    )
-
-
-# -- metrics
-
-
-def _measure(metric: Invocation) -> Measure:
-    return Measure(metric_label(metric), metric, metric.card.metric.higher_is_better is False)
-
-
-def _watch(recipe: Recipe, metrics: tuple[Measure, ...]) -> str:
-    """The score that says which epoch was the best."""
-    by = recipe.checkpoint.value("by")
-    stop = recipe.phases[-1].early_stop
-    if not isinstance(by, Score) and stop is not None:
-        by = stop.value("score")
-    return str(by) if isinstance(by, Score) else f"val.{metrics[0].label}"
-
-
-# -- phases
-
-
-def _phases(recipe: Recipe, layers: Layers) -> tuple[TrainPhase, ...]:
-    found: list[TrainPhase] = []
-    for phase in recipe.phases:
-        was_frozen = bool(found) and bool(found[-1].freeze or found[-1].unfreeze_later)
-        found.append(_phase(phase, recipe, layers, was_frozen))
-    following = [_next_training(recipe.phases[at + 1 :]) for at in range(len(found))]
-    asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
-    return tuple(
-        replace(
-            phase,
-            is_last=phase is found[-1],
-            is_remembered=phase.name in asked_for,
-            gives_optimizer=next_one is not None and next_one.keeps_optimizer,
-        )
-        for phase, next_one in zip(found, following, strict=True)
-    )
-
-
-def _next_training(phases: Sequence[Phase]) -> Phase | None:
-    """The first of some phases that trains, and does not only prepare the model."""
-    return next((phase for phase in phases if phase.trains), None)
-
-
-def _phase(phase: Phase, recipe: Recipe, layers: Layers, was_frozen: bool) -> TrainPhase:
-    assert phase.freezing is not None  # `_unknown_layers` has refused the others
-    hooks = {override.hook: override for override in phase.overrides}
-    uses = {
-        id(t): use_of(t.invocation, phase, recipe, layers)
-        for t in phase.techniques
-        if isinstance(t, Technique) and t.invocation.card.technique.hooks
-    }
-    prepared = [_preparation(t, uses, layers) for t in phase.techniques if isinstance(t, Reinit) or id(t) in uses]
-    frozen = freeze_layers(phase, phase.freezing, layers)
-    return TrainPhase(
-        name=phase.name,
-        epochs=phase.epochs,
-        preparations=tuple(one for one in prepared if isinstance(one, Reinitialise) or "on_model" in one.hooks),
-        trains=phase.trains,
-        freeze=frozen,
-        unfreeze_later=unfreeze_later(phase.freezing, layers),
-        unfreezes_all=was_frozen and frozen is None,
-        techniques=tuple(uses.values()),
-        loss=phase.loss,
-        optimizer=phase.optimizer.invocation,
-        groups=parameter_groups(phase, layers),
-        schedule=phase.schedule,
-        steps_schedule_by=phase.schedule.card.schedule.stepped_by,
-        early_stop=phase.early_stop,
-        train_step=hooks.get("train_step"),
-        eval_step=hooks.get("eval_step"),
-        after_epoch=hooks.get("after_epoch"),
-        is_last=False,
-        is_remembered=False,
-        precision=phase.precision,
-        takes_optimizer=phase.keeps_optimizer,
-        gives_optimizer=False,
-        because=phase.origin,
-    )
-
-
-def _preparation(
-    technique: AnyTechnique, uses: Mapping[int, UseTechnique], layers: Layers
-) -> Reinitialise | UseTechnique:
-    if isinstance(technique, Reinit):
-        return Reinitialise(paths_of(technique.layers.parameters or (), layers), technique.how, technique.origin)
-    return uses[id(technique)]

@@ -1,13 +1,14 @@
 """The plan: what a program will do, step by step, each step with the reasons for it.
 
-A plan is made of a checked recipe and of what is known about its model; it knows no Python text. `explain.py` prints
-it for people, and the room `program` writes it as a program.
+A plan is closed: whoever has it needs neither the recipe nor a card. It knows no Python text. `plan_json.py` writes it
+to a file and reads it back, `explain.py` prints it for people, and the room `program` writes it as a program.
 """
 
 from dataclasses import dataclass, field
 
-from leaven.catalog.values import Invocation, Origin, Setting
-from leaven.recipe.recipe import Override, Recipe
+from leaven.plan.values import Argument, Because, Bound, Call, Plain, Value
+
+Reasons = tuple[Because, ...]
 
 # -- the model
 
@@ -30,58 +31,73 @@ class StarterWeights:
 class FileWeights:
     """Those in a file of the user's."""
 
-    file: Setting
+    file: Value
+    text: str = field(compare=False)  # the file as the recipe names it
 
 
 Weights = HubWeights | StarterWeights | FileWeights
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A model that one call builds: timm's, torchvision's, the user's, or the one in a bundle.
+class Chain:
+    """A model of components, one after the other."""
 
-    `classes_by` is the argument that fits it."""
-
-    invocation: Invocation
-    library: str  # timm, torchvision, user, bundle
-    name: str
-    classes_by: str | None
+    components: tuple[Call, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """A model of components; each comes with the number of channels that reach it."""
+class PublishedInputs:
+    """The images that a published model was trained on."""
 
-    stages: tuple[tuple[Invocation, int | None], ...]
+    size: tuple[int, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredInputs:
+    """A file that says which images its model was trained on, if it does."""
+
+    file: Value
 
 
 @dataclass(frozen=True, slots=True)
 class BuildModel:
-    """How the model comes to be: built, filled, and its head fitted. `new` are the layers that start anew."""
+    """How the model is built, filled with weights, and its head fitted. `new` are the layers that are not loaded."""
 
     source: Call | Chain
     weights: Weights | None
     new: tuple[str, ...]
     replaced_head: str | None  # the layer that is put in place of the published head, where no argument does it
-    because: Origin = field(compare=False)
-    because_weights: Origin = field(compare=False)
+    removes_auxiliary_heads: bool
+    inputs: PublishedInputs | StoredInputs | None
+    is_bundle: bool  # whether it is the model in a bundle, with its weights
+    because: Reasons = field(compare=False)
+    because_weights: Reasons = field(compare=False)
 
 
 # -- the data
 
 
 @dataclass(frozen=True, slots=True)
-class ReadData:
-    """Where the items come from, how they are divided and what is done to each."""
+class Transforms:
+    """What is done to an item."""
 
-    source: Invocation
-    split: Invocation
-    redivide: bool
-    train: tuple[Invocation, ...]
-    eval: tuple[Invocation, ...]
-    is_random: bool
-    because_train: Origin = field(compare=False)
-    because_eval: Origin = field(compare=False)
+    calls: tuple[Call | Bound, ...]
+    text: str = field(compare=False)  # in the recipe's words
+    because: Reasons = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadData:
+    """Where the items come from, how they are divided, what is done to each, and how batches are made of them."""
+
+    source: Call
+    split: Call
+    has_test: bool
+    train: Transforms
+    eval: Transforms
+    loading: tuple[Argument, ...]
 
     @property
     def is_same(self) -> bool:
@@ -102,7 +118,7 @@ class FreezeLayers:
     dropout: str | tuple[str, ...]  # off, on, or on in these layers, which are frozen because of an adapter alone
     trainable: int  # how many parameters are trained, those of adapters included
     total: int
-    because: tuple[Origin, ...] = field(compare=False)
+    because: Reasons = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +126,9 @@ class UnfreezeLater:
     """Freeze parameters at first, and unfreeze them after some epochs."""
 
     paths: tuple[str, ...]
-    at: Setting
+    at: Argument
     norms: str
-    because: Origin = field(compare=False)
+    because: Reasons = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,26 +137,29 @@ class Reinitialise:
 
     paths: tuple[str, ...]
     how: str
-    because: Origin = field(compare=False)
+    because: Reasons = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class FormerSelf:
-    """The model itself, still, as it was when a phase of the recipe began."""
+class EarlierModel:
+    """The model itself, frozen, as it was when a phase of the recipe began."""
 
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
 class UseTechnique:
-    """A technique of a phase. In its call, layers are paths; `models` are the arguments that a model answers."""
+    """A technique of a phase. In its call, layers are paths; `models` are the arguments that are models."""
 
-    invocation: Invocation
+    name: str
+    call: Call
     hooks: tuple[str, ...]
     wants: tuple[str, ...]
-    models: tuple[tuple[str, BuildModel | FormerSelf], ...] = ()
+    models: tuple[tuple[str, BuildModel | EarlierModel], ...] = ()
     layers: tuple[str, ...] = ()  # the ones that it changes, where it changes the model
     stages: tuple[tuple[str, ...], ...] = ()  # from the stem to the head, where the technique asks for them
+    is_adapter: bool = False
+    is_merged: bool = False  # whether it becomes part of the weights at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +167,41 @@ class ParameterGroup:
     """Parameters with optimizer settings of their own."""
 
     paths: tuple[str, ...]
-    settings: tuple[Setting, ...]
-    because: Origin = field(compare=False)
+    settings: tuple[Argument, ...]
+    because: Reasons = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UseOptimizer:
+    call: Call  # without the parameters
+    groups: tuple[ParameterGroup, ...]
+    needs_closure: bool  # computes loss and gradient itself, several times in a step
+    is_second_order: bool  # differentiates the gradient
+
+
+@dataclass(frozen=True, slots=True)
+class UseSchedule:
+    call: Call
+    stepped_by: str  # step, epoch, score
+    score: str  # by which it is stepped
+    warms_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyStop:
+    score: str
+    settings: tuple[Argument, ...]
+    text: str = field(compare=False)
+    because: Reasons = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A function of the user's in place of a part of the loop."""
+
+    hook: str
+    function: str
+    because: Reasons = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,47 +209,96 @@ class TrainPhase:
     """A stretch of training."""
 
     name: str
-    epochs: Setting
-    preparations: tuple[Reinitialise | UseTechnique, ...]  # what changes the model before anything is trained
+    epochs: Argument
+    steps: tuple[Reinitialise | UseTechnique, ...]  # in the order of the recipe
     trains: bool  # whether there is a training loop, or the phase only prepares the model
     freeze: FreezeLayers | None
     unfreeze_later: tuple[UnfreezeLater, ...]
     unfreezes_all: bool  # whether a freeze of the phase before ends here and nothing is frozen
-    techniques: tuple[UseTechnique, ...]
-    loss: Invocation
-    optimizer: Invocation
-    groups: tuple[ParameterGroup, ...]
-    schedule: Invocation
-    steps_schedule_by: str  # step, epoch, score
-    early_stop: Invocation | None
-    train_step: Override | None
-    eval_step: Override | None
-    after_epoch: Override | None
+    loss: Call | Bound
+    loss_has_tensors: bool  # which must be on the device
+    optimizer: UseOptimizer
+    schedule: UseSchedule
+    early_stop: EarlyStop | None
+    overrides: tuple[Override, ...]
+    accumulate: Argument | None  # batches per step, where it is not one
+    clip: Argument | None
+    precision: Value  # where the phase has its own
+    compile: Argument | None
     is_last: bool
     is_remembered: bool  # whether a later phase asks for the model as it is when this one begins
-    precision: str | None  # where the phase has its own
     takes_optimizer: bool  # whether what the optimizer of the phase before gathered goes on
     gives_optimizer: bool
-    because: Origin = field(compare=False)
+    because: Reasons = field(compare=False)
+
+    @property
+    def techniques(self) -> tuple[UseTechnique, ...]:
+        return tuple(step for step in self.steps if isinstance(step, UseTechnique))
+
+    @property
+    def preparations(self) -> tuple[Reinitialise | UseTechnique, ...]:
+        """What changes the model before anything is trained."""
+        return tuple(step for step in self.steps if isinstance(step, Reinitialise) or "on_model" in step.hooks)
+
+    def override(self, hook: str) -> Override | None:
+        return next((override for override in self.overrides if override.hook == hook), None)
+
+
+# -- the whole
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Metric:
     """A metric under the name by which it is recorded."""
 
-    label: str
-    invocation: Invocation
+    name: str
+    call: Call
     lower_is_better: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramArg:
+    """An argument of the program's command line; it is required where `default` is None."""
+
+    name: str
+    type: str
+    choices: tuple[str, ...]
+    default: Plain
+    help: str
+    because: Reasons = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UserModule:
+    """The user's code: a file, or an installed module."""
+
+    alias: str
+    target: str
+    is_file: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the model learns: the module of `leaven.tasks`, and what programs call the number of outputs."""
+
+    name: str
+    outputs: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that a program does, in order."""
 
-    recipe: Recipe
+    name: str
     summary: str
+    task: Task
+    user_modules: tuple[UserModule, ...]
+    args: tuple[ProgramArg, ...]
+    output: Argument
+    run: Call  # without the arguments of the command line
+    deterministic: Argument | None  # where only deterministic algorithms are used
+    monitor: str  # the score that says which epoch was the best
     data: ReadData
     model: BuildModel
-    metrics: tuple[Measure, ...]
-    watch: str
+    metrics: tuple[Metric, ...]
     phases: tuple[TrainPhase, ...]

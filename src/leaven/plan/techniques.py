@@ -6,28 +6,50 @@ from dataclasses import replace
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
 from leaven.catalog.traits import Condition
-from leaven.catalog.values import Invocation, Setting
+from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.building import build_model
 from leaven.plan.paths import paths_of
-from leaven.plan.plan import BuildModel, FormerSelf, UseTechnique
+from leaven.plan.plan import BuildModel, EarlierModel, UseTechnique
+from leaven.plan.schedules import rounded, share_of
+from leaven.plan.translate import argument, call_of
+from leaven.plan.values import Argument, Calculation, Variable
 from leaven.recipe.freezing import trainable_stages
 from leaven.recipe.modelling import as_model, is_model
 from leaven.recipe.recipe import KeepHead, Phase, Recipe
 
 
-def use_of(call: Invocation, phase: Phase, recipe: Recipe, layers: Layers) -> UseTechnique:
-    models = {s.name: _model(s.value, phase, recipe) for s in call.settings if is_model(s, call)}
-    changed = _changed_layers(call, phase, layers)
-    settings = tuple(_with_paths(s, changed, layers) for s in call.settings if s.name not in models)
-    wants = call.card.technique.wants
+def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers) -> UseTechnique:
+    models = {s.name: _model(s.value, phase, recipe) for s in invocation.settings if is_model(s, invocation)}
+    changed = _changed_layers(invocation, phase, layers)
+    settings = tuple(_with_paths(s, changed, layers) for s in invocation.settings if s.name not in models)
+    resolved = replace(invocation, settings=settings)
+    lengths = [_in_epochs(setting) for setting in settings if _is_length(setting, invocation)]
+    card = invocation.card
+    wants = card.technique.wants
     return UseTechnique(
-        replace(call, settings=settings),
-        _hooks(call),
-        wants,
-        tuple(models.items()),
-        changed or (),
-        _stages(phase, layers) if "stages" in wants else (),
+        name=card.bare_name.lower(),
+        call=call_of(resolved, by_name=True, more=lengths),
+        hooks=_hooks(invocation),
+        wants=wants,
+        models=tuple(models.items()),
+        layers=changed or (),
+        stages=_stages(phase, layers) if "stages" in wants else (),
+        is_adapter=card.technique.is_adapter,
+        is_merged=card.technique.is_adapter and invocation.value("merge") is not False,
     )
+
+
+def _is_length(setting: Setting, invocation: Invocation) -> bool:
+    parameter = invocation.card.parameter(setting.name)
+    return parameter is not None and set(parameter.units) == {"epochs", "%"}
+
+
+def _in_epochs(setting: Setting) -> Argument:
+    """A length of time as a number of epochs, whatever its unit."""
+    given = argument(setting)
+    if isinstance(setting.value, Quantity) and setting.value.unit == "%":
+        return replace(given, value=rounded(Calculation("*", share_of(setting), Variable("phase.total"))))
+    return given
 
 
 def _hooks(call: Invocation) -> tuple[str, ...]:
@@ -44,12 +66,12 @@ def _may_hold(condition: Condition, call: Invocation) -> bool:
 
 def remembered_by(use: UseTechnique) -> Iterator[str]:
     """The phases at whose beginning the model must be kept for a technique."""
-    return (model.phase for _, model in use.models if isinstance(model, FormerSelf))
+    return (model.phase for _, model in use.models if isinstance(model, EarlierModel))
 
 
-def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | FormerSelf:
+def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | EarlierModel:
     if call.card.model.loads == "earlier_phase":
-        return FormerSelf(call.value("phase") or phase.name)
+        return EarlierModel(call.value("phase") or phase.name)
     model = replace(as_model(call), head=KeepHead())
     return build_model(model, recipe)
 

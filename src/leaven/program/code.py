@@ -51,7 +51,7 @@ class Function:
 
     def given(self, name: Callable[[str], str] = str) -> list[str]:
         """What a function that builds a part of the program is called with."""
-        known = {f"{name}: int": code for name, code in FROM_DATA.items()}
+        known = {f"{variable}: int": code for variable, code in FROM_DATA.items()}
         return [name("args") if parameter == ARGS else known[parameter] for parameter in self.parameters]
 
     def lines(self) -> list[str]:

@@ -40,6 +40,8 @@ class Imports:
             line, short = _AS[module]
             self.add(line)
             return f"{short}.{name}"
+        if not module:
+            return name  # Python's own
         if module.startswith(_TASKS):
             self.add(f"from leaven.tasks import {module.removeprefix(_TASKS)} as task")
             return f"task.{name}"

@@ -6,7 +6,6 @@ Phases with the same plain loop share one function, `train`.
 import re
 
 from leaven.catalog.hooks import PARAMETERS_METHOD
-from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, TrainPhase
 from leaven.program.code import (
     ARGS,
@@ -22,11 +21,9 @@ from leaven.program.code import (
     text,
 )
 from leaven.program.loop import is_shareable, loop
-from leaven.program.schedules import schedule_statement
 from leaven.program.techniques import Teachers, Used, built_once, calls, made, on_data, used_in, with_state
-from leaven.program.values import Values, cite, cite_call, is_own_function
+from leaven.program.values import Values, cite, cite_call
 
-_PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 _SHARED = "train"
 _RESUMES = "an interrupted run resumes here"
 _GIVEN = ("phase", "model", "criterion", "optimizer", "schedule", "metrics")  # to the shared loop
@@ -52,27 +49,22 @@ def _slug(phase: TrainPhase) -> str:
     return re.sub(r"\W+", "_", phase.name.lower(), flags=re.ASCII).strip("_") or "phase"
 
 
-def precision_code(precision: str, values: Values) -> Code:
-    """A precision as Fabric calls it."""
-    return call(values.runtime("best_precision")) if precision == "auto" else text(_PRECISIONS[precision])
-
-
 # -- the shared loop
 
 
 def _shared_loop(plan: Plan, values: Values) -> list[str]:
     """The loop of most phases, if it is that of several."""
-    loops = [_loop_to_share(phase, plan, values) for phase in plan.phases]
+    loops = [_loop_to_share(phase, values) for phase in plan.phases]
     found = max(loops, key=lambda lines: loops.count(lines) if lines else 0)
     return found if loops.count(found) > 1 else []
 
 
-def _loop_to_share(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
+def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     techniques = used_in(phase)
     if not phase.trains or not is_shareable(phase, techniques):
         return []
     with values.noting() as names:
-        lines = loop(phase, techniques, plan, values, is_shared=True)
+        lines = loop(phase, techniques, values, is_shared=True)
     return [] if names else lines
 
 
@@ -99,9 +91,9 @@ def _begin(techniques: list[Used]) -> list[str]:
 
 
 def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str]) -> Function:
-    is_sharing = bool(shared) and _loop_to_share(phase, plan, values) == shared
+    is_sharing = bool(shared) and _loop_to_share(phase, values) == shared
     with values.noting() as names:
-        body = _body(phase, plan, values, teachers, is_sharing=is_sharing)
+        body = _body(phase, values, teachers, is_sharing=is_sharing)
     parameters = [
         f"run: {values.runtime('Run')}",
         "model: nn.Module",
@@ -115,12 +107,12 @@ def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Tea
     return Function(function_name(phase, plan), tuple(parameters), "None", [summary, *local, *body])
 
 
-def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
+def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
     techniques = used_in(phase)
     if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
-    lines = [*on_data(techniques, values, teachers), *_phase(phase, plan, values)]
+    lines = [*on_data(techniques, values, teachers), *_phase(phase, values)]
     if phase.is_remembered:
         copied = call(values.runtime("frozen_copy"), "model")
         lines += statement(f"run.snapshots[{text(phase.name)}] = ", copied)
@@ -130,54 +122,52 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
     lines += [
         *_criterion(phase, values),
         *_optimizer(phase, techniques, values),
-        *schedule_statement(phase, plan, values),
+        *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
         *(line for one in techniques if not one.is_made_first for line in made(one, values, teachers)),
     ]
     if is_sharing:
         return [*lines, *statement("", call(_SHARED, *_GIVEN))]
-    return [*lines, *_begin(techniques), "", *loop(phase, techniques, plan, values, is_shared=False)]
+    return [*lines, *_begin(techniques), "", *loop(phase, techniques, values, is_shared=False)]
 
 
 def _summary(phase: TrainPhase) -> str:
     """`Phase "head" (line 5): 10 epochs; 12,810 of 3,383,818 parameters trainable.`."""
-    place = cite(phase.because)
-    told = f'Phase "{phase.name}"{f" ({place})" if place else ""}: {_length(phase.epochs)}'
+    place = cite(*phase.because)
+    told = f'Phase "{phase.name}"{f" ({place})" if place else ""}: {_length(phase)}'
     if phase.freeze is not None:
         told += f"; {phase.freeze.trainable:,} of {phase.freeze.total:,} parameters trainable"
     return told.replace("\\", "\\\\").replace('"""', "'''") + "."
 
 
-def _length(epochs: Setting) -> str:
-    if epochs.syntax is not None or not isinstance(epochs.value, Quantity):
-        return "as many epochs as the command line says"
-    return "1 epoch" if epochs.value.amount == 1 else f"{epochs.value.amount:g} epochs"
+def _length(phase: TrainPhase) -> str:
+    is_known = isinstance(phase.epochs.value, int | float)
+    return phase.epochs.text if is_known else "as many epochs as the command line says"
 
 
-def _phase(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
-    named: dict[str, Code] = {"epochs": values.setting(phase.epochs)}
-    accumulate, compiled = plan.recipe.train["accumulate"], plan.recipe.train["compile"]
-    origins = [phase.epochs.origin]
-    if accumulate.value != 1:
-        named["accumulate"] = values.setting(accumulate)
-        origins.append(accumulate.origin)
+def _phase(phase: TrainPhase, values: Values) -> list[str]:
+    named: dict[str, Code] = {"epochs": values.value(phase.epochs.value)}
+    reasons = list(phase.epochs.because)
+    if phase.accumulate is not None:
+        named["accumulate"] = values.value(phase.accumulate.value)
+        reasons += phase.accumulate.because
     if phase.precision is not None:
-        named["precision"] = precision_code(phase.precision, values)
-    if compiled.value:
+        named["precision"] = values.value(phase.precision)
+    if phase.compile is not None:
         named["compile"] = "True"
-        origins.append(compiled.origin)
+        reasons += phase.compile.because
     if phase.is_last:
         named["is_last"] = "True"
-    return statement("phase = ", call("run.phase", text(phase.name), "model", "data", **named), cite(*origins))
+    return statement("phase = ", call("run.phase", text(phase.name), "model", "data", **named), cite(*reasons))
 
 
 def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
     """What changes the model before it is trained, in the order of the recipe; then what else must be there."""
     lines: list[str] = []
-    for one in [*phase.preparations, *(use for use in phase.techniques if use not in phase.preparations)]:
+    for one in sorted(phase.steps, key=lambda step: step not in phase.preparations):
         if isinstance(one, Reinitialise):
             more: dict[str, Code] = {} if one.how == "default" else {"how": text(one.how)}
             paths = listing(*(text(path) for path in one.paths))
-            lines += statement("", call(values.runtime("reinit"), "model", paths, **more), cite(one.because))
+            lines += statement("", call(values.runtime("reinit"), "model", paths, **more), cite(*one.because))
             continue
         used = next((each for each in techniques if each.use is one), None)
         if used is not None and used.is_made_first:
@@ -199,55 +189,27 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
 
 
 def _criterion(phase: TrainPhase, values: Values) -> list[str]:
-    loss = phase.loss
-    code: Code
-    match loss.card.name:
-        case "focal":
-            code = values.call(loss, function=values.runtime("FocalLoss"))
-        case _ if is_own_function(loss):
-            return statement("criterion = ", values.function(loss), cite_call(loss))
-        case _:
-            tensors = _tensors(loss, values)
-            code = call(values.target(loss), *values.arguments(loss, frozenset(tensors)), **tensors)
-    has_tensors = any(_is_tensor(setting) for setting in loss.settings)
-    return statement("criterion = ", code, cite_call(loss), suffix=".to(run.device)" if has_tensors else "")
-
-
-def _tensors(loss: Invocation, values: Values) -> dict[str, Code]:
-    """Arguments that torch takes as tensors."""
-    found: dict[str, Code] = {}
-    for setting in loss.settings:
-        parameter = loss.card.parameter(setting.name)
-        name = (parameter.target if parameter else None) or setting.name
-        if setting.name == "class_weights" and setting.value == "balanced":
-            found[name] = call(values.runtime("balanced_weights"), "data.train")
-        elif _is_tensor(setting):
-            found[name] = call(values.imports.use("torch.tensor"), values.setting(setting))
-    return found
-
-
-def _is_tensor(setting: Setting) -> bool:
-    """Whether a loss keeps a setting as a tensor, which must be on the device."""
-    return setting.name in ("class_weights", "weight", "pos_weight", "alpha") and setting.value is not None
+    suffix = ".to(run.device)" if phase.loss_has_tensors else ""
+    return statement("criterion = ", values.value(phase.loss), cite_call(phase.loss), suffix=suffix)
 
 
 def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
     optimizer = phase.optimizer
-    parameters = call(values.runtime("trainable"), "model")
-    if phase.groups:
-        groups = [_group(group, values) for group in phase.groups]
+    parameters: Code = call(values.runtime("trainable"), "model")
+    if optimizer.groups:
+        groups = [_group(group, values) for group in optimizer.groups]
         parameters = call(values.runtime("parameter_groups"), "model", *groups)
-    lines = statement("optimizer = ", values.call(optimizer, parameters), cite_call(optimizer))
+    lines = statement("optimizer = ", values.call(optimizer.call, parameters), cite_call(optimizer.call))
     for one in techniques:
         if one.has(PARAMETERS_METHOD):
             lines.append(f'    optimizer.add_param_group({{"params": list({one.name}.parameters())}})')
     lines += [f"    {line}" for line in calls(techniques, "on_optimizer")]
     if phase.takes_optimizer:
-        lines += statement("", call("run.load_optimizer_state", "optimizer", "model"), cite(phase.because))
+        lines += statement("", call("run.load_optimizer_state", "optimizer", "model"), cite(*phase.because))
     return lines
 
 
 def _group(group: ParameterGroup, values: Values) -> Item:
     paths = listing(*(text(path) for path in group.paths))
-    settings = mapping({setting.name: values.setting(setting) for setting in group.settings})
-    return Item(Bracketed("(", (Item(paths), Item(settings)), ")"), comment=cite(group.because))
+    settings = mapping({setting.name: values.value(setting.value) for setting in group.settings})
+    return Item(Bracketed("(", (Item(paths), Item(settings)), ")"), comment=cite(*group.because))

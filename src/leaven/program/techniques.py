@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from leaven.catalog.hooks import HOOKS, PARAMETERS_METHOD, PROVIDED, STATE_METHOD
-from leaven.catalog.values import Invocation, Quantity, Setting
-from leaven.plan.plan import BuildModel, FormerSelf, Plan, TrainPhase, UseTechnique
+from leaven.plan.plan import BuildModel, EarlierModel, Plan, TrainPhase, UseTechnique
 from leaven.program.code import Code, Function, Item, call, listing, statement, text
 from leaven.program.model import build_model
 from leaven.program.values import NAMES, Values, cite_call
@@ -50,9 +49,8 @@ def used_in(phase: TrainPhase) -> list[Used]:
     """The techniques of a phase, each with a name of its own."""
     names: list[str] = []
     for use in phase.techniques:
-        name = use.invocation.card.bare_name.lower()
-        candidates = (name if at == 1 else f"{name}_{at}" for at in count(1))
-        modules = {use.invocation.card.name.partition(".")[0] if use.invocation.card.kind == "user" else ""}
+        candidates = (use.name if at == 1 else f"{use.name}_{at}" for at in count(1))
+        modules = {use.call.target.partition(".")[0] if use.call.is_user else ""}
         names.append(next(one for one in candidates if one not in {*names, *NAMES, *modules}))
     return [Used(name, use) for name, use in zip(names, phase.techniques, strict=True)]
 
@@ -72,7 +70,7 @@ Teachers = Sequence[tuple[BuildModel, Function | str]]  # what builds each, or i
 
 def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
     """The lines that make a technique, and let it change the model."""
-    cited = cite_call(one.use.invocation)
+    cited = cite_call(one.use.call)
     changed = [f"    {line}" for line in calls([one], "on_model")]
     if one.has("on_data"):  # it is made already
         return changed
@@ -88,7 +86,7 @@ def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> l
     for one in techniques:
         if one.has("on_data"):
             code = _constructor(one.use, values, teachers)
-            lines += statement(f"{one.name} = ", code, cite_call(one.use.invocation))
+            lines += statement(f"{one.name} = ", code, cite_call(one.use.call))
             lines += [f"    {line}" for line in calls([one], "on_data")]
     return lines
 
@@ -96,36 +94,15 @@ def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> l
 def _constructor(use: UseTechnique, values: Values, teachers: Teachers) -> Code:
     had = [Item(_stages(use) if name == "stages" else PROVIDED[name], f"{name}=") for name in use.wants]
     models = [Item(_model(model, values, teachers), f"{name}=") for name, model in use.models]
-    return call(values.target(use.invocation), *had, *models, *_arguments(use.invocation, values))
-
-
-def _arguments(invocation: Invocation, values: Values) -> list[Item]:
-    """The recipe's arguments; a length of time as a number of epochs, whatever its unit."""
-    lengths = [setting for setting in invocation.settings if _is_length(setting, invocation)]
-    given = values.arguments(invocation, frozenset(setting.name for setting in lengths), by_name=True)
-    return [*given, *(Item(_in_epochs(setting, values), f"{setting.name}=") for setting in lengths)]
-
-
-def _is_length(setting: Setting, invocation: Invocation) -> bool:
-    parameter = invocation.card.parameter(setting.name)
-    return parameter is not None and set(parameter.units) == {"epochs", "%"}
-
-
-def _in_epochs(setting: Setting, values: Values) -> Code:
-    match setting.value:
-        case Quantity(amount=amount, unit="%") if setting.syntax is None:
-            return f"round({amount / 100:g} * phase.total)"
-        case Quantity(unit="%"):
-            return f"round({values.operand(setting)} / 100 * phase.total)"
-    return values.setting(setting)
+    return call(values.target(use.call), *had, *models, *values.items(use.call.arguments))
 
 
 def _stages(use: UseTechnique) -> Code:
     return listing(*(listing(*(text(path) for path in stage)) for stage in use.stages))
 
 
-def _model(model: BuildModel | FormerSelf, values: Values, teachers: Teachers) -> Code:
-    if isinstance(model, FormerSelf):
+def _model(model: BuildModel | EarlierModel, values: Values, teachers: Teachers) -> Code:
+    if isinstance(model, EarlierModel):
         return f"run.snapshots[{text(model.phase)}]"
     function = next(function for each, function in teachers if each == model)
     if isinstance(function, str):

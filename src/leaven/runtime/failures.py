@@ -1,6 +1,7 @@
 """What can go wrong while a program runs and is not the program's fault: a file, a value, memory.
 
-How a failure is reported, and which recipe line it belongs to, is decided in `run/guard.py`.
+How a failure is reported is decided in `run/guard.py`, and which line of the recipe it belongs to in
+`run/recipe_lines.py`.
 """
 
 import os
@@ -12,8 +13,8 @@ USER_FILE = "__leaven_user_file__"  # the attribute that holds the path of a mod
 
 
 class Failure(Exception):
-    """One fact that ends the run. `help` says what to do about it; `about` gives words of the program that it is
-    about, alternatives separated by a bar."""
+    """One fact that ends the run. `help` says what to do about it; `about` names what it is about in the plan: a
+    field (`data.source`), an argument, or what is called."""
 
     def __init__(self, headline: str, help: str = "", about: str = "") -> None:
         super().__init__(headline)
@@ -32,7 +33,7 @@ class BadFile(Failure):
         super().__init__(
             f"{file} can't be read: {reason}",
             "repair or remove it, or skip such files with `on_bad_file skip` in the data block",
-            about="dataset = ",
+            about="data.source",
         )
         self.file = file
         self.reason = reason

@@ -23,7 +23,7 @@ class StochasticDepth:
             raise Failure(
                 "the model has no residual branches that `stochastic_depth` could leave out",
                 "remove it, or use a model of residual blocks, such as a ResNet of timm's or a ConvNeXt",
-                about="StochasticDepth(",
+                about="StochasticDepth",
             )
         for number, (block, places) in enumerate(blocks, 1):
             for place in places:

@@ -10,6 +10,7 @@ Comments cite the lines of the recipe; what has none is a default (`leaven plan 
 """
 
 import argparse
+from functools import partial
 
 import torch
 from torch import nn
@@ -33,7 +34,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 
 def build_data() -> runtime.Data:
     transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
-    dataset = runtime.user_dataset(lambda: mine.Spirals(count=400))  # line 5
+    dataset = runtime.user_dataset(partial(mine.Spirals, count=400))  # line 5
     split = runtime.split(dataset, train=60, val=20, test=20, seed=0, resplit=True)  # line 5
     # line 9
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=20, seed=0)

@@ -198,9 +198,9 @@ def test_it_saves_what_a_bundle_would_hold(name: str, normal_runs: dict[str, Pat
 
 
 @pytest.mark.usefixtures("lone_runs")
-def test_it_says_what_goes_wrong_at_which_line_of_the_recipe(alone: dict[str, Path]) -> None:
+def test_it_says_what_goes_wrong_at_which_line(alone: dict[str, Path]) -> None:
     said = (alone["unfilled"].parent / "said.txt").read_text()
-    assert "error: start.pth can't be read as weights\n  --> trial.leaven:1\nhelp:" in said
+    assert "error: start.pth can't be read as weights\n  --> program.py:" in said
 
 
 # -- the text

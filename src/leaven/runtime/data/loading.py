@@ -97,7 +97,7 @@ class BatchReader(data.Dataset[Any]):
     def _transformed(self, image: Any) -> Any:
         if self.transform is None:
             return image
-        about = "train_transform = |transform = " if self.is_train else "eval_transform = |transform = "
+        about = "data.train" if self.is_train else "data.eval"
         try:
             result = self.transform(image)
         except Failure:

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 from urllib.error import URLError
@@ -99,7 +100,7 @@ def user_dataset(source: Any, *, target: TargetReader = LABEL) -> Dataset | Stre
     The target comes from an attribute (`classes` or `num_classes` for a classifier), or from the labels. Labels come
     from `targets` or `labels` where these agree with the samples; else every sample is loaded once.
     """
-    if inspect.isclass(source) or inspect.isroutine(source):
+    if inspect.isclass(source) or inspect.isroutine(source) or isinstance(source, partial):
         with rank_zero_first():
             source = source()
     if hasattr(source, "train_dataloader"):

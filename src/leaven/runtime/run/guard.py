@@ -1,7 +1,6 @@
 """Runs a program's `main`: failures are reported in a few lines that point at the recipe."""
 
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -10,13 +9,12 @@ from types import TracebackType
 
 import torch
 
+from leaven.formats.run_folder import PLAN
 from leaven.runtime.failures import Failure, Stopped, unexpected
 from leaven.runtime.run.phase import Phase
+from leaven.runtime.run.recipe_lines import program_place, recipe_place
 
 INTERRUPTED = 130
-_CITATION = re.compile(r'(?:#|""").*?\blines? (\d+)')
-_RECIPE = re.compile(r'"""(\S+\.leaven), compiled by Leaven')
-_CONTINUED = (" " * 8, "    )", "    ]")  # how lines begin that continue a statement
 _OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc")
 
 
@@ -40,43 +38,15 @@ def guard(main: Callable[[], None]) -> None:
 
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
-    """What is wrong, the recipe line that it belongs to, and what to do."""
+    """What is wrong, where: in the recipe, or in a program that is run without a plan; and what to do."""
     lines = [f"error: {failure.headline}"]
-    text = program.read_text(encoding="utf-8") if program.is_file() else ""
-    cited = _line_about(failure.about, text) or cited_line(trace, program, text.splitlines())
-    recipe = _RECIPE.match(text)
-    if cited is not None and recipe:
-        lines.append(f"  --> {recipe[1]}:{cited}")
+    has_plan = (program.parent / PLAN).is_file()
+    place = recipe_place(program, trace, failure.about) if has_plan else program_place(program, trace)
+    if place is not None:
+        lines.append(f"  --> {place}")
     if failure.help:
         lines.append(f"help: {failure.help}")
     return "\n".join(lines)
-
-
-def cited_line(trace: TracebackType | None, program: Path, lines: list[str]) -> int | None:
-    """The recipe line that the program cites at or above the line where a failure was raised."""
-    for frame in reversed(traceback.extract_tb(trace)):
-        if Path(frame.filename) == program and frame.lineno is not None:
-            for line in reversed(lines[: frame.lineno]):
-                found = _CITATION.search(line)
-                if found:
-                    return int(found[1])
-                if line.startswith("def "):
-                    break
-    return None
-
-
-def _line_about(words: str, program: str) -> int | None:
-    """The recipe line that the program cites in the first statement that contains these words."""
-    lines = program.splitlines()
-    there = (at for word in words.split("|") for at, line in enumerate(lines) if word and word in line)
-    at = next(there, len(lines))
-    for number, line in enumerate(lines[at:]):
-        found = _CITATION.search(line)
-        if found:
-            return int(found[1])
-        if number and not line.startswith(_CONTINUED):
-            return None
-    return None
 
 
 def program_file() -> Path:
@@ -101,5 +71,5 @@ def _too_large(trace: TracebackType | None) -> Failure:
     return Failure(
         f"a batch of {phase.data.batch_size} does not fit into memory",
         f"a batch of {fits} does: write `train batch={fits}, accumulate={accumulate}`, which gives the same gradients",
-        about="batch_size=",
+        about="batch_size",
     )

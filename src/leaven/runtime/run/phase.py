@@ -284,7 +284,7 @@ class Phase:
                 raise Failure(
                     f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"',
                     f"try a smaller learning rate{where}",
-                    about="optimizer = ",
+                    about="optimizer",
                 )
 
     def end_epoch(self, scores: Mapping[str, float], weights: nn.Module | None = None) -> None:

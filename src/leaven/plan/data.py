@@ -1,0 +1,145 @@
+"""Where the items come from, how they are divided, and what is done to each."""
+
+from collections.abc import Mapping
+
+from leaven.catalog.values import Invocation, Quantity, Setting, Written
+from leaven.plan.plan import ReadData, Transforms
+from leaven.plan.translate import (
+    argument,
+    because,
+    because_of_call,
+    call_of,
+    call_text,
+    function_of,
+    is_user_function,
+    plain_value,
+    recipe_name,
+    setting_text,
+    value_of,
+)
+from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
+from leaven.recipe.recipe import Data, Recipe, Steps
+from leaven.recipe.task import USUAL
+
+_DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
+
+
+def read_data(recipe: Recipe) -> ReadData:
+    data = recipe.data
+    assert data.train is not None
+    assert data.eval is not None
+    test = data.split.value("test")
+    return ReadData(
+        source=_source(data),
+        split=_split(data),
+        has_test=not (isinstance(test, Quantity) and test.amount == 0),
+        train=_transforms(data.train),
+        eval=_transforms(data.eval),
+        loading=_loading(recipe),
+    )
+
+
+# -- the dataset
+
+
+def _source(data: Data) -> Call:
+    source, card = data.source, data.source.card
+    text, reasons = call_text(source), because_of_call(source)
+    if card.kind == "user":
+        arguments = [Argument("", Bound(call_of(source))), *_target_reader(data, {})]
+        return Call("leaven.runtime.user_dataset", tuple(arguments), text=text, because=reasons)
+    if card.target.startswith("leaven."):
+        named = _target(data)
+        return call_of(source, without=named, more=_target_reader(data, named))
+    arguments = [Argument("", Reference(card.target))]
+    arguments += [argument(setting, source) for setting in source.settings if _is_needed(setting, source)]
+    if card.data.split_arguments:
+        arguments.append(Argument("splits", _entries(card.data.split_arguments)))
+    if card.data.classes:
+        arguments.append(Argument("classes", plain_value(card.data.classes)))
+    return Call("leaven.runtime.torchvision_dataset", tuple(arguments), text=text, because=reasons)
+
+
+def _target(data: Data) -> dict[str, Setting]:
+    """What the recipe says about the labels, by the names that the task's reader gives it."""
+    parameters = {each.name: each.target or each.name for each in data.source.card.parameters}
+    return {parameters[setting.name]: setting for setting in data.target}
+
+
+def _target_reader(data: Data, named: Mapping[str, Setting]) -> list[Argument]:
+    """What reads the labels, unless it is what data is read by anyway."""
+    if data.task.name == USUAL and not named:
+        return []
+    assert data.task.known is not None
+    arguments = tuple(argument(setting, name=name if at else "") for at, (name, setting) in enumerate(named.items()))
+    return [Argument("target", Call(f"leaven.tasks.{data.task.name}.{data.task.known.reader}", arguments))]
+
+
+def _entries(value: object) -> Value:
+    if isinstance(value, dict):
+        return Entries(tuple((str(key), _entries(each)) for key, each in value.items()))
+    return plain_value(value)
+
+
+def _is_needed(setting: Setting, source: Invocation) -> bool:
+    parameter = source.card.parameter(setting.name)
+    return setting.name in ("root", "download") or parameter is None or setting.value != parameter.default
+
+
+# -- splits
+
+
+def _split(data: Data) -> Call:
+    split = data.split
+    chosen = [setting for setting in split.settings if setting.value is not None]
+    arguments = [Argument(s.name, _share(s), setting_text(s), because(s.origin)) for s in chosen]
+    if isinstance(split.origin, Written):
+        arguments.append(Argument("resplit", True))
+    shares = ", ".join(f"{setting.name} {setting_text(setting)}" for setting in chosen if setting.name != "seed")
+    stratified_by = data.task.known.stratified_by if data.task.known is not None else ""
+    by = f" by {stratified_by}" if stratified_by else ""
+    text = f"split{by}: {shares}" if shares else "split as it comes"
+    return Call("leaven.runtime.split", tuple(arguments), text=text, because=because_of_call(split))
+
+
+def _share(setting: Setting) -> Value:
+    value = value_of(setting)
+    if isinstance(setting.value, Quantity) and setting.value.unit == "items":
+        return Call("leaven.runtime.Count", (Argument("", value),))
+    return value
+
+
+# -- transforms
+
+
+def _transforms(steps: Steps) -> Transforms:
+    calls = tuple(call for stage in steps.stages for call in _transform(stage))
+    text = " -> ".join(recipe_name(stage) for stage in steps.stages) or "nothing"
+    return Transforms(calls, text, because(steps.origin))
+
+
+def _transform(stage: Invocation) -> tuple[Call | Bound, ...]:
+    if stage.card.name == "to_tensor":
+        reasons = because_of_call(stage)
+        to_float = (Argument("", Reference("torch.float32")), Argument("scale", True))
+        return (
+            Call("torchvision.transforms.v2.ToImage", because=reasons),
+            Call("torchvision.transforms.v2.ToDtype", to_float, because=reasons),
+        )
+    return (function_of(stage) if is_user_function(stage) else call_of(stage),)
+
+
+# -- batches
+
+
+def _loading(recipe: Recipe) -> tuple[Argument, ...]:
+    """How batches are made: the arguments of `runtime.Data`."""
+    train, data = recipe.train, recipe.data
+    found = [argument(train["batch"], name="batch_size"), argument(train["seed"])]
+    for name, invocation in (("workers", data.workers), ("on_bad_file", data.on_bad_file)):
+        setting = invocation.settings[0]
+        if setting.value != _DEFAULTS[name] or setting.syntax is not None:
+            found.append(Argument(name, value_of(setting), setting_text(setting), because(invocation.origin)))
+    if data.sampler.card.name != _DEFAULTS["sampler"]:
+        found.append(Argument("sampler", data.sampler.card.name, data.sampler.card.name, because(data.sampler.origin)))
+    return tuple(found)

@@ -1,0 +1,140 @@
+"""The phases of a plan: what is prepared, frozen and trained, with which loss, optimizer and schedule."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.values import Invocation, Setting
+from leaven.plan.layers import freeze_layers, parameter_groups, unfreeze_later
+from leaven.plan.paths import paths_of
+from leaven.plan.plan import EarlyStop, Metric, Override, Reinitialise, TrainPhase, UseOptimizer, UseTechnique
+from leaven.plan.run import precision_value
+from leaven.plan.schedules import use_schedule
+from leaven.plan.techniques import remembered_by, use_of
+from leaven.plan.translate import (
+    argument,
+    because,
+    because_of_call,
+    call_of,
+    call_text,
+    function_of,
+    is_user_function,
+    tensor,
+    value_of,
+)
+from leaven.plan.values import Argument, Bound, Call, Variable
+from leaven.recipe.recipe import Phase, Recipe, Reinit, Technique
+
+
+def phases_of(recipe: Recipe, metrics: tuple[Metric, ...]) -> tuple[TrainPhase, ...]:
+    layers = recipe.model.layers or Layers()
+    found: list[TrainPhase] = []
+    for phase in recipe.phases:
+        was_frozen = bool(found) and bool(found[-1].freeze or found[-1].unfreeze_later)
+        found.append(_phase(phase, recipe, layers, metrics, was_frozen=was_frozen))
+    following = [_next_training(recipe.phases[at + 1 :]) for at in range(len(found))]
+    asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
+    return tuple(
+        replace(
+            phase,
+            is_last=phase is found[-1],
+            is_remembered=phase.name in asked_for,
+            gives_optimizer=next_one is not None and next_one.keeps_optimizer,
+        )
+        for phase, next_one in zip(found, following, strict=True)
+    )
+
+
+def _next_training(phases: Sequence[Phase]) -> Phase | None:
+    """The first of some phases that trains, and does not only prepare the model."""
+    return next((phase for phase in phases if phase.trains), None)
+
+
+def _phase(
+    phase: Phase, recipe: Recipe, layers: Layers, metrics: tuple[Metric, ...], *, was_frozen: bool
+) -> TrainPhase:
+    assert phase.freezing is not None  # a plan is made only where the layers are known
+    frozen = freeze_layers(phase, phase.freezing, layers)
+    train = recipe.train
+    return TrainPhase(
+        name=phase.name,
+        epochs=argument(phase.epochs),
+        steps=tuple(_steps(phase, recipe, layers)),
+        trains=phase.trains,
+        freeze=frozen,
+        unfreeze_later=unfreeze_later(phase.freezing, layers),
+        unfreezes_all=was_frozen and frozen is None,
+        loss=_loss(phase.loss),
+        loss_has_tensors=any(map(_is_tensor, phase.loss.settings)),
+        optimizer=_optimizer(phase, layers),
+        schedule=use_schedule(phase.schedule, metrics),
+        early_stop=_early_stop(phase.early_stop),
+        overrides=tuple(
+            Override(each.hook, f"{each.function.module}.{each.function.name}", because(each.origin))
+            for each in phase.overrides
+        ),
+        accumulate=argument(train["accumulate"], train) if train.value("accumulate") != 1 else None,
+        clip=argument(train["clip"], train) if train.value("clip") is not None else None,
+        precision=precision_value(phase.precision) if phase.precision is not None else None,
+        compile=argument(train["compile"]) if train.value("compile") else None,
+        is_last=False,
+        is_remembered=False,
+        takes_optimizer=phase.keeps_optimizer,
+        gives_optimizer=False,
+        because=because(phase.origin),
+    )
+
+
+def _steps(phase: Phase, recipe: Recipe, layers: Layers) -> Iterator[Reinitialise | UseTechnique]:
+    for technique in phase.techniques:
+        match technique:
+            case Reinit(selected, how, origin):
+                yield Reinitialise(paths_of(selected.parameters or (), layers), how, because(origin))
+            case Technique(invocation) if invocation.card.technique.hooks:
+                yield use_of(invocation, phase, recipe, layers)
+
+
+# -- loss, optimizer, early stop
+
+
+def _loss(loss: Invocation) -> Call | Bound:
+    if is_user_function(loss):
+        return function_of(loss)
+    if loss.card.name == "focal":
+        return call_of(loss, target="leaven.runtime.FocalLoss")
+    tensors = [found for setting in loss.settings if (found := _tensor(setting, loss)) is not None]
+    return call_of(loss, more=tensors)
+
+
+def _tensor(setting: Setting, loss: Invocation) -> Argument | None:
+    """An argument that torch takes as a tensor."""
+    if not _is_tensor(setting):
+        return None
+    parameter = loss.card.parameter(setting.name)
+    name = (parameter.target if parameter else None) or setting.name
+    if setting.name == "class_weights" and setting.value == "balanced":
+        value = Call("leaven.runtime.balanced_weights", (Argument("", Variable("data.train")),))
+    else:
+        value = tensor(value_of(setting))
+    return replace(argument(setting, loss, name), value=value)
+
+
+def _is_tensor(setting: Setting) -> bool:
+    """Whether a loss keeps a setting as a tensor, which must be on the device."""
+    return setting.name in ("class_weights", "weight", "pos_weight", "alpha") and setting.value is not None
+
+
+def _optimizer(phase: Phase, layers: Layers) -> UseOptimizer:
+    optimizer = phase.optimizer.invocation
+    traits = optimizer.card.optimizer
+    groups = parameter_groups(phase, layers)
+    return UseOptimizer(call_of(optimizer, by_name=True), groups, traits.needs_closure, traits.is_second_order)
+
+
+def _early_stop(stop: Invocation | None) -> EarlyStop | None:
+    if stop is None:
+        return None
+    settings = [argument(stop["patience"], stop)]
+    if stop.value("at_least"):
+        settings.append(argument(stop["at_least"], stop))
+    return EarlyStop(str(stop.value("score")), tuple(settings), call_text(stop), because_of_call(stop))

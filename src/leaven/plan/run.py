@@ -1,0 +1,149 @@
+"""What holds for a whole run: its settings, its metrics, its arguments and the user's code."""
+
+from leaven.binding.scores import metric_label
+from leaven.catalog.values import Arg, FilePath, Invocation, Pending, Quantity, Score, Setting, is_written
+from leaven.plan.plan import Metric, ProgramArg, UserModule
+from leaven.plan.translate import (
+    argument,
+    arguments_of,
+    because,
+    because_of_call,
+    call_of,
+    function_of,
+    is_user_function,
+    path_text,
+    plain_value,
+)
+from leaven.plan.values import Argument, Bound, Call, Plain, Reference, Value, Variable
+from leaven.recipe.recipe import Recipe
+from leaven.recipe.task import Task
+
+_LOGGERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow"}
+_PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
+    train, checkpoint = recipe.train, recipe.checkpoint
+    arguments = [argument(train["seed"]), Argument("monitor", monitor, because=because(checkpoint.origin))]
+    lower = tuple(metric.name for metric in metrics if metric.lower_is_better)
+    if lower:
+        arguments.append(Argument("lower_is_better", lower))
+    arguments += [_setting(train[name]) for name in ("devices", "strategy", "precision") if _is_chosen(train[name])]
+    loggers = [log for log in recipe.logs if log.card.name in _LOGGERS]
+    if loggers:
+        reasons = because(*(log.origin for log in loggers))
+        arguments.append(Argument("loggers", tuple(map(_logger, loggers)), because=reasons))
+    if policy := _checkpoint(checkpoint):
+        call = Call("leaven.runtime.CheckpointPolicy", tuple(policy))
+        arguments.append(Argument("checkpoint", call, because=because_of_call(checkpoint)))
+    return Call("leaven.runtime.Run", tuple(arguments))
+
+
+def _is_chosen(setting: Setting) -> bool:
+    return is_written(setting.origin) or setting.syntax is not None
+
+
+def _setting(setting: Setting) -> Argument:
+    if setting.name != "precision":
+        return argument(setting)
+    precision = str(setting.value)
+    return Argument("precision", precision_value(precision), precision, because(setting.origin))
+
+
+def precision_value(precision: str) -> Value:
+    """A precision as Fabric calls it."""
+    return Call("leaven.runtime.best_precision") if precision == "auto" else _PRECISIONS[precision]
+
+
+def _logger(log: Invocation) -> Value:
+    target = f"leaven.runtime.{_LOGGERS[log.card.name]}"
+    given = arguments_of(log)
+    return Bound(Call(target, given)) if given else Reference(target)
+
+
+def _checkpoint(checkpoint: Invocation) -> list[Argument]:
+    every, keep = checkpoint["every"], checkpoint["keep"]
+    found: list[Argument] = []
+    if is_written(every.origin) and isinstance(every.value, Quantity):
+        found.append(argument(every, name=every.value.unit))
+    if keep.value != "last_and_best":
+        found.append(argument(keep))
+    return found
+
+
+def deterministic(recipe: Recipe) -> Argument | None:
+    setting = recipe.train["deterministic"]
+    return argument(setting) if setting.value else None
+
+
+# -- metrics
+
+
+def metrics_of(recipe: Recipe) -> tuple[Metric, ...]:
+    return tuple(
+        Metric(metric_label(each), _metric(each, recipe.data.task), lower_is_better=_is_error(each))
+        for each in recipe.metrics
+    )
+
+
+def _is_error(metric: Invocation) -> bool:
+    return metric.card.metric.higher_is_better is False
+
+
+def _metric(metric: Invocation, task: Task) -> Call:
+    if is_user_function(metric):
+        return Call(
+            f"leaven.tasks.{task.name}.Mean", (Argument("", function_of(metric)),), because=because(metric.origin)
+        )
+    if metric.card.kind == "user":
+        return call_of(metric)
+    assert task.known is not None
+    first = [
+        Argument(name, Variable("outputs") if value == "outputs" else value)
+        for name, value in task.known.metric_arguments.items()
+        if name in metric.card.metric.supplied
+    ]
+    given = call_of(metric, without=[each.name for each in first])
+    average = metric.setting("average")
+    if metric.card.source == "leaven" and metric.card.name != "accuracy" and average is not None:
+        first += [] if given.argument("average") else [argument(average)]
+    return Call(given.target, (*first, *given.arguments), text=given.text, because=because(metric.origin))
+
+
+def monitored(recipe: Recipe, metrics: tuple[Metric, ...]) -> str:
+    """The score that says which epoch was the best."""
+    by = recipe.checkpoint.value("by")
+    stop = recipe.phases[-1].early_stop
+    if not isinstance(by, Score) and stop is not None:
+        by = stop.value("score")
+    return str(by) if isinstance(by, Score) else f"val.{metrics[0].name}"
+
+
+# -- the program's arguments, and the user's code
+
+
+def program_args(recipe: Recipe) -> tuple[ProgramArg, ...]:
+    return tuple(
+        ProgramArg(arg.name, arg.type, arg.choices, _default(arg), arg.help, because(arg.origin)) for arg in recipe.args
+    )
+
+
+def _default(arg: Arg) -> Plain:
+    if isinstance(arg.value, Pending):
+        return None
+    value = path_text(arg.value.place) if isinstance(arg.value, FilePath) else plain_value(arg.value)
+    assert isinstance(value, Plain)
+    return value
+
+
+def user_modules(recipe: Recipe) -> tuple[UserModule, ...]:
+    return tuple(
+        UserModule(module.alias, path_text(module.place), is_file=True)
+        if module.is_file and module.place is not None
+        else UserModule(module.alias, module.target, is_file=False)
+        for module in recipe.modules
+    )
+
+
+def output(recipe: Recipe) -> Argument:
+    return Argument("output", path_text(recipe.output.place), recipe.output.text, because(recipe.output_origin))

@@ -1,0 +1,103 @@
+"""What a plan is made of: calls with their arguments, values that a program can write, and the reason for each choice.
+
+Everything here is plain data in neutral terms: what is called is named by its import path, and nothing refers to a
+card, to syntax or to the recipe.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """Where a choice comes from: a line of the recipe, another file, an option, or a default with its reason."""
+
+    text: str
+    line: int | None = None  # of the recipe itself
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArgValue:
+    """The value of an `arg`, known when the program runs."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Something that the program has at that place: `classes`, `phase.steps`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calculation:
+    operator: str
+    left: "Value"
+    right: "Value"
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    value: "Value"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Something imported that is not called, or a member of it: `torch.float32`, `InterpolationMode.BICUBIC`."""
+
+    target: str
+    member: str = ""
+    is_user: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A dict."""
+
+    items: tuple[tuple[str, "Value"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a call; the name is empty where it is given by position."""
+
+    name: str
+    value: "Value"
+    text: str = field(default="", compare=False)  # as people read it: `5 epochs`
+    because: tuple[Because, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call, with all arguments that differ from the defaults of what is called."""
+
+    target: str  # by its import path; `mine.Net` where it is the user's
+    arguments: tuple[Argument, ...] = ()
+    is_user: bool = False
+    text: str = field(default="", compare=False)  # as the recipe would write it
+    because: tuple[Because, ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.target.rpartition(".")[2]
+
+    def argument(self, name: str) -> Argument | None:
+        return next((argument for argument in self.arguments if argument.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A function or class that the program calls later, with the arguments that the recipe gives."""
+
+    call: Call
+
+
+Plain = None | bool | int | float | str
+Value = Plain | tuple["Value", ...] | ArgValue | Variable | Calculation | Negative | Reference | Entries | Call | Bound
+
+
+def lines_of(reasons: Iterable[Because]) -> list[int]:
+    """The lines of the recipe that some reasons name."""
+    return sorted({reason.line for reason in reasons if reason.line is not None})

@@ -1,0 +1,99 @@
+"""Which line of the recipe a failure belongs to, by the plan that lies beside the program."""
+
+import json
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from leaven.formats.run_folder import PLAN
+from leaven.runtime.run.phase import Phase
+
+_PARTS = {"build_data": "data", "build_model": "model", "build_metrics": "metrics", "build_run": "run"}
+FIELDS = ("data.source", "data.train", "data.eval", "optimizer")  # that failures are about
+_STEPS = {  # runtime functions that a plan does not name, and the fields that they carry out
+    "load_weights": "because_weights",
+    "starter": "because_weights",
+    "freeze": "freeze",
+    "unfreeze_by_epoch": "unfreeze_later",
+    "reinit": "preparations",
+}
+
+
+def recipe_place(program: Path, trace: TracebackType | None, about: str) -> str | None:
+    """`dogs.leaven:5`; None where there is no plan, or it does not say.
+
+    `about` names a field of the plan (`data.source`), an argument, or what is called. Without it, the functions that
+    were running are looked for, from the innermost.
+    """
+    try:
+        plan = json.loads((program.parent / PLAN).read_text(encoding="utf-8"))
+        part = _running_part(plan, program, trace)
+        places = [part, plan] if part is not None else [plan]
+        names = [about] if about else list(_running(trace, program))
+        found = (_field(place, name) or _called(place, name) for place in places for name in names)
+        line = next((line for each in found if (line := _line(each)) is not None), None)
+        line = _line(part) if line is None else line
+        return None if line is None else f"{plan['name']}.leaven:{line}"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # there is none, or somebody changed it
+        return None
+
+
+def program_place(program: Path, trace: TracebackType | None) -> str | None:
+    """`train.py:57`, the innermost line of the program that was running."""
+    lines = [frame.lineno for frame in traceback.extract_tb(trace) if Path(frame.filename) == program]
+    return f"{program.name}:{lines[-1]}" if lines else None
+
+
+def _running_part(plan: dict[str, Any], program: Path, trace: TracebackType | None) -> Any:
+    """The part of the plan that was being carried out: a phase, the data, the model."""
+    frames = [frame for frame, _ in traceback.walk_tb(trace)]
+    phases = [found for frame in frames if isinstance(found := frame.f_locals.get("phase"), Phase)]
+    if phases:
+        return next((phase for phase in plan["phases"] if phase["name"] == phases[0].name), None)
+    functions = [frame.f_code.co_name for frame in frames if Path(frame.f_code.co_filename) == program]
+    return next((plan[_PARTS[name]] for name in functions if name in _PARTS), None)
+
+
+def _running(trace: TracebackType | None, program: Path) -> Iterator[str]:
+    """The names of the functions and classes that the program had called, from the innermost."""
+    for frame, _ in reversed(list(traceback.walk_tb(trace))):
+        if Path(frame.f_code.co_filename) == program:
+            return
+        yield frame.f_code.co_name
+        if "self" in frame.f_locals:
+            yield type(frame.f_locals["self"]).__name__
+
+
+def _field(node: dict[str, Any], name: str) -> Any:
+    """A field of the plan, by its path; or the one that a runtime function carries out."""
+    if name not in FIELDS and name not in _STEPS:
+        return None
+    for key in _STEPS.get(name, name).split("."):
+        node = node.get(key) or {}
+    return node
+
+
+def _called(node: Any, name: str) -> Any:
+    """The call of something, or the argument, of that name."""
+    if isinstance(node, list):
+        return next((found for each in node if (found := _called(each, name)) is not None), None)
+    if not isinstance(node, dict):
+        return None
+    is_argument = node["kind"] == "Argument" and node["name"] == name
+    if is_argument or (node["kind"] == "Call" and node["target"].rpartition(".")[2] == name):
+        return node
+    return _called(list(node.values()), name)
+
+
+def _line(node: Any) -> int | None:
+    """The first line of the recipe that a part of the plan gives as its reason."""
+    if isinstance(node, list):
+        return next((line for each in node if (line := _line(each)) is not None), None)
+    if not isinstance(node, dict):
+        return None
+    if node["kind"] == "Because":
+        return int(node["line"]) if node["line"] is not None else None
+    own = _line(node.get("because"))
+    return own if own is not None else _line(list(node.values()))
