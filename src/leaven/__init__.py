@@ -1,16 +1,16 @@
 """Leaven: a recipe language for reusing pre-trained models.
 
-The whole way through the house, one function per phase. Each returns a value; nothing is stored on the side:
+The pipeline, one function per stage, each of which returns a value:
 
-    text ──parse──▶ Tree ──check──▶ Recipe ──plan──▶ Plan ──generate──▶ program ──▶ model.bundle ──load──▶ answers
+    text ──parse──▶ Tree ──check──▶ Recipe ──plan──▶ Plan ──generate──▶ program ──▶ model.bundle ──load──▶ predictions
 
-The rooms are imported when they are first needed, so that `import leaven` is cheap and a program that uses only the
-runtime never loads the compiler.
+Rooms are imported when they are first needed, so that `import leaven` is fast and a program that uses only the runtime
+never loads the compiler.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # a type checker takes it for true; nothing is imported before `__main__` has settled the path
+TYPE_CHECKING = False  # true for type checkers; `typing` must not be imported before `__main__` has set the path
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -29,7 +29,7 @@ __all__ = ["RecipeError", "check", "format", "generate", "load", "make_plan", "o
 
 
 class RecipeError(ValueError):
-    """A recipe has mistakes. Its text is the report; `diagnostics` holds them as values."""
+    """A recipe has errors. The message is the report; `diagnostics` has them as values."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         from leaven.language.report import render_full
@@ -39,21 +39,21 @@ class RecipeError(ValueError):
 
 
 def parse(recipe: str | Path | Source) -> Parsed:
-    """The tree of a recipe file (or of a `Source`), and what is wrong with its text."""
+    """The tree of a recipe file (or of a `Source`), and its syntax errors."""
     from leaven.language import parser
 
     return parser.parse(_source(recipe))
 
 
 def check(recipe: str | Path | Source, options: Options | None = None, *, run_code: bool = False) -> Checked:
-    """The typed recipe, if it has no errors, and all there is to say about it. Runs the user's code only if told."""
+    """The typed recipe, if it has no errors, and all reports. User code is run only with `run_code`."""
     from leaven.rules import checker
 
     return checker.check(_source(recipe), _options(options), run_code=run_code)
 
 
 def show(recipe: str | Path | Source | Recipe, options: Options | None = None) -> str:
-    """The recipe with every default filled in and where each came from. Raises `RecipeError` if it has errors."""
+    """The recipe with every default filled in and its origin. Raises `RecipeError` if it has errors."""
     from leaven.recipe import show as showing
     from leaven.recipe.recipe import Recipe
 
@@ -66,7 +66,7 @@ def show(recipe: str | Path | Source | Recipe, options: Options | None = None) -
 
 
 def make_plan(recipe: str | Path | Source, options: Options | None = None) -> Plan:
-    """What a recipe does, step by step. Raises `RecipeError` if it has errors, or asks for what can't be run yet."""
+    """What a recipe does, step by step. Raises `RecipeError` if it has errors or needs what is not built yet."""
     from leaven.plan.compiling import compile_source
 
     compiled = compile_source(_source(recipe), _options(options))
@@ -83,21 +83,21 @@ def generate(recipe: str | Path | Source, options: Options | None = None) -> str
 
 
 def open(recipe: str | Path | Source, options: Options | None = None) -> Session:
-    """A recipe at work, to look at its data and model and to train step by step."""
+    """A session with a recipe: look at its data and model, and train step by step."""
     from leaven.lab.session import Session
 
     return Session(make_plan(recipe, options))
 
 
 def load(file: str | Path, *, trust_code: bool = False) -> Bundle:
-    """A finished model: `leaven.load("dogs.bundle")("photo.jpg").label`."""
+    """A trained model: `leaven.load("dogs.bundle")("photo.jpg").label`."""
     from leaven import bundle
 
     return bundle.load(file, trust_code=trust_code)
 
 
 def format(recipe: str | Path | Source) -> str:
-    """The recipe's text as Leaven writes it. Raises `RecipeError` if it can't be read."""
+    """The formatted text of a recipe. Raises `RecipeError` if it has syntax errors."""
     from leaven.language.formatter import format_tree
 
     parsed = parse(recipe)
@@ -125,7 +125,7 @@ def _source(recipe: str | Path | Source) -> Source:
     raise RecipeError((source,))
 
 
-_FOR_A_TEXT = 'for a text, write `leaven.language.source.Source("my.leaven", text)`'
+_FOR_A_TEXT = 'for a string, write `leaven.language.source.Source("my.leaven", text)`'
 
 
 def _options(options: Options | None) -> Options | None:

@@ -1,7 +1,7 @@
-"""Which parameters are frozen in a phase, and when: the one place where this is worked out.
+"""Which parameters are frozen in a phase, and when: the one place where this is decided.
 
-`freeze`, `unfreeze`, adapters and the techniques that train only part of a model all have a say, in the order in which
-they are written; adapters come first, so that `unfreeze` also applies to what an adapter freezes, wherever it is.
+It depends on `freeze`, `unfreeze`, adapters and techniques that train only part of a model, in the order in which they
+are written; adapters come first, so that `unfreeze` also applies to what an adapter freezes, wherever it is.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def resolve_freezing(
 
     None where something chooses layers and it is not known which.
     """
-    if not any(_has_a_say(technique) for technique in techniques) and not adapters:
+    if not any(map(_chooses_layers, techniques)) and not adapters:
         return Freezing()
     if layers is None:
         return None
@@ -61,7 +61,7 @@ def resolve_freezing(
     return fold.result()
 
 
-def _has_a_say(technique: AnyTechnique) -> bool:
+def _chooses_layers(technique: AnyTechnique) -> bool:
     return isinstance(technique, Freeze | Unfreeze) or bool(trained_words(technique)) or unfreezes_gradually(technique)
 
 
@@ -114,7 +114,7 @@ class _Fold:
         self._forget_later(chosen)
 
     def _forget_later(self, chosen: frozenset[str]) -> None:
-        """A statement decides on its layers anew, whatever was said of them above it."""
+        """A statement replaces what statements above it say about its layers."""
         self.later = [replace(one, parameters=one.parameters - chosen) for one in self.later]
 
     def unfreeze_gradually(self, call: Invocation) -> None:

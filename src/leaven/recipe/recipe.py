@@ -1,7 +1,6 @@
-"""The typed recipe: what is to be done, with every default filled in and the origin of each choice.
+"""The typed recipe: every default filled in, and the origin of each choice.
 
-Only the checker builds these values, so whoever holds a `Recipe` may rely on all that a check promises. All are frozen;
-states that make no sense can't be said.
+Only the checker builds these values, so a `Recipe` has passed all checks. All are frozen.
 """
 
 from dataclasses import field
@@ -14,7 +13,7 @@ from leaven.recipe.task import Task
 
 
 class FitHead(Record):
-    """The head is fitted to the data's classes and starts anew; `path` names it where the model does not tell."""
+    """The head is replaced by a new one for the data; `path` names it if the model does not tell."""
 
     path: str | None = None
 
@@ -31,7 +30,7 @@ class Model(Record):
     weights: FilePath | None
     head: FitHead | KeepHead
     origin: Origin = field(compare=False)
-    chosen_weights: Setting | None = field(default=None, compare=False)  # `pretrained` or `weights`, as it was said
+    chosen_weights: Setting | None = field(default=None, compare=False)  # `pretrained` or `weights`, as written
     layers: Layers | None = field(default=None, compare=False)  # with the head fitted; None where they are not known
 
     @property
@@ -48,7 +47,7 @@ class Steps(Record):
 
 
 class Data(Record):
-    """The data set, how it is divided, and what happens to each item."""
+    """The dataset, its split, and the transforms of its samples."""
 
     source: Invocation
     split: Invocation
@@ -106,7 +105,7 @@ class Optimizer(Record):
 
 
 class Adapter(Record):
-    """An adapter and the weights that it adapts. It stays in the phases after its own."""
+    """An adapter, and the weights that it adapts. It stays in later phases."""
 
     invocation: Invocation
     weights: tuple[LayerParameter, ...] | None  # None where it is not known which
@@ -114,7 +113,7 @@ class Adapter(Record):
 
 
 class Pruning(Record):
-    """A pruning and the parameters it may take from. What it removes stays removed in the phases after its own."""
+    """A pruning, and the parameters that it may remove. What it removes stays removed in later phases."""
 
     invocation: Invocation
     parameters: frozenset[str] | None  # None where the model's layers are not known
@@ -137,14 +136,11 @@ class FrozenBy(Record):
 
 
 class Freezing(Record):
-    """Which parameters are frozen in a phase, epoch by epoch, after every statement that has a say in it.
-
-    The only answer to that question: rules, plan, program and `inspect` read it.
-    """
+    """Which parameters are frozen in which epoch of a phase; rules, plan, program and `inspect` all read this."""
 
     frozen: frozenset[str] = frozenset()  # for the whole phase
     later: tuple[Unfreezing, ...] = ()  # disjoint from `frozen`; what is named twice is unfrozen at the first time
-    norms: str = "frozen"  # whether normalisation statistics of frozen layers are frozen too, or go on: "train"
+    norms: str = "frozen"  # "train" if the statistics of frozen normalisation layers are still updated
     dropout_on: frozenset[str] = frozenset()  # frozen because of an adapter alone: dropout stays on
     causes: tuple[FrozenBy, ...] = ()
     origins: tuple[Origin, ...] = ()  # of all that decides what is frozen for the whole phase
@@ -168,7 +164,7 @@ class Override(Record):
 
 
 class Phase(Record):
-    """A stretch of training, complete: what the recipe says for every phase is already in it."""
+    """One phase of training, complete with what the recipe says for all phases."""
 
     name: str
     epochs: Setting
@@ -189,13 +185,13 @@ class Phase(Record):
     def trains(self) -> bool:
         """Whether there is a training loop; a phase of 0 epochs only prepares the model.
 
-        Where an `arg` decides on the number of epochs, there is a loop, whatever its value is now.
+        If the number of epochs depends on an `arg`, there is a loop, whatever its value is now.
         """
         return self.epochs.syntax is not None or self.epochs.value != Quantity(0, "epochs")
 
 
 class Recipe(Record):
-    """A whole, checked recipe."""
+    """A checked recipe."""
 
     name: str
     modules: tuple[UserModule, ...]
