@@ -88,7 +88,7 @@ def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
         return _layers(_answer(text, seconds))
     name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
     kept = disk_cache.read_json(name)
-    if kept and kept["request"] == text:
+    if kept and kept.pop("request") == text:
         return _layers(kept)
     answer = _answer(text, seconds)
     if not answer.get("is_unanswered"):
@@ -109,23 +109,13 @@ def _answer(text: str, seconds: float) -> dict[str, Any]:
 
 
 def _layers(answer: dict[str, Any]) -> Layers:
-    if answer.get("error"):
-        return Layers(error=answer["error"], is_unanswered=answer.get("is_unanswered", False))
-    size = answer["fixed_input_size"]
+    """The answer, whose keys are the fields of `Layers`, with its lists as tuples."""
+    told: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in answer.items()}
+    parameters, modules = told.pop("parameters", ()), told.pop("modules", ())
+    told["stages"] = tuple(map(tuple, told.get("stages", ())))
+    told["shapes"] = {path: tuple(shape) for path, shape in told.get("shapes", {}).items()}
     return Layers(
-        parameters=tuple(
-            LayerParameter(name, count, tuple(shape), type_, path)
-            for name, count, shape, type_, path in answer["parameters"]
-        ),
-        modules=tuple(LayerModule(*entry) for entry in answer["modules"]),
-        head=tuple(answer["head"]),
-        stem=tuple(answer["stem"]),
-        stages=tuple(tuple(stage) for stage in answer["stages"]),
-        is_forward_order=answer["order"] == "forward",
-        input_channels=answer["input_channels"],
-        classes=answer["classes"],
-        fixed_input_size=(size[0], size[1]) if size else None,
-        shapes={path: tuple(shape[1:]) for path, shape in answer["shapes"].items()},
-        flops=answer["flops"],
-        trial_size=(answer["trial_size"][0], answer["trial_size"][1]) if answer["trial_size"] else None,
+        parameters=tuple(LayerParameter(name, count, tuple(shape), *rest) for name, count, shape, *rest in parameters),
+        modules=tuple(LayerModule(*entry) for entry in modules),
+        **told,
     )

@@ -18,7 +18,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -156,7 +156,7 @@ def _pipeline(request: dict[str, Any]) -> nn.Module:
 
 
 def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
-    """All that the compiler asks about a model."""
+    """All that the compiler asks about a model: the fields of `leaven.catalog.layers.Layers`."""
     trial = _trial(model, request)
     order, output = trial.order, trial.shapes.get("", [])
     modules = dict(model.named_modules())
@@ -181,29 +181,29 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         "head": head,
         "stem": stem,
         "stages": stages,
-        "order": "forward" if order else "registration",
+        "is_forward_order": bool(order),
         "input_channels": model_parts.input_channels(model, arguments),
         "classes": output[1] if output and len(output) == 2 else model_parts.classes(model, head),
         "fixed_input_size": model_parts.fixed_input_size(model, arguments),
-        "shapes": trial.shapes,
+        "shapes": {path: shape[1:] for path, shape in trial.shapes.items()},
         "flops": trial.flops,
         "trial_size": trial.size,
     }
 
 
 class Trial(NamedTuple):
-    """What a forward pass on the meta device shows; all empty where it fails."""
+    """What a forward pass on the meta device shows; nothing where it fails."""
 
-    order: dict[str, int]  # when each module is first called
-    shapes: dict[str, list[int]]  # of each module's output, the model's own under ""
-    flops: dict[str, int]  # for one sample
-    size: list[int]  # of that sample
+    order: Mapping[str, int] = {}  # when each module is first called
+    shapes: Mapping[str, list[int]] = {}  # of each module's output, the model's own under ""
+    flops: Mapping[str, int] = {}  # for one sample
+    size: list[int] | None = None  # of that sample
 
 
 def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
     parameter = next(model.parameters(), None)
     if parameter is None or not parameter.is_meta:
-        return Trial({}, {}, {}, [])
+        return Trial()
     called: dict[nn.Module, int] = {}
     outputs: dict[nn.Module, list[int]] = {}
     deadline = time.monotonic() + _TRIAL_SECONDS
@@ -228,7 +228,7 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
         with torch.no_grad(), counter:
             model.eval()(batch)
     except Exception:
-        return Trial({}, {}, {}, [])
+        return Trial()
     finally:
         for hook in hooks:
             hook.remove()

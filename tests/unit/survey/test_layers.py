@@ -50,7 +50,7 @@ def test_a_detectors_head_is_its_predictors() -> None:
 def test_parameters_come_in_the_order_in_which_data_meets_them() -> None:
     told = answer({"target": "torchvision.models.inception_v3"})
     names = [name for name, *_ in told["parameters"]]
-    assert told["order"] == "forward"
+    assert told["is_forward_order"]
     assert names[0] == "Conv2d_1a_3x3.conv.weight"
     assert names[-1] == "fc.bias"
     # The auxiliary head is used in training only, and stays where it was defined.
@@ -121,7 +121,7 @@ def test_a_constructor_that_looks_at_values_is_built_all_the_same(
         "        nn.Linear(widths[1], num_classes))\n"
     )
     told = answer({"file": str(tmp_path / "looks.py"), "name": "net", "arguments": {}})
-    assert (told["head"], told["classes"], told["order"]) == (["3"], 3, "forward")
+    assert (told["head"], told["classes"], told["is_forward_order"]) == (["3"], 3, True)
 
 
 def test_plain_layers_are_those_that_something_can_be_added_to() -> None:
