@@ -7,14 +7,9 @@ from pathlib import Path
 
 import click
 
+from leaven.formats.atomic_files import write_text
 from leaven.formats.finding import Finding
-from leaven.formats.image_folder import (
-    counted,
-    files_below,
-    how_to_convert,
-    is_picture,
-    read_image_folder,
-)
+from leaven.formats.image_folder import counted, files_below, how_to_convert, is_picture, read_image_folder
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {
@@ -66,14 +61,18 @@ def write_first_recipe(
     if model is None:
         model = _ask_model(scratch, err=is_printed) if can_ask else _suggested(scratch)[0]
     if epochs is None:
-        epochs = _ask_epochs(err=is_printed) if can_ask else 10
+        whole = click.IntRange(min=1)
+        epochs = click.prompt("How many epochs?", default=10, type=whole, err=is_printed) if can_ask else 10
     text = write_recipe(look, target, model, epochs, scratch)
     if not _is_right(text, target):
         sys.exit(1)
     if is_printed:
         click.echo(text, nl=False)
         return
-    _write(target, text)
+    try:
+        write_text(target, text)
+    except OSError as problem:
+        raise click.UsageError(f"{target} can't be written: {problem.strerror}") from None
     click.echo(f"\n{text}\nwritten to {target}; next: leaven check {target}")
 
 
@@ -90,15 +89,6 @@ def _target(output: str, force: bool) -> Path:
     if not target.parent.is_dir():
         raise click.UsageError(f"the folder {target.parent} does not exist")
     return target
-
-
-def _write(target: Path, text: str) -> None:
-    from leaven.formats.atomic_files import write_text
-
-    try:
-        write_text(target, text)
-    except OSError as problem:
-        raise click.UsageError(f"{target} can't be written: {problem.strerror}") from None
 
 
 def _is_right(text: str, target: Path) -> bool:
@@ -224,7 +214,3 @@ def _ask_model(scratch: bool, *, err: bool) -> str:
     for name in names:
         click.echo(f"  {name:<20} {SUGGESTED[name]}", err=err)
     return str(click.prompt("Which model to start from?", default=names[0], err=err))
-
-
-def _ask_epochs(*, err: bool) -> int:
-    return int(click.prompt("How many epochs?", default=10, type=click.IntRange(min=1), err=err))
