@@ -32,7 +32,6 @@ class LayerModule(NamedTuple):
 
     path: str
     type: str
-    has_parameters: bool
     is_plain: bool = False  # a linear layer or an ordinary convolution, which adapters can be added to
 
 

@@ -33,9 +33,9 @@ SHOWN = 60  # layers, in a summary
 class Session:
     """A recipe that is being run: `batch`, `step` and `evaluate`; `model`, `optimizer` and `data` to look at."""
 
-    def __init__(self, plan: Plan, folder: Path | None = None) -> None:
-        self._place = tempfile.TemporaryDirectory(prefix="leaven-") if folder is None else None
-        self.folder = Path(self._place.name) if self._place else Path(folder or ".")
+    def __init__(self, plan: Plan) -> None:
+        self._place = tempfile.TemporaryDirectory(prefix="leaven-")
+        self.folder = Path(self._place.name)
         self._program = _imported(self.folder / PROGRAM, emit(plan))
         self._args = _arguments(self._program, self.folder)
         self.run: Run = self._program.build_run(self._args)
@@ -106,8 +106,7 @@ class Session:
             self._turn.stop()
             self._thread.join()
         self.data.close()
-        if self._place is not None:
-            self._place.cleanup()
+        self._place.cleanup()
 
     def __enter__(self) -> "Session":
         return self

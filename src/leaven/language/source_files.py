@@ -14,9 +14,8 @@ _DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))  # what a shell replaces
 _STANDARD_INPUT = Path("/dev/stdin")
 
 
-def read_source(path: Path, shown: str | None = None, kind: SourceKind = SourceKind.RECIPE) -> Source | Diagnostic:
+def read_source(path: Path, name: str, kind: SourceKind = SourceKind.RECIPE) -> Source | Diagnostic:
     """The source of a recipe file, with the name that the user gave."""
-    name = shown or str(path)
     try:
         with _open(path, kind) as file:
             content = file.read(MAX_BYTES + 1)

@@ -104,12 +104,13 @@ def card_name(card: Card, name: Span) -> str:
     return word if is_same else card.bare_name
 
 
-def usage(card: Card, parameters: Sequence[Parameter] | None = None, name: Span | None = None) -> str:
+def usage(card: Card, parameters: Sequence[Parameter], name: Span) -> str:
     """How a card is used, in one line: `step(every, factor=0.1)`; a statement without parentheses."""
+    word = card_name(card, name)
     if card.kind == "model":
-        return f"{card_name(card, name) if name else card.bare_name}(pretrained=true)"
+        return f"{word}(pretrained=true)"
     shown = []
-    for parameter in card.parameters if parameters is None else parameters:
+    for parameter in parameters:
         if parameter.required:
             example = placeholder(parameter)
             shown.append(example if parameter.positional else f"{parameter.name}={example}")
@@ -117,12 +118,11 @@ def usage(card: Card, parameters: Sequence[Parameter] | None = None, name: Span 
             shown.append("…")
         elif len(shown) < 4 and parameter.default is not None:
             shown.append(f"{parameter.name}={default_text(parameter)}")
-    inside = ", ".join(shown)
-    word = card_name(card, name) if name else card.bare_name
     is_statement = card.kind in ("statement", "technique")
-    if card.kind == "user" and name is not None:
+    if card.kind == "user":
         word = name.text
         is_statement = _begins_a_statement(name) and name.source.text[name.end : name.end + 1] != "("
+    inside = ", ".join(shown)
     return f"{word} {inside}".strip() if is_statement else f"{word}({inside})"
 
 

@@ -109,14 +109,14 @@ def no_such_layer(
             near = nearest(written, [*WORDS, *paths]) or ["head"] * (written in _HEADS)
     fix = Fix(known)
     if near:
-        near = [_written(path, isinstance(value, syntax.String)) for path in near]
+        near = list(map(quoted if isinstance(value, syntax.String) else _written, near))
         fix = Fix(f"{describe.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
     return error("unknown-layer", headline, Spot(value.span, label), fix=fix)
 
 
-def _written(path: str, is_quoted: bool = False) -> str:
-    """A layer as it is named in a recipe: in quotes where it is no name of the language, as `1.conv1` is none."""
-    return path if _NAME.fullmatch(path) and not is_quoted else quoted(path)
+def _written(path: str) -> str:
+    """A layer as it is named in a recipe: in quotes where it is not a name of the language, such as `1.conv1`."""
+    return path if _NAME.fullmatch(path) else quoted(path)
 
 
 def _endings(layers: Layers) -> str:

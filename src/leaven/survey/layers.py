@@ -173,11 +173,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
     head, stem, stages = _parts(model, request)
     return {
         "parameters": parameters,
-        "modules": [
-            [path, type(module).__name__, next(module.parameters(), None) is not None, model_parts.is_plain(module)]
-            for path, module in modules.items()
-            if path
-        ],
+        "modules": [[path, type(it).__name__, model_parts.is_plain(it)] for path, it in modules.items() if path],
         "head": head,
         "stem": stem,
         "stages": stages,

@@ -33,7 +33,7 @@ def layer_trees(draw: st.DrawFn) -> Layers:
         for name in draw(st.sampled_from([("weight",), ("weight", "bias")])):
             parameters.append(LayerParameter(f"{path}.{name}", draw(st.integers(1, 1000)), (1,), types[path], path))
     above = {path.rpartition(".")[0] for path in paths} | {path.partition(".")[0] for path in paths}
-    modules = [LayerModule(path, types.get(path, "Sequential"), True) for path in sorted({"", *above, *paths})]
+    modules = [LayerModule(path, types.get(path, "Sequential")) for path in sorted({"", *above, *paths})]
     return Layers(
         parameters=tuple(parameters),
         modules=tuple(modules),

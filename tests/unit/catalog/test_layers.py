@@ -39,7 +39,7 @@ def test_a_models_layers_are_told_and_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert (first.name, first.count, first.shape) == ("conv1.weight", 64 * 49, (64, 1, 7, 7))
     assert (first.module_type, first.module_path) == ("Conv2d", "conv1")
     assert sum(parameter.count for parameter in told.parameters) == 11_683_240
-    assert ("layer4.1.bn2", "BatchNorm2d", True, False) in told.modules
+    assert ("layer4.1.bn2", "BatchNorm2d", False) in told.modules
     assert ask(RESNET, seconds=0.001) == told  # so short that only the cache can answer
 
 

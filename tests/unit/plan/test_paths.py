@@ -11,7 +11,7 @@ from leaven.plan.paths import paths_of
 def layers_of(names: Iterable[str]) -> Layers:
     parameters = tuple(LayerParameter(name, 1, (1,), "Linear", name.rpartition(".")[0]) for name in names)
     modules = dict.fromkeys(parameter.module_path for parameter in parameters)
-    return Layers(parameters, tuple(LayerModule(path, "Linear", True) for path in modules))
+    return Layers(parameters, tuple(LayerModule(path, "Linear") for path in modules))
 
 
 NET = [

@@ -126,7 +126,7 @@ def test_a_constructor_that_looks_at_values_is_built_all_the_same(
 
 def test_plain_layers_are_those_that_something_can_be_added_to() -> None:
     told = answer({"target": "timm.create_model", "timm_name": "tf_efficientnet_lite0", "arguments": {}})
-    plain = {path for path, _, _, is_plain in told["modules"] if is_plain}
+    plain = {path for path, _, is_plain in told["modules"] if is_plain}
     assert {"blocks.0.0.conv_pw", "conv_head", "classifier"} <= plain
     # one pads as TensorFlow does, one works in groups, one is no product at all
     assert not {"conv_stem", "blocks.0.0.conv_dw", "bn1"} & plain
