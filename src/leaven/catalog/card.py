@@ -21,6 +21,7 @@ from leaven.catalog.traits import (
     SamplerTraits,
     ScheduleTraits,
     StatementRules,
+    TargetKind,
     TaskTraits,
     TechniqueTraits,
     Traits,
@@ -62,6 +63,7 @@ class Parameter:
     within_phase: bool = False  # a time that must come before the phase is over
     must_exist: bool = False  # a path
     only_if: Condition | None = None  # without effect otherwise
+    targets: tuple[TargetKind, ...] = ()  # the only ones it is for; empty for all
     enum: str = ""  # the import path of the enum whose members the library takes
     is_tensor: bool = False  # the library takes the list as a tensor
     passes_default: bool = False  # the default is not the called class's own, so the program must pass it

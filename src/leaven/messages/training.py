@@ -38,6 +38,15 @@ def sampler_for_other_task(sampler: Invocation, task: str) -> Diagnostic:
     )
 
 
+def argument_for_other_task(call: Invocation, setting: Setting, targets: Sequence[TargetKind], task: str) -> Diagnostic:
+    return error(
+        "wrong-task",
+        f"`{setting.name}` of `{call.card.friendly}` is for {kinds(targets)}, and the data is for {task}",
+        Spot(span_of(setting.origin), "can't be used here"),
+        fix=f"remove `{setting.name}`",
+    )
+
+
 def _compares(targets: Sequence[TargetKind], verb: str = "compares") -> str:
     return f"{verb} {kinds(targets)}" if targets else "compares neither classes nor numbers"
 

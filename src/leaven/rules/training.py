@@ -28,6 +28,7 @@ def _losses(losses: Sequence[Invocation], title: str, task: TaskTraits) -> Itera
     for loss in losses:
         if task.target_kind not in loss.card.loss.targets:
             yield messages.loss_for_other_task(loss, title, task.loss)
+        yield from _arguments(loss, title, task)
 
 
 def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:
@@ -37,6 +38,16 @@ def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Ite
             yield messages.metric_for_other_task(metric, title, task.metrics)
         elif not known.is_single_number:
             yield messages.metric_of_several_numbers(metric, task.metrics)
+        yield from _arguments(metric, title, task)
+
+
+def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagnostic]:
+    """Arguments that make sense for other targets only."""
+    for setting in call.settings:
+        parameter = call.card.parameter(setting.name)
+        targets = parameter.targets if parameter is not None else ()
+        if targets and task.target_kind not in targets and isinstance(setting.origin, Written):
+            yield messages.argument_for_other_task(call, setting, targets, title)
 
 
 def _warmup(phase: Phase) -> Iterator[Diagnostic]:

@@ -1,5 +1,6 @@
 """The check and the runtime open a table alike."""
 
+import sys
 from io import BytesIO
 from pathlib import Path
 
@@ -153,6 +154,8 @@ def test_a_file_that_is_not_parquet(tmp_path: Path, content: bytes) -> None:
 
 def test_without_pyarrow_the_report_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.parquet").touch()
-    monkeypatch.setattr("leaven.recipe.data.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     (found,) = reports(tmp_path, '"t.parquet", label="kind"')
     assert "`parquet` needs the library pyarrow, which is not installed" in found
+    with pytest.raises(Failure, match=r"can't be read: it needs the library pyarrow: pip install 'leaven\[parquet\]'"):
+        table(tmp_path / "t.parquet", image="image", target=Label("kind"))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from leaven.tasks.aligned import aligned
 from leaven.tasks.regression.prediction import in_units
 from leaven.tasks.regression.target import Quantities
 
@@ -78,7 +79,7 @@ class Evaluation:
             width = max(map(len, self.scores))
             return [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
         rows = [[name, *(f"{value:.4f}" for value in scores.values())] for name, scores in self.per_target.items()]
-        return _aligned([["", "mae", "rmse", "r2"], *rows])
+        return aligned([["", "mae", "rmse", "r2"], *rows])
 
     def _worst_lines(self) -> list[str]:
         names = self.target.names
@@ -86,7 +87,7 @@ class Evaluation:
         rows = []
         for file, actual, said in self.worst():
             rows.append([file, *(f"{number:.6g}" for name in names for number in (actual[name], said[name]))])
-        return _aligned([["file", *heads], *rows])
+        return aligned([["file", *heads], *rows])
 
     def __repr__(self) -> str:
         return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
@@ -108,12 +109,3 @@ class Tally:
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:
         return Evaluation(self.target, tuple(self.files), np.array(self.actual), np.array(self.predicted), skipped)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as columns, the first to the left and the others to the right."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [
-        "  ".join([f"{row[0]:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
