@@ -166,9 +166,9 @@ def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterato
         if (only_if := parameter.only_if) is None:
             continue
         setting, owner = settings[parameter.name], settings[only_if.parameter]
-        is_idle = isinstance(owner.value, str) and not only_if.is_met_by(owner.value)
-        if isinstance(setting.origin, Written) and is_idle:
-            yield messages.without_effect(setting, setting.origin.span, owner, only_if.values[0])
+        is_known = isinstance(owner.value, str) or owner.value is None
+        if isinstance(setting.origin, Written) and is_known and not only_if.is_met_by(owner.value):
+            yield messages.without_effect(setting, setting.origin.span, owner, only_if.values)
     if card.ordered:
         low, high = (settings[one] for one in card.ordered)
         are_numbers = isinstance(low.value, int | float) and isinstance(high.value, int | float)

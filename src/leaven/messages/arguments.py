@@ -144,14 +144,16 @@ def several_of(card: Card, names: Sequence[str], places: Sequence[Span]) -> Diag
     )
 
 
-def without_effect(setting: Setting, place: Span, owner: Setting, value: str) -> Diagnostic:
-    """An argument that only another value of `owner` uses."""
+def without_effect(setting: Setting, place: Span, owner: Setting, values: Sequence[str]) -> Diagnostic:
+    """An argument that only other values of `owner` use, or any value if none is named."""
+    wanted = f"{owner.name}={values[0] if values else '…'}"
+    actual = f"`{owner.name}` is `{owner.value}`" if values else f"there is no `{owner.name}`"
     return error(
         "unused-argument",
-        f"`{setting.name}` only applies to `{owner.name}={value}`, and `{owner.name}` is `{owner.value}`",
+        f"`{setting.name}` only applies to `{wanted}`, and {actual}",
         Spot(place, "has no effect"),
         *([Spot(owner.origin.span, "set here")] if isinstance(owner.origin, Written) else []),
-        fix=f"remove `{setting.name}`, or write `{owner.name}={value}`",
+        fix=f"remove `{setting.name}`, or write `{wanted}`",
     )
 
 

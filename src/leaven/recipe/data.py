@@ -88,9 +88,10 @@ def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:
 
 
 def _target_settings(data: Invocation) -> tuple[Setting, ...]:
-    """The arguments that say what is to be predicted, where the recipe has any."""
-    found = [data.setting(name) for name in task_by_parameter()]
-    return tuple(s for s in found if s is not None and s.value is not None and isinstance(s.origin, Written))
+    """The arguments that say what is to be predicted, where the recipe has any. All are those of one task."""
+    settings = [data.setting(name) for name in task_by_parameter()]
+    found = [s for s in settings if s is not None and s.value is not None and isinstance(s.origin, Written)]
+    return tuple(s for s in found if task_by_parameter()[s.name] == task_by_parameter()[found[0].name])
 
 
 # -- on disk
