@@ -70,6 +70,11 @@ def lay_out_data(folder: Path) -> None:
         draw(folder / "faces", 32, 0)
         lines = ["file,age,smile", *(f"faces/{number}.jpg,{20 + number},{number % 7 / 7:.2f}" for number in range(32))]
         (folder / "faces.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if "beach.csv" in recipe:
+        draw(folder / "beach", 32, 0)
+        tags = ["sand;dog", "sea", "sand;sea;people", ""]
+        lines = ["file,tags", *(f"beach/{number}.jpg,{tags[number % 4]}" for number in range(32))]
+        (folder / "beach.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if "resnet18.pth" in recipe:
         (folder / "resnet18.pth").touch()
 

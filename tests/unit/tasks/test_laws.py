@@ -27,6 +27,12 @@ train epochs=2, batch=8
 # What asks for each task, the name of the number of outputs, and the cells of image number n.
 TASKS: dict[str, tuple[str, str, str, Callable[[int], str]]] = {
     "classification": ('label="kind"', "classes", "kind", lambda n: f"kind {n % 3}"),
+    "multilabel": (
+        'labels="tags"',
+        "classes",
+        "tags",
+        lambda n: ";".join(name for name, is_so in (("dark", n < 30), ("even", n % 2 == 0)) if is_so),
+    ),
     "regression": ('target=["level", "half"]', "outputs", "level,half", lambda n: f"{4 * n},{2 * n + 1}"),
 }
 

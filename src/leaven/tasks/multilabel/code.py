@@ -1,0 +1,77 @@
+"""The code of multi-label classification: what needs torch."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from leaven.formats.target import Known
+from leaven.runtime.data.batches import Split
+from leaven.runtime.data.datasets import Dataset, image_folder
+from leaven.runtime.run.run import Run
+from leaven.tasks import scoring
+from leaven.tasks.multilabel.evaluation import Evaluation, Tally
+from leaven.tasks.multilabel.prediction import Prediction, predictions
+from leaven.tasks.multilabel.target import LabelSet
+from leaven.tasks.protocol import Description
+from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
+
+__all__ = [
+    "Evaluation",
+    "Mean",
+    "Metrics",
+    "Prediction",
+    "Tally",
+    "describe",
+    "evaluate",
+    "exported",
+    "folder",
+    "predictions",
+]
+
+MOST_LISTED = 100
+
+
+def evaluate(
+    run: Run,
+    model: nn.Module,
+    split: Split,
+    metrics: Metrics,
+    criterion: Criterion | None = None,
+    step: EvalStep = outputs_of,
+) -> dict[str, float]:
+    """The loss and the metrics of a model over one split of the data: `{"val.f1": 0.8}`.
+
+    Metrics get probabilities: of logits between 0 and 1, torchmetrics would think that they are some already.
+    """
+
+    def measured(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return outputs.sigmoid(), targets.int()
+
+    with warnings.catch_warnings():
+        # a label that does not occur in the split has no score, and is left out of the mean
+        warnings.filterwarnings(
+            "ignore", message=r"Average precision score for one or more classes|No positive samples"
+        )
+        return scoring.evaluate(run, model, split, metrics, criterion, step, measured)
+
+
+def exported(model: nn.Module, target: LabelSet) -> nn.Module:
+    return model
+
+
+def folder(path: Path, target: LabelSet, columns: Sequence[str]) -> Dataset:
+    return image_folder(path, target=Known(target, tuple(columns) or target.columns))
+
+
+def describe(target: LabelSet) -> Description:
+    names = target.names
+    more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
+    return Description(
+        purpose=f"says which of {len(names)} labels an image has",
+        title="Labels",
+        outputs=", ".join([*names[:MOST_LISTED], *more]),
+        outputs_name="logits",
+        example=".labels",
+    )

@@ -1,0 +1,119 @@
+"""How well a multi-label model does, over all labels and for each of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from leaven.tasks.aligned import aligned
+from leaven.tasks.multilabel.prediction import THRESHOLD
+from leaven.tasks.multilabel.target import LabelSet
+
+MOST_LISTED = 30
+_HEADS = ("precision", "recall", "f1", "average_precision")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What was measured: the actual labels and the probabilities, one row per image and one column per label."""
+
+    names: tuple[str, ...]
+    actual: np.ndarray
+    probabilities: np.ndarray
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many images were measured."""
+        return len(self.actual)
+
+    @property
+    def predicted(self) -> np.ndarray:
+        return self.probabilities >= THRESHOLD
+
+    @property
+    def per_label(self) -> dict[str, dict[str, float]]:
+        """Precision, recall, F1, average precision and number of images of each label that occurred."""
+        predicted = self.predicted
+        found = {}
+        for at, name in enumerate(self.names):
+            actual, said = self.actual[:, at], predicted[:, at]
+            if not actual.any():
+                continue
+            right = float((actual & said).sum())
+            found[name] = {
+                "precision": right / float(said.sum()) if said.any() else 0.0,
+                "recall": right / float(actual.sum()),
+                "f1": 2 * right / float(actual.sum() + said.sum()),
+                "average_precision": average_precision(actual, self.probabilities[:, at]),
+                "count": int(actual.sum()),
+            }
+        return found
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The means over the labels that occurred; `exact` is the share of images with all labels right."""
+        each = self.per_label.values()
+        right = self.predicted == self.actual
+        return {
+            "average_precision": float(np.mean([one["average_precision"] for one in each])) if each else math.nan,
+            "f1": float(np.mean([one["f1"] for one in each])) if each else math.nan,
+            "accuracy": float(right.mean()),
+            "exact": float(right.all(axis=1).mean()),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "images": self.count,
+            "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
+            "labels": list(self.names),
+            "per_label": self.per_label,
+            "skipped": list(self.skipped),
+        }
+
+    def __str__(self) -> str:
+        scores = self.scores
+        width = max(map(len, scores))
+        lines = [f"{name:<{width}}  {value:.4f}" for name, value in scores.items()]
+        return "\n".join([f"{self.count} images", *lines, "", *self._label_lines()])
+
+    def _label_lines(self) -> list[str]:
+        """A row for each label; of many labels, those that are predicted worst."""
+        each = self.per_label
+        if not each:
+            return ["none of the images has a label that the model knows"]
+        shown = sorted(each, key=lambda name: each[name]["f1"])[:MOST_LISTED] if len(each) > MOST_LISTED else list(each)
+        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in shown]
+        title = "label" if len(shown) == len(each) else f"the {MOST_LISTED} worst labels"
+        return aligned([[title, "precision", "recall", "f1", "avg precision", "images"], *rows])
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
+
+
+def average_precision(actual: np.ndarray, scores: np.ndarray) -> float:
+    """The mean precision at each level of recall; equal scores are one level."""
+    order = np.argsort(-scores, kind="stable")
+    hits, ranked = actual[order].cumsum(), scores[order]
+    last = np.append(ranked[1:] != ranked[:-1], True)  # of each level
+    precision, recall = (hits / np.arange(1, len(hits) + 1))[last], (hits / actual.sum())[last]
+    return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+
+class Tally:
+    """Collects the actual labels and the probabilities."""
+
+    def __init__(self, target: LabelSet) -> None:
+        self.target = target
+        self.actual: list[Sequence[float]] = []
+        self.probabilities: list[list[float]] = []
+
+    def add(self, outputs: Tensor, values: Sequence[Any], names: Sequence[str]) -> None:
+        self.actual += values
+        self.probabilities += outputs.double().sigmoid().tolist()
+
+    def result(self, skipped: tuple[str, ...]) -> Evaluation:
+        return Evaluation(self.target.names, np.array(self.actual) > 0, np.array(self.probabilities), skipped)

@@ -1,0 +1,73 @@
+"""What a multi-label model says about one image."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from leaven.tasks.multilabel.target import LabelSet
+
+THRESHOLD = 0.5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    """The probability of every label; each is independent of the others."""
+
+    names: tuple[str, ...]
+    probabilities: np.ndarray
+    separator: str = ";"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that are more likely than not, the most likely first."""
+        return tuple(name for name, _ in self.above(THRESHOLD))
+
+    def above(self, threshold: float) -> list[tuple[str, float]]:
+        """The labels that are at least so likely, with their probabilities, the most likely first."""
+        return [(name, share) for name, share in self.top(len(self.names)) if share >= threshold]
+
+    def top(self, k: int = 5) -> list[tuple[str, float]]:
+        """The k most likely labels with their probabilities, the most likely first."""
+        order = np.argsort(-self.probabilities, kind="stable")[:k]
+        return [(self.names[index], float(self.probabilities[index])) for index in order]
+
+    def __getitem__(self, name: str) -> float:
+        """The probability of a label."""
+        return float(self.probabilities[self.names.index(name)])
+
+    def describe(self, top: int) -> str:
+        found = self.above(THRESHOLD)
+        ranked = found or self.top(top)
+        width = max(len(name) for name, _ in ranked)
+        lines = [f"{name:<{width}}  {100 * share:5.1f} %" for name, share in ranked]
+        return "\n".join(lines if found else ["no label; the most likely are:", *lines])
+
+    def cells(self, top: int) -> dict[str, str]:
+        """All labels in one cell, and their probabilities in another."""
+        return self._cells("{:.6f}".format)
+
+    def shown_cells(self, top: int) -> dict[str, str]:
+        return self._cells(lambda share: f"{100 * share:.1f} %")
+
+    def _cells(self, write: Any) -> dict[str, str]:
+        found = self.above(THRESHOLD)
+        labels, shares = [name for name, _ in found], [write(share) for _, share in found]
+        return {"labels": self.separator.join(labels), "confidences": self.separator.join(shares)}
+
+    def to_json(self, top: int) -> dict[str, Any]:
+        def ranked(pairs: list[tuple[str, float]]) -> list[dict[str, Any]]:
+            return [{"label": name, "confidence": share} for name, share in pairs]
+
+        return {"labels": ranked(self.above(THRESHOLD)), "top": ranked(self.top(top))}
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.above(THRESHOLD))
+        return f"<Prediction: {found or 'no label'}>"
+
+
+def predictions(outputs: Tensor, target: LabelSet) -> list[Prediction]:
+    """What a batch of logits says."""
+    shares = outputs.double().sigmoid().cpu().numpy()
+    return [Prediction(target.names, np.asarray(row), target.separator) for row in shares]

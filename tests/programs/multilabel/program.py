@@ -1,0 +1,118 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+What is on a photograph of a beach: any of four things, or none of them.
+
+Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+
+    python program.py                            train
+    python program.py --resume RUN               resume an interrupted run
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import timm
+import torch
+from torch import nn
+from torchmetrics import AveragePrecision, F1Score
+from torchvision.transforms import v2 as T
+
+from leaven import bundle, runtime, techniques
+from leaven.tasks import multilabel as task
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="What is on a photograph of a beach: any of four things, or none of them.",
+    )
+    return runtime.parse(parser, output="runs/recipe")
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    return runtime.Run(args, seed=0, monitor="val.average_precision")
+
+
+def build_data() -> runtime.Data:
+    train_transform = T.Compose(
+        [
+            T.Resize([64, 64]),  # line 4
+            T.RandomHorizontalFlip(),  # line 4
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        ]
+    )
+    eval_transform = T.Compose(
+        [
+            T.Resize([64, 64]),  # line 5
+            T.ToImage(),
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        ]
+    )
+    dataset = runtime.table("beach.csv", image="file", target=task.Labels("tags"))  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
+    return runtime.Data(  # line 9
+        dataset,
+        split,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        batch_size=16,
+        seed=0,
+    )
+
+
+@runtime.model_builder
+def build_model(classes: int) -> nn.Module:
+    model = timm.create_model("resnet18")  # line 2
+    runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
+    runtime.replace_head(model, "fc", classes)
+    return model
+
+
+def build_metrics(classes: int) -> task.Metrics:
+    return {  # line 7
+        "average_precision": AveragePrecision(task="multilabel", num_labels=classes, average="macro"),
+        "f1": F1Score(task="multilabel", num_labels=classes, average="micro"),
+    }
+
+
+def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "train": 5 epochs."""
+    phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 9
+    criterion = nn.BCEWithLogitsLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    cutmix = techniques.Cutmix(classes=len(data.classes))  # line 8
+    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+
+    for _ in phase.epochs():
+        for images, labels in phase.batches():
+            images, labels = cutmix.on_batch(images, labels)
+            loss = criterion(model(images), labels)
+            phase.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.log(loss)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    data = build_data()
+    model = build_model(len(data.classes))
+    metrics = build_metrics(len(data.classes))
+
+    train(run, model, data, metrics)
+
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)
