@@ -65,7 +65,7 @@ def _phase(
         unfreeze_later=unfreeze_later(phase.freezing, layers),
         unfreezes_all=was_frozen and frozen is None,
         loss=_loss(phase.loss),
-        loss_has_tensors=any(map(_is_tensor, phase.loss.settings)),
+        loss_has_tensors=not is_user_function(phase.loss) and any(map(_is_tensor, phase.loss.settings)),
         optimizer=_optimizer(phase, layers),
         schedule=use_schedule(phase.schedule, metrics),
         early_stop=_early_stop(phase.early_stop),
