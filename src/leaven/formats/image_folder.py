@@ -34,7 +34,7 @@ class PartFolder:
 
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
-    """The parts that a folder is divided into, `train` among them; one that is undivided is the part ''."""
+    """The splits that a folder comes with, `train` among them; without any, all of it is the split ''."""
 
     parts: Mapping[str, PartFolder] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()

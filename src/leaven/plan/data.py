@@ -1,4 +1,4 @@
-"""Where the items come from, how they are divided, and what is done to each."""
+"""Where the items come from, how they are split, and what is done to each."""
 
 from collections.abc import Mapping
 

@@ -90,7 +90,7 @@ class Transforms:
 
 @dataclass(frozen=True, slots=True)
 class ReadData:
-    """Where the items come from, how they are divided, what is done to each, and how batches are made of them."""
+    """Where the items come from, how they are split, what is done to each, and how batches are made of them."""
 
     source: Call
     split: Call

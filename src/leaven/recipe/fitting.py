@@ -28,11 +28,11 @@ _ON_TENSORS = (
 def default_split(split: Invocation, facts: DataFacts) -> Invocation:
     """Official parts as they are, a tenth of train for validation where there is none, else 80/10/10."""
     if not facts.splits:
-        shares, reason = {"train": 80, "val": 10, "test": 10}, "the data comes undivided"
+        shares, reason = {"train": 80, "val": 10, "test": 10}, "the data has no splits of its own"
     elif "val" in facts.splits:
-        return replace(split, origin=Default("the parts that the data comes with"))
+        return replace(split, origin=Default("the splits that the data comes with"))
     else:
-        shares, reason = {"val": 10}, "a tenth of train, as the data comes without a validation part"
+        shares, reason = {"val": 10}, "a tenth of train, as the data has no validation split"
     settings = tuple(
         Setting(s.name, Quantity(shares[s.name], "%"), Default(reason)) if s.name in shares else s
         for s in split.settings
