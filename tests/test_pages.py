@@ -19,6 +19,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "docs/features.md",
     ROOT / "docs/running.md",
+    ROOT / "docs/tasks.md",
     ROOT / "docs/custom_components.md",
     *sorted(ROOT.glob("docs/tutorials/*.md")),
 ]

@@ -59,7 +59,7 @@ class ImageTable:
             root = self._root(file)
             for row in rows[split]:
                 is_inside = isinstance(row.image, Embedded)
-                files.append((row.image.name or row.place) if is_inside else os.path.join(root, row.image))
+                files.append((row.image.name or row.place) if is_inside else str(root / row.image))
                 images.append(row.image.content if is_inside else None)
         if images[0] is None and not os.path.exists(files[0]):
             fact = f"`{files[0]}`, the first image of `{self.name}`, does not exist"
