@@ -20,7 +20,7 @@ from tests.fuzz.mutations import LINES, mutate
 from tests.fuzz.promises import try_check, try_text
 from tests.fuzz.reduction import reduce
 
-from leaven.recipe import models
+from leaven.recipe import model_facts
 from leaven.statements.options import Options
 
 CASES = int(os.environ.get("LEAVEN_FUZZ_CASES", "5000"))
@@ -62,7 +62,7 @@ def builds(folder: Path) -> Iterator[Builds]:
     for text in corpus.recipes():
         builds.allow(try_text(text, folder).tree, is_known=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "_passes", lambda _facts, _size: True)  # each would need a process of its own
+        patch.setattr(model_facts, "_passes", lambda _facts, _size: True)  # each would need a process of its own
         yield builds
 
 

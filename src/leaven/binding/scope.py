@@ -6,16 +6,17 @@ Decides what a name of the recipe means; what a catalog name means is left to th
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any, TypeVar
+from itertools import chain, islice
+from typing import TypeVar
 
 from leaven.binding.limits import MAX_PARTS, MAX_TOTAL
+from leaven.catalog import lookup
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.user_code import ImportedModule, unseen_card
 from leaven.catalog.values import UNKNOWN, Arg, FromData, Number, Unknown
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot
 from leaven.language.source import Source, Span
 from leaven.messages import names, spelling, values
 
@@ -67,19 +68,11 @@ class Scope:
         self.diagnostics.append(report)
         return UNKNOWN
 
-    def report(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> Unknown:
-        """Note an error."""
-        return self.add(error(id, headline, *spots, **more))
-
-    def note(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
-        self.add(error(id, headline, *spots, severity=Severity.NOTE, **more))
-
-    def warn(self, id: str, headline: str, *spots: Spot | Span, **more: Any) -> None:
-        self.add(error(id, headline, *spots, severity=Severity.WARNING, **more))
-
     def nearest(self, word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
         """The names that were likely meant, unless there are too many reports already."""
-        return spelling.nearest(word, candidates, len(self.diagnostics), limit)
+        if len(self.diagnostics) >= spelling.MAX_SUGGESTIONS:
+            return []
+        return lookup.nearest(word, islice(candidates, spelling.MAX_CANDIDATES), limit)
 
     def has_error_in(self, span: Span) -> bool:
         """Whether an error was reported inside a stretch of text: what else is wrong with it may follow from that."""

@@ -204,7 +204,7 @@ def _recipe_name(folder: Path) -> str:
 def _suggested(scratch: bool) -> list[str]:
     """The models whose weights can be had on this machine."""
     from leaven.catalog import lookup
-    from leaven.recipe.models import are_weights_installed
+    from leaven.recipe.model_facts import are_weights_installed
 
     return [name for name in SUGGESTED if scratch or all(map(are_weights_installed, lookup.find("model", name)[:1]))]
 

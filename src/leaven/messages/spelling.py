@@ -1,19 +1,11 @@
 """Which known name was likely meant by one that is not known."""
 
 import unicodedata
-from collections.abc import Iterable
-from itertools import islice
 
-from leaven.catalog import lookup
 from leaven.language.diagnostics import Diagnostic
 
 # How many reports suggest similar names, and out of how many: the search takes long, and nobody reads that far.
 MAX_SUGGESTIONS, MAX_CANDIDATES = 50, 5_000
-
-
-def nearest(word: str, candidates: Iterable[str], reports: int, limit: int = 3) -> list[str]:
-    """The names that were likely meant, unless there are too many reports already."""
-    return lookup.nearest(word, islice(candidates, MAX_CANDIDATES), limit) if reports < MAX_SUGGESTIONS else []
 
 
 def is_misspelling(written: str, meant: str) -> bool:

@@ -15,8 +15,8 @@ from leaven.plan.plan import (
 )
 from leaven.plan.translate import because, because_of_call, call_of, setting_text, value_of
 from leaven.plan.values import Argument, Call, Variable
+from leaven.recipe.pipeline_shapes import channels_through
 from leaven.recipe.recipe import FitHead, KeepHead, Model, Recipe
-from leaven.recipe.shapes import channels_through
 
 _CLASSES = Variable("outputs")
 _CHANGE_INPUTS = ("img_size", "image_size", "in_chans")  # arguments of libraries

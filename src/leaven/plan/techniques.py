@@ -14,7 +14,7 @@ from leaven.plan.schedules import rounded, share_of
 from leaven.plan.translate import argument, call_of
 from leaven.plan.values import Argument, Calculation, Variable
 from leaven.recipe.freezing import trainable_stages
-from leaven.recipe.modelling import as_model, is_model
+from leaven.recipe.model_statement import as_model, is_model
 from leaven.recipe.recipe import KeepHead, Phase, Recipe
 
 

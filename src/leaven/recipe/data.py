@@ -12,7 +12,7 @@ from leaven.binding.scope import Scope
 from leaven.catalog.lookup import nearest
 from leaven.catalog.values import FilePath, Invocation, Pending, Setting, Written
 from leaven.formats.finding import Finding
-from leaven.language.diagnostics import Edit, Fix, Spot
+from leaven.language.diagnostics import Edit, Fix, Spot, error, warning
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import data as messages
@@ -141,6 +141,6 @@ def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
         near = nearest(finding.wrong, finding.choices, limit=1)
         edit = Edit(place, f'"{near[0]}"') if near and place and setting.value == finding.wrong else None
         fix = Fix(f"did you mean `{near[0]}`?", edit) if near else None
-    say = scope.report if finding.is_error else scope.warn
+    say = error if finding.is_error else warning
     spots = [Spot(place, finding.label or "looked for here")] if place else []
-    say(finding.id, finding.fact, *spots, notes=finding.notes, fix=fix)
+    scope.add(say(finding.id, finding.fact, *spots, notes=finding.notes, fix=fix))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from leaven.catalog.values import Invocation
 from leaven.recipe.data import DataFacts
-from leaven.recipe.models import ModelFacts
+from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.recipe import Data, Model, Phase
 
 

@@ -23,11 +23,11 @@ from leaven.language.source import Source, SourceKind
 from leaven.messages import statements as messages
 from leaven.messages.files import output_is_a_file
 from leaven.messages.names import sweep_without_arg
-from leaven.recipe import fitting
+from leaven.recipe import default_transforms
 from leaven.recipe.data import DataFacts, describe_data
 from leaven.recipe.draft import Draft
-from leaven.recipe.modelling import read_model
-from leaven.recipe.models import ModelFacts
+from leaven.recipe.model_facts import ModelFacts
+from leaven.recipe.model_statement import read_model
 from leaven.recipe.phases import PhaseReader
 from leaven.recipe.recipe import Data, FitHead, Model, Recipe, Steps
 from leaven.statements import options
@@ -216,7 +216,7 @@ class RecipeReader:
         inside = {name: self.statements.bound(one) for name, one in placed.items()}
         written = {name: statement for name, statement in inside.items() if statement is not None}
         if "split" in written:
-            fitting.check_split(written["split"], self.scope)
+            default_transforms.check_split(written["split"], self.scope)
         if call is None or len(written) < len(inside):
             return None
         steps = {
@@ -224,13 +224,13 @@ class RecipeReader:
             for name in ("train", "eval")
             if name in written
         }
-        train, eval = fitting.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
+        train, eval = default_transforms.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
         needs_tokens = facts.task.input == "text"
         sampler = call_in(written.get("sampler", default_of("data.sampler")))
         assert sampler is not None
         return Data(
             call,
-            written.get("split") or fitting.default_split(default_of("data.split"), facts),
+            written.get("split") or default_transforms.default_split(default_of("data.split"), facts),
             train,
             eval,
             sampler,

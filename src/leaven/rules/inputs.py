@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from leaven.catalog.values import Invocation, Written
 from leaven.language.diagnostics import Diagnostic
@@ -10,9 +9,9 @@ from leaven.language.source import Span
 from leaven.messages import inputs as messages
 from leaven.messages.places import span_of
 from leaven.recipe.data import DataFacts
+from leaven.recipe.default_transforms import USUAL_SIZE, height_and_width
 from leaven.recipe.draft import Draft
-from leaven.recipe.fitting import USUAL_SIZE
-from leaven.recipe.models import ModelFacts, takes_size
+from leaven.recipe.model_facts import ModelFacts, takes_size
 from leaven.recipe.recipe import Data, KeepHead, Steps
 
 _UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda")
@@ -88,7 +87,7 @@ def _after(transform: Invocation, image: Image) -> Image:
             return replace(image, size=(size, size), varies=False)
         return replace(image, size=None, shorter=size, varies=True)
     if size is not None and ("crop" in name or name == "resize"):
-        return replace(image, size=_pair(size), varies=False)
+        return replace(image, size=height_and_width(size), varies=False)
     return Image(image.channels) if name in _UNKNOWN_SIZE else image
 
 
@@ -96,12 +95,6 @@ def _inner(transform: Invocation) -> list[Invocation]:
     """The transforms that a transform such as `random_apply` is given."""
     lists = [setting.value for setting in transform.settings if isinstance(setting.value, tuple)]
     return [item for items in lists for item in items if isinstance(item, Invocation)]
-
-
-def _pair(size: Any) -> tuple[int, int] | None:
-    """Height and width, where both are known."""
-    sides = size if isinstance(size, tuple) else (size,)
-    return (sides[0], sides[-1]) if sides and all(isinstance(side, int) for side in sides) else None
 
 
 # -- whether the model takes it

@@ -15,8 +15,8 @@ from leaven.messages import teachers as messages
 from leaven.messages.places import span_of
 from leaven.recipe.data import DataFacts
 from leaven.recipe.draft import Draft
-from leaven.recipe.modelling import is_model
-from leaven.recipe.models import library_layers, missing_weights
+from leaven.recipe.model_facts import library_layers, missing_weights
+from leaven.recipe.model_statement import is_model
 from leaven.recipe.recipe import Technique
 
 _ROUNDING = 1e-6

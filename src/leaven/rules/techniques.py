@@ -10,7 +10,7 @@ from leaven.catalog.values import Invocation, Origin, Quantity
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import techniques as messages
 from leaven.recipe.draft import Draft
-from leaven.recipe.models import ModelFacts
+from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.recipe import Data, Model, Phase, Technique
 from leaven.recipe.task import Task
 

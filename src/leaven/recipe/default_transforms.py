@@ -1,4 +1,4 @@
-"""Model and data together: the default transforms, and whether what comes out of them fits the model."""
+"""The default split and the default transforms, which follow from the data and the model."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,24 +9,16 @@ from leaven.catalog import lookup
 from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, Written
 from leaven.messages import inputs as messages
 from leaven.recipe.data import DataFacts
-from leaven.recipe.models import ModelFacts
+from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.recipe import Steps
 
 USUAL_SIZE = 224
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
-_ON_TENSORS = (
-    "normalize",
-    "random_erasing",
-    "gaussian_noise",
-    "linear_transformation",
-)  # pictures must be numbers first
-
-
-# -- defaults
+_ON_TENSORS = ("normalize", "random_erasing", "gaussian_noise", "linear_transformation")
 
 
 def default_split(split: Invocation, facts: DataFacts) -> Invocation:
-    """Official parts as they are, a tenth of train for validation where there is none, else 80/10/10."""
+    """The data's own splits, with a tenth of train for validation if it has none; without any, 80/10/10."""
     if not facts.splits:
         shares, reason = {"train": 80, "val": 10, "test": 10}, "the data has no splits of its own"
     elif "val" in facts.splits:
@@ -61,7 +53,7 @@ def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> S
     if data.size == size:
         return Steps((), origin)
     if model.size is None and data.is_natural is None:
-        return Steps((), Default("as the data gives them"))
+        return Steps((), Default("as they are in the data"))
     how = model.interpolation
     if data.size is not None or data.is_natural is False:
         return Steps((step("resize", origin, size=list(size), interpolation=how),), origin)
@@ -73,7 +65,7 @@ def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> S
 def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Steps) -> Steps:
     safe = data.task.known.augmentation if data.task.known is not None else ()
     if data.is_natural is None:
-        return Steps(eval.stages, Default("as in evaluation: nothing tells whether flips and crops are safe"))
+        return Steps(eval.stages, Default("as in evaluation: it is not known whether flips and crops are safe"))
     if not data.is_natural:
         return Steps(eval.stages, Default("as in evaluation: flips and crops are not safe for this data"))
     if not safe:
@@ -88,8 +80,8 @@ def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, e
 
 
 def _deterministic(train: Steps, data: DataFacts) -> Steps:
-    """The training steps without chance, at the same output size."""
-    origin = Default("the training steps without chance")
+    """The training transforms without the random ones, for the same output size."""
+    origin = Default("the training transforms without the random ones")
     stages: list[Invocation] = []
     for stage in train.stages:
         name = stage.card.friendly
@@ -98,23 +90,23 @@ def _deterministic(train: Steps, data: DataFacts) -> Steps:
             continue
         side = stage.value("size")
         if name == "random_resized_crop":
-            if (sides := _pair(side)) is not None:
+            if (sides := height_and_width(side)) is not None:
                 shorter = round(min(sides) / 0.875)
                 stages += [step("resize", origin, size=shorter), step("center_crop", origin, size=side)]
             elif side is not None:  # known only when the recipe runs
                 stages.append(step("resize", origin, size=side if isinstance(side, tuple) else (side, side)))
-        elif name == "random_crop" and side is not None and data.size != _pair(side):
+        elif name == "random_crop" and side is not None and data.size != height_and_width(side):
             stages.append(step("center_crop", origin, size=side))
     return Steps(tuple(stages), origin)
 
 
 def is_random(stage: Invocation) -> bool:
-    """Whether a transform draws lots; what a transform of the user's does, nobody knows."""
+    """Whether a transform is random, as far as it is known: nothing is of user code."""
     return stage.card.transform.is_random
 
 
 def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:
-    """The steps with colour channels, conversion to numbers and normalisation, unless they are written."""
+    """The transforms with conversion to RGB and to tensors and with normalisation, unless these are written."""
     names = [stage.card.friendly for stage in steps.stages]
     origin = Default("always")
     before: list[Invocation] = []
@@ -132,7 +124,7 @@ def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:
 
 
 def step(name: str, origin: Origin, **values: Any) -> Invocation:
-    """A transform that nobody wrote."""
+    """A transform that is not written in the recipe."""
     card = lookup.find("transform", name)[0]
     settings = []
     for parameter in card.parameters:
@@ -142,14 +134,14 @@ def step(name: str, origin: Origin, **values: Any) -> Invocation:
 
 
 def check_split(split: Invocation, scope: Scope) -> None:
-    """The splits add up to the whole at most."""
+    """Report splits that add up to more than 100%."""
     shares = [s.value for s in split.settings if isinstance(s.value, Quantity) and isinstance(s.origin, Written)]
     total = sum(share.amount for share in shares if share.unit == "%")
     if total > 100:
         scope.add(messages.split_above_all(split, total))
 
 
-def _pair(size: Any) -> tuple[int, int] | None:
+def height_and_width(size: Any) -> tuple[int, int] | None:
     """Height and width, where both are known."""
     sides = size if isinstance(size, tuple) else (size,)
     return (sides[0], sides[-1]) if sides and all(isinstance(side, int) for side in sides) else None

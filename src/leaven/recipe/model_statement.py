@@ -9,33 +9,33 @@ from leaven.catalog import own
 from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language import syntax
 from leaven.recipe.data import DataFacts
-from leaven.recipe.models import ModelFacts, describe_model
+from leaven.recipe.model_facts import ModelFacts, describe_model
 from leaven.recipe.recipe import FitHead, KeepHead, Model
 from leaven.statements.contexts import Recognised
 
-_LEAVENS = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
+_OWN = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
 
 
 def read_model(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> tuple[Model | None, ModelFacts]:
     """The model that a statement names, and what is known about it."""
     statement = _bound(placed.statement, scope)
     if statement is None:
-        return None, _facts_all_the_same(placed, data, scope, run_code)
+        return None, _facts_in_spite_of_errors(placed, data, scope, run_code)
     model, chosen = _model(statement)
     return model, describe_model(model, chosen, data, scope, run_code)
 
 
 def _bound(statement: syntax.Statement, scope: Scope) -> Invocation | None:
-    """The model, and for a pipeline also what a call would say in its brackets: `model a -> b, weights="…"`."""
+    """The bound statement; a pipeline has Leaven's arguments outside of a call: `model a -> b, weights="…"`."""
     card = own.read("statement", "model")
     assert card is not None
     statement = _outside_of_let(statement, scope)
-    is_row = bool(statement.arguments) and _is_pipeline(statement.arguments[0].value, Binder(scope))
-    return bind_statement(statement, card, scope, (*card.parameters, *MODEL_PARAMETERS) if is_row else None)
+    is_pipeline = bool(statement.arguments) and _is_pipeline(statement.arguments[0].value, Binder(scope))
+    return bind_statement(statement, card, scope, (*card.parameters, *MODEL_PARAMETERS) if is_pipeline else None)
 
 
 def _is_pipeline(value: syntax.Value, binder: Binder) -> bool:
-    """Whether a value stands for components in a row, itself or through `let`s."""
+    """Whether a value is a pipeline of components, itself or through `let`s."""
     seen: set[str] = set()  # `let stem = stem` leads back to itself
     while isinstance(value, syntax.Name) and value.path in binder.scope.lets and value.path not in seen:
         seen.add(value.path)
@@ -47,7 +47,7 @@ def _is_pipeline(value: syntax.Value, binder: Binder) -> bool:
 
 
 def _outside_of_let(statement: syntax.Statement, scope: Scope) -> syntax.Statement:
-    """What was set of a pipeline that a `let` names, as arguments of the statement: a pipeline has no brackets."""
+    """What `change` sets of a pipeline that a `let` names, as arguments of the statement: a pipeline has none."""
     first = statement.arguments[0] if statement.arguments else None
     if first is None or not isinstance(first.value, syntax.Call) or not is_changed_let(first.value, scope):
         return statement
@@ -62,7 +62,7 @@ def _model(statement: Invocation) -> tuple[Model, Invocation]:
     source = statement.settings[0].value
     chosen = source if isinstance(source, Invocation) else statement
     if isinstance(source, Invocation):
-        source = replace(source, settings=tuple(s for s in source.settings if s.name not in _LEAVENS))
+        source = replace(source, settings=tuple(s for s in source.settings if s.name not in _OWN))
     return _chosen(source, chosen, statement.origin), chosen
 
 
@@ -75,8 +75,8 @@ def is_model(setting: Setting, call: Invocation) -> bool:
 
 
 def as_model(call: Invocation) -> Model:
-    """A call in which a model is named other than by the `model` statement: a teacher."""
-    source = replace(call, settings=tuple(s for s in call.settings if s.name not in _LEAVENS))
+    """The model that a call names outside of the `model` statement: a teacher."""
+    source = replace(call, settings=tuple(s for s in call.settings if s.name not in _OWN))
     return _chosen(source, call, call.origin)
 
 
@@ -92,13 +92,13 @@ def _chosen(source: Invocation | tuple[Invocation, ...], chosen: Invocation, ori
     )
 
 
-def _facts_all_the_same(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
-    """What is known of a model although `pretrained`, `weights` or `head` is wrong: layers do not depend on it."""
+def _facts_in_spite_of_errors(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
+    """The facts of a model whose `pretrained`, `weights` or `head` is wrong: its layers do not depend on them."""
     statement = placed.statement
     call = statement.arguments[0].value if statement.arguments else None
     if not isinstance(call, syntax.Call):
         return ModelFacts("the model")
-    kept = tuple(a for a in call.arguments if a.keyword is None or a.keyword.path not in _LEAVENS)
+    kept = tuple(a for a in call.arguments if a.keyword is None or a.keyword.path not in _OWN)
     argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
     trial = scope.trial()
     bound = _bound(replace(statement, arguments=(argument,), block=None), trial)

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaven.binding.scope import Scope
-from leaven.catalog.values import FromData, Invocation, Written
-from leaven.language.diagnostics import Spot
+from leaven.catalog.values import FromData, Invocation
+from leaven.messages import models as messages
 from leaven.recipe.data import DataFacts
-
-_FORMS = {"vector": "a vector", "image": "an image"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,46 +25,23 @@ class Shape:
 
 
 def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) -> None:
-    """Follow the data through the stages, and report the first that can't take what comes."""
+    """Follow the data through the stages, and report the first that can't take its input."""
     shape = Shape("image", data.channels, data.size[0] if data.size else None)
     previous = "the data"
     for stage in stages:
         takes = stage.card.component.input_form
-        assert isinstance(stage.origin, Written)
         if takes not in ("any", shape.form):
-            help_text = "put `global_pool()` before it" if takes == "vector" else "move it before the pooling"
-            scope.report(
-                "wrong-shape",
-                f"`{stage.card.bare_name}` takes {_FORMS[takes]}, and {previous} gives {shape}",
-                Spot(stage.origin.span, f"gets {shape}"),
-                fix=help_text,
-            )
+            scope.add(messages.wrong_input(stage, takes, previous, str(shape)))
             return
         if stage.card.kind == "user":
             return
         shape = _after(stage, shape)
         previous = f"`{stage.card.bare_name}`"
-    last = stages[-1]
-    assert isinstance(last.origin, Written)
+    outputs = "classes" if scope.has_classes else "outputs"
     if shape.form != "vector":
-        scope.report(
-            "wrong-shape",
-            f"the model ends with {shape}, and must end with a vector of outputs",
-            Spot(last.origin.span, "the last stage"),
-            fix=f"end with `-> global_pool() -> linear({_outputs(scope)})`",
-        )
+        scope.add(messages.wrong_output(stages[-1], str(shape), outputs))
     elif scope.outputs is not None and shape.channels is not None and shape.channels != scope.outputs:
-        scope.report(
-            "class-count",
-            f"the model has {shape.channels} outputs, and the data needs {scope.outputs}",
-            Spot(last.origin.span, "the last stage"),
-            fix=f"write `linear({_outputs(scope)})`: it follows the data",
-        )
-
-
-def _outputs(scope: Scope) -> str:
-    """The name by which a recipe has the number of outputs."""
-    return "classes" if scope.has_classes else "outputs"
+        scope.add(messages.output_count(stages[-1], shape.channels, scope.outputs, outputs))
 
 
 def channels_through(

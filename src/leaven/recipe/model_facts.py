@@ -1,0 +1,253 @@
+"""What is known about a model before it is built: its input, its classes, its layers."""
+
+import os.path  # unlike pathlib's, its functions accept any string
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leaven.binding.files import is_readable, report_missing
+from leaven.binding.scope import Scope
+from leaven.catalog import layers as layer_facts
+from leaven.catalog import lookup
+from leaven.catalog.card import Card
+from leaven.catalog.layers import Layers
+from leaven.catalog.values import FilePath, FromData, Invocation, Written
+from leaven.formats.trained import bundle_tells
+from leaven.language.diagnostics import Diagnostic
+from leaven.language.source import Span
+from leaven.messages import models as messages
+from leaven.messages.places import setting_span, span_of
+from leaven.recipe.data import DataFacts
+from leaven.recipe.pipeline_shapes import check_shapes
+from leaven.recipe.recipe import FitHead, Model
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a model is like. `classes` are those it was published with."""
+
+    name: str
+    task: str = "image-classification"
+    classes: int | None = None
+    channels: int | None = None
+    size: tuple[int, int] | None = None
+    smallest: int = 1
+    is_size_fixed: bool = False
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    resize: int | None = None
+    interpolation: str = "bilinear"
+    layers: Layers | None = None
+    arguments: frozenset[str] = frozenset()  # that the model takes
+    kept: Span | None = None  # where the recipe keeps the head
+    request: Mapping[str, Any] | None = None  # with which its layers were asked for
+
+
+def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
+    """The facts of a model; missing weights and an unknown head are reported."""
+    if isinstance(model.source, Invocation) and model.source.card.model.only_teaches:
+        file = model.source.value("file")
+        told = bundle_tells(file.place) if isinstance(file, FilePath) else None
+        scope.add(messages.only_a_teacher(model.source, told.built_by if told is not None else None))
+        return ModelFacts("the model")
+    _check_weights(model, chosen, scope)
+    if isinstance(model.source, tuple):
+        check_shapes(model.source, data, scope)
+        return _pipeline(model.source, data)
+    card = model.source.card
+    if card.kind == "user":
+        return _own_model(model, model.source, scope, run_code)
+    known = card.model
+    size = known.input_size
+    wished = _wished_size(model.source)
+    channels = model.source.value("in_chans") or (size[0] if size else None)
+    described = ModelFacts(
+        name=card.bare_name,
+        task=known.task,
+        classes=known.classes,
+        channels=channels,
+        size=wished or (size[1:] if size else None),
+        smallest=known.smallest_input,
+        is_size_fixed=known.has_fixed_input_size,
+        mean=_per_channel(known.mean, channels),
+        std=_per_channel(known.std, channels),
+        resize=known.resize if known.resize and not wished else _resize(wished or size, known.crop_fraction),
+        interpolation=known.interpolation,
+        arguments=frozenset(parameter.name for parameter in card.parameters),
+        kept=setting_span(head, chosen) if (head := chosen.setting("head")) else None,
+    )
+    if not data.task.takes_model_for(known.task):
+        example = {"image": "resnet18", "text": 'transformers.auto("bert-base-cased")'}.get(data.task.input)
+        made_for = known.task.replace("-", " ")
+        scope.add(messages.for_other_task(model.source, made_for, data.task.title, example))
+        return described
+    described = _with_layers(described, model.source, _library_request(model.source), scope)
+    if described.layers is not None and not described.layers.head and model.head == FitHead(None):
+        scope.add(messages.no_head(model.source))
+    return described
+
+
+def _per_channel(published: Sequence[float], channels: Any) -> tuple[float, ...]:
+    """A number for each channel; for another number of channels than published, the mean for each."""
+    if not published or not isinstance(channels, int) or channels == len(published):
+        return tuple(published)
+    return (round(sum(published) / len(published), 4),) * channels
+
+
+# -- weights and head
+
+
+def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
+    pretrained, weights = chosen.setting("pretrained"), chosen.setting("weights")
+    if model.pretrained and model.weights is not None and pretrained and weights:
+        scope.add(messages.two_sources(chosen, pretrained, weights))
+    if isinstance(model.weights, FilePath) and not is_readable(model.weights.place):
+        report_missing(scope, model.weights, "the weights file")
+    elif isinstance(model.weights, FilePath) and os.path.isdir(model.weights.place):
+        scope.add(messages.folder_of_weights(model.weights))
+    if not model.pretrained or pretrained is None:
+        return
+    card, place = model.source.card if isinstance(model.source, Invocation) else None, setting_span(pretrained, chosen)
+    if card is None or card.kind != "model" or not card.model.has_weights:
+        is_in_library = card is not None and card.kind == "user" and bool(lookup.find("model", card.bare_name))
+        scope.add(messages.not_published(card, place, is_in_library))
+    else:
+        for report in missing_weights(card, place):
+            scope.add(report)
+
+
+def are_weights_installed(card: Card) -> bool:
+    """Whether published weights that come as a package are on Python's path; others are downloaded when needed."""
+    package = card.model.weights_package
+    return package is None or any(os.path.isfile(os.path.join(folder, package.file)) for folder in sys.path)
+
+
+def missing_weights(card: Card, place: Span) -> Iterator[Diagnostic]:
+    """The report that published weights come as a package that is not installed, if so."""
+    package = card.model.weights_package
+    if package is not None and not are_weights_installed(card):
+        yield messages.not_installed(card, package.install, place)
+
+
+def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -> ModelFacts:
+    """A model in user code: its layers are known only when its code runs."""
+    card = source.card
+    fitted = [p for p in card.parameters if p.name in ("classes", "num_classes")]
+    if isinstance(model.head, FitHead) and model.head.path is None and not fitted and not card.open_ended:
+        scope.add(messages.unknown_head(source))
+    described = ModelFacts(card.name, classes=next((p.default for p in fitted if isinstance(p.default, int)), None))
+    if not run_code:
+        label = "`leaven check --run-code` builds it"
+        scope.add(messages.layers_not_checked(source, "are known only when its code runs", label))
+        return described
+    alias, _, name = card.name.partition(".")
+    file, arguments = scope.modules[alias].module.place, _plain_arguments(source, scope.outputs)
+    return _with_layers(described, source, {"file": str(file), "name": name, "arguments": arguments}, scope)
+
+
+# -- layers
+
+
+def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, Any], scope: Scope) -> ModelFacts:
+    if source.card.model.loads == "transformers":
+        # A name is that of a folder, relative to the recipe's, or of a model that only running the program downloads.
+        name = source.value("name")
+        folder = span_of(source.origin).source.folder / name if isinstance(name, str) else None
+        if folder is None or not os.path.isfile(folder / "config.json"):
+            label = "selectors were not checked"
+            scope.add(messages.layers_not_checked(source, "are known only when it is loaded", label))
+            return described
+        request = {"text_model": str(folder)}
+    answer = layer_facts.ask(request)
+    if answer is None or answer.is_unanswered:
+        reason = f": {answer.error}" if answer is not None else ""
+        scope.add(messages.layers_not_checked(source, f"could not be listed on this machine{reason}"))
+        return described
+    if answer.error:
+        scope.add(messages.cant_be_built(source, answer.error))
+        return described
+    return replace(described, layers=answer, request=request)
+
+
+def _library_request(source: Invocation) -> dict[str, Any]:
+    timm_name = source.card.model.timm_name or None
+    return {"target": source.card.target, "timm_name": timm_name, "arguments": _plain_arguments(source)}
+
+
+def library_layers(teacher: Invocation) -> Layers | None:
+    """The layers of a library's model that is used as a teacher; None where unknown."""
+    if teacher.card.kind != "model" or teacher.card.model.loads == "transformers":
+        return None
+    own = ("pretrained", "weights", "head")
+    source = replace(teacher, settings=tuple(s for s in teacher.settings if s.name not in own))
+    answer = layer_facts.ask(_library_request(source))
+    return None if answer is None or answer.error else answer
+
+
+def takes_size(facts: ModelFacts, size: tuple[int, int]) -> bool:
+    """Whether images smaller than usual pass through the model, as far as a trial on the meta device tells.
+
+    A model that takes a size takes larger ones, so the next lower power of two is tried first: each trial runs in a
+    subprocess, and its answer is cached.
+    """
+    if facts.request is None or facts.layers is None or not facts.layers.is_forward_order:
+        return True
+    if facts.size is not None and min(size) >= max(facts.size):
+        return True
+    power = 1 << (min(size).bit_length() - 1)
+    return _passes(facts, (power, power)) or (size != (power, power) and _passes(facts, size))
+
+
+def _passes(facts: ModelFacts, size: tuple[int, int]) -> bool:
+    assert facts.request is not None
+    answer = layer_facts.ask({**facts.request, "input_size": list(size)})
+    return answer is None or bool(answer.error) or answer.is_forward_order
+
+
+def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str, Any]:
+    """The written arguments that can be passed to another process."""
+    found: dict[str, Any] = {}
+    for setting in source.settings:
+        value = setting.value
+        if isinstance(value, FromData):
+            value = value.number
+        if isinstance(setting.origin, Written) and isinstance(value, int | float | str | bool | tuple):
+            found[setting.name] = list(value) if isinstance(value, tuple) else value
+    for name in ("classes", "num_classes"):
+        if source.card.kind == "user" and source.card.parameter(name) and name not in found:
+            found[name] = classes or 10
+    return found
+
+
+def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
+    """A pipeline of components; its layers are listed where all of them are Leaven's."""
+    described = ModelFacts("the model")
+    if any(stage.card.kind == "user" for stage in stages):
+        return described
+    outputs = data.outputs or 10
+    arguments = [
+        {s.name: s.value.number or outputs if isinstance(s.value, FromData) else s.value for s in stage.settings}
+        for stage in stages
+    ]
+    targets = [stage.card.target for stage in stages]
+    request = {"pipeline": list(zip(targets, arguments, strict=True)), "channels": data.channels or 3}
+    try:
+        answer = layer_facts.ask(request)
+    except TypeError:  # a setting that only running can tell
+        return described
+    return described if answer is None or answer.error else replace(described, layers=answer)
+
+
+def _wished_size(source: Invocation) -> tuple[int, int] | None:
+    wished = source.setting("img_size") or source.setting("image_size")
+    if wished is None or not isinstance(wished.origin, Written):
+        return None
+    value = wished.value
+    return (value, value) if isinstance(value, int) else (value[0], value[1]) if isinstance(value, tuple) else None
+
+
+def _resize(size: Any, crop_share: float | None) -> int | None:
+    if not size:
+        return None
+    return round(int(size[-1]) / (crop_share or 0.875))
