@@ -34,17 +34,9 @@ def print_plan(word: str, options: Options) -> None:
 def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
     """Print the program, or write it to a file."""
     is_printed = output is None or str(output) == "-"
-    text = emit(_compiled(word, options)[2], "program.py" if output is None or is_printed else output.name)
-    if is_standalone:
-        from leaven.program.standalone import READS_BUNDLE, standalone
-
-        if READS_BUNDLE in text:
-            _fail(
-                "a standalone program can't build the model in a bundle; "
-                'name the model and load its weights: `resnet18(weights="teacher.bundle")`',
-                USAGE_ERROR,
-            )
-        text = standalone(text)
+    file = "program.py" if output is None or is_printed else output.name
+    plan = _compiled(word, options)[2]
+    text = _standalone(plan, file) if is_standalone else emit(plan, file)
     if output is None or is_printed:
         click.echo(text, nl=False)
         return
@@ -53,6 +45,15 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     except OSError as problem:
         _fail(f"can't write {output}: {problem.strerror}", CANNOT_WRITE)
     click.echo(f"{output}: `python {output}` trains", err=True)
+
+
+def _standalone(plan: Plan, file: str) -> str:
+    from leaven.program.standalone import obstacles, standalone
+
+    found = obstacles(plan)
+    if found:
+        _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can", USAGE_ERROR)
+    return standalone(plan, file)
 
 
 def start_run(word: str, options: Options, *, is_quick: bool, from_phase: str | None, of: str | None) -> NoReturn:

@@ -27,12 +27,12 @@ def emit(plan: Plan, file: str = "program.py") -> str:
         build_data(plan, values),
         build_model(plan.model, values),
         *(function for _, function in teachers),
-        _build_metrics(plan, values),
+        build_metrics(plan, values),
         *phase_functions(plan, values, teachers),
     ]
     functions.append(_main(plan, values, {function.name: function for function in functions}))
     functions.insert(0, _parse_args(plan, values))
-    own = _own_modules(plan, values)
+    own = own_modules(plan, values)
     start = f'if __name__ == "__main__":\n    {values.runtime("guard")}(main)\n'
     parts = [_header(plan, file), "\n".join(imports.lines())]
     if own:
@@ -54,7 +54,7 @@ def _header(plan: Plan, file: str) -> str:
     return "\n".join([*lines, "", *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage), '"""'])
 
 
-def _own_modules(plan: Plan, values: Values) -> list[str]:
+def own_modules(plan: Plan, values: Values) -> list[str]:
     """The user's files; installed modules are imported like any other library."""
     lines = []
     for module in plan.user_modules:
@@ -74,13 +74,13 @@ def _parse_args(plan: Plan, values: Values) -> Function:
     lines = statement("parser = ", described)
     for arg in plan.args:
         if arg.name in values.used_args and arg.name != "output":  # every program has that one
-            lines += statement("", _flag(arg, values), cite(*arg.because))
+            lines += statement("", flag(arg, values), cite(*arg.because))
     parsed = call(values.runtime("parse"), "parser", output=values.value(plan.output.value))
     lines += statement("return ", parsed, cite(*plan.output.because))
     return Function("parse_args", (), "argparse.Namespace", lines)
 
 
-def _flag(arg: ProgramArg, values: Values) -> Code:
+def flag(arg: ProgramArg, values: Values) -> Code:
     items: list[Item] = [Item(text(f"--{arg.name.replace('_', '-')}"))]
     if argument_name(arg.name) != arg.name:
         items.append(Item(text(argument_name(arg.name)), "dest="))
@@ -102,7 +102,7 @@ def _flag(arg: ProgramArg, values: Values) -> Code:
 # -- metrics
 
 
-def _build_metrics(plan: Plan, values: Values) -> Function:
+def build_metrics(plan: Plan, values: Values) -> Function:
     with values.noting() as names:
         entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
     cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
@@ -114,14 +114,16 @@ def _build_metrics(plan: Plan, values: Values) -> Function:
 
 
 def _build_run(plan: Plan, values: Values) -> Function:
-    lines: list[str] = []
-    if plan.deterministic is not None:
-        values.imports.add("import torch")
-        strict = call("torch.use_deterministic_algorithms", "True")
-        lines += statement("", strict, cite(*plan.deterministic.because))
     cited = cite(*(reason for each in plan.run.arguments for reason in each.because))
-    lines += statement("return ", values.call(plan.run, "args"), cited)
+    lines = [*deterministic(plan, values), *statement("return ", values.call(plan.run, "args"), cited)]
     return Function("build_run", (ARGS,), values.runtime("Run"), lines)
+
+
+def deterministic(plan: Plan, values: Values) -> list[str]:
+    if plan.deterministic is None:
+        return []
+    values.imports.add("import torch")
+    return statement("", call("torch.use_deterministic_algorithms", "True"), cite(*plan.deterministic.because))
 
 
 # -- main
@@ -146,13 +148,13 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
     evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
     lines += ["", "    run.load_best(model)", *statement("scores = ", evaluated), "    run.finish(scores)"]
-    return Function("main", (), "None", [*lines, *_merged(plan, values), *statement("", saved)])
+    return Function("main", (), "None", [*lines, *merged(plan, values), *statement("", saved)])
 
 
-def _merged(plan: Plan, values: Values) -> list[str]:
+def merged(plan: Plan, values: Values) -> list[str]:
     """Adapters become part of the weights."""
-    merged = [use for phase in plan.phases for use in phase.techniques if use.is_merged]
-    if not merged:
+    found = [use for phase in plan.phases for use in phase.techniques if use.is_merged]
+    if not found:
         return []
     merge = values.imports.use("leaven.techniques.merge_adapters")
-    return statement("", call(merge, "model"), cite(*(reason for use in merged for reason in use.call.because[:1])))
+    return statement("", call(merge, "model"), cite(*(reason for use in found for reason in use.call.because[:1])))

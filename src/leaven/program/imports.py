@@ -56,14 +56,18 @@ class Imports:
         sections: list[list[str]] = [[], [], []]
         for line in self._lines:
             package = line.split()[1].partition(".")[0]
-            is_pythons = package in sys.stdlib_module_names
-            sections[0 if is_pythons else 2 if package == "leaven" else 1].append(line)
+            sections[0 if is_pythons(package) else 2 if package == "leaven" else 1].append(line)
         found: list[str] = []
         for section in sections:
             if section and found:
                 found.append("")
             found += sorted(_joined(section), key=_order)
         return found
+
+
+def is_pythons(package: str) -> bool:
+    """Whether a package comes with Python."""
+    return package in sys.stdlib_module_names
 
 
 def _order(line: str) -> tuple[bool, str, bool]:

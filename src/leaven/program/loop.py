@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from leaven.plan.plan import Override, TrainPhase
 from leaven.plan.values import Because
-from leaven.program.code import INDENT, Bracketed, Code, Item, call, listing, statement, text
+from leaven.program.code import INDENT, Bracketed, Code, Item, call, flat, listing, statement, text
 from leaven.program.techniques import Used, calls
 from leaven.program.values import Values, cite, user_name
 
@@ -26,7 +26,7 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
         *_indented(_batch(phase, techniques, values), 3),
         *_end_of_epoch(phase, techniques, values, is_shared=is_shared),
         *_indented(calls(techniques, "at_end"), 1),
-        *statement("", call("phase.finish", **finish)),
+        *values.finish(phase, **finish),
     ]
 
 
@@ -63,11 +63,11 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[st
     if phase.optimizer.needs_closure:
         return [*first, *_closure(loss, values), *steps, "phase.log(loss)"]
     if phase.accumulate is not None:
-        backward = f"phase.backward(loss / {values.operand(phase.accumulate.value)})"
+        backward = flat(values.backward(f"loss / {values.operand(phase.accumulate.value)}"))
         steps = ["if phase.is_step:", *_indented(steps, 1)]
         return [*first, *loss, _cited(backward, phase.accumulate.because), *steps, "phase.log(loss)"]
-    graph = ", create_graph=True" if phase.optimizer.is_second_order else ""
-    backward = f"phase.backward(loss{graph})"
+    graph = {"create_graph": "True"} if phase.optimizer.is_second_order else {}
+    backward = flat(values.backward("loss", **graph))
     return [*first, *_around([*loss, backward], techniques), *steps, "phase.log(loss)"]
 
 
@@ -96,7 +96,7 @@ def _closure(loss: list[str], values: Values) -> list[str]:
         "def closure(images: torch.Tensor = images, labels: torch.Tensor = labels) -> torch.Tensor:",
         "    optimizer.zero_grad()",
         *_indented(loss, 1),
-        "    phase.backward(loss)",
+        f"    {flat(values.backward('loss'))}",
         "    return loss",
         "",
         "loss = optimizer.step(closure)",

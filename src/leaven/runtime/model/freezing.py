@@ -28,8 +28,8 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import Mask, plain_name
 
 Norms = Literal["frozen", "train"]
-Dropout = Literal["off", "on"] | Sequence[str]
-_NOTE = "_leaven_frozen"  # the attribute in which a module keeps what was frozen in it
+DropoutMode = Literal["off", "on"] | Sequence[str]
+_FROZEN_NOTE = "_leaven_frozen"  # the attribute in which a module keeps what was frozen in it
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _Frozen:
     names: frozenset[str]
     were_trainable: frozenset[str]
     norms: Norms
-    dropout: Dropout
+    dropout: DropoutMode
 
 
 class _Named(NamedTuple):
@@ -56,7 +56,7 @@ def freeze(
     all_but: Sequence[str] | None = None,
     only: Sequence[str] | None = None,
     norms: Norms = "frozen",
-    dropout: Dropout = "off",
+    dropout: DropoutMode = "off",
 ) -> None:
     """Freeze parameters, given by name or by the path of a module; all of them by default.
 
@@ -75,12 +75,12 @@ def freeze(
 def unfreeze(model: nn.Module, paths: Sequence[str] | None = None) -> None:
     """End a freeze: what it froze is trainable again, unless it was not before. With `paths`, only these parameters
     become trainable, and the rest stays frozen."""
-    before = model.__dict__.get(_NOTE, _Frozen(frozenset(), frozenset(), "frozen", "off"))
+    before = model.__dict__.get(_FROZEN_NOTE, _Frozen(frozenset(), frozenset(), "frozen", "off"))
     chosen = parameters_under(model, paths or ())
     for module in list(model.modules()):
         if stays_in_eval(module):
             del module.__dict__["train"]
-        note = module.__dict__.pop(_NOTE, None)
+        note = module.__dict__.pop(_FROZEN_NOTE, None)
         if isinstance(note, _Frozen):
             for name, parameter, is_own in _named(module):
                 if is_own and name in note.were_trainable:
@@ -102,7 +102,7 @@ def unfreeze_by_epoch(model: nn.Module, epoch: int, *later: tuple[int, Sequence[
     if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
         # DDP fixes at its creation which parameters have gradients
         raise Failure("on several devices, layers can't be unfrozen in the middle of a phase", "use two phases instead")
-    before = model.__dict__.get(_NOTE, _Frozen(frozenset(), frozenset(), norms, "off"))
+    before = model.__dict__.get(_FROZEN_NOTE, _Frozen(frozenset(), frozenset(), norms, "off"))
     due = parameters_under(model, [path for at, paths in later if at <= epoch for path in paths])
     waiting = parameters_under(model, [path for at, paths in later if at > epoch for path in paths])
     unfreeze(model)
@@ -175,13 +175,13 @@ def _named(module: nn.Module, prefix: str = "", is_own: bool = True) -> Iterator
             yield from _named(child, f"{prefix}{name}.", is_own)
 
 
-def _freeze(model: nn.Module, frozen: set[nn.Parameter], norms: Norms, dropout: Dropout) -> None:
+def _freeze(model: nn.Module, frozen: set[nn.Parameter], norms: Norms, dropout: DropoutMode) -> None:
     named = [one for one in _named(model) if one.parameter in frozen]
     were_trainable = frozenset(one.name for one in named if one.parameter.requires_grad)
     for parameter in frozen:
         parameter.requires_grad_(False)
         parameter.grad = None  # else gradient clipping would still count that of the last phase
-    model.__dict__[_NOTE] = _Frozen(frozenset(one.name for one in named), were_trainable, norms, dropout)
+    model.__dict__[_FROZEN_NOTE] = _Frozen(frozenset(one.name for one in named), were_trainable, norms, dropout)
     with_dropout = set() if dropout == "off" else frozen if dropout == "on" else parameters_under(model, dropout)
     own = {one.parameter for one in _named(model) if one.is_own}
     modes = list(_Modes(own, frozen, with_dropout, norms).of(model, is_frozen=False, is_eval=False))

@@ -17,7 +17,7 @@ from leaven.formats.run_folder import BUNDLE, newest
 from leaven.formats.trained import bundle_tells, normalisation
 from leaven.runtime.failures import Failure
 
-_NOTE = "_leaven_input_spec"  # the attribute in which a model keeps its input spec
+_SPEC = "_leaven_input_spec"  # the attribute in which a model keeps its input spec
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class InputSpec:
 
 def set_input_spec(model: nn.Module, size: Sequence[int], mean: Sequence[float], std: Sequence[float]) -> None:
     """Store on a model which inputs it was trained on."""
-    model.__dict__[_NOTE] = InputSpec((size[0], size[1]), tuple(mean), tuple(std))
+    model.__dict__[_SPEC] = InputSpec((size[0], size[1]), tuple(mean), tuple(std))
 
 
 def read_input_spec(model: nn.Module, file: str | Path) -> None:
@@ -45,12 +45,12 @@ def read_input_spec(model: nn.Module, file: str | Path) -> None:
     if mean == ():
         mean, std = (0.0,) * channels, (1.0,) * channels
     size = (told.shape[-2], told.shape[-1]) if channels else None
-    model.__dict__[_NOTE] = InputSpec(size, mean or None, std or None, told.classes)
+    model.__dict__[_SPEC] = InputSpec(size, mean or None, std or None, told.classes)
 
 
 def input_spec_of(model: nn.Module) -> InputSpec:
     """The input spec that was stored on a model."""
-    stored = model.__dict__.get(_NOTE)
+    stored = model.__dict__.get(_SPEC)
     return stored if isinstance(stored, InputSpec) else InputSpec()
 
 

@@ -71,7 +71,7 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
     unexpected = [name for name in entries if name not in wanted and not is_under(name, new)]
     both = [name for name in wanted if name in entries and name not in fresh]
     misshapen = [
-        _shapes(name, entries[name], wanted[name]) for name in both if entries[name].shape != wanted[name].shape
+        _shapes_of(name, entries[name], wanted[name]) for name in both if entries[name].shape != wanted[name].shape
     ]
     if missing or unexpected or misshapen:
         raise _misfit(source, missing, unexpected, misshapen)
@@ -93,7 +93,7 @@ def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[
             continue
         entries[name] = value
         if value.shape != wanted[name].shape or name.rpartition(".")[2] != other.rpartition(".")[2]:
-            misshapen.append(f"{_shapes(name, value, wanted[name])} ({other})")
+            misshapen.append(f"{_shapes_of(name, value, wanted[name])} ({other})")
     if misshapen:
         raise _misfit(source, [], [], misshapen)
     model.load_state_dict(entries, strict=False)
@@ -222,11 +222,11 @@ def _bare_name(name: str, wanted: Mapping[str, Tensor]) -> str:
     return name
 
 
-def _shapes(name: str, value: Tensor, wanted: Tensor) -> str:
-    return f"{name}: {_size(value)} in the file, {_size(wanted)} in the model"
+def _shapes_of(name: str, value: Tensor, wanted: Tensor) -> str:
+    return f"{name}: {_shape(value)} in the file, {_shape(wanted)} in the model"
 
 
-def _size(value: Tensor) -> str:
+def _shape(value: Tensor) -> str:
     return "×".join(map(str, value.shape)) or "a scalar"
 
 

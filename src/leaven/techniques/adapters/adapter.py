@@ -22,7 +22,7 @@ from leaven.runtime.model.freezing import has_adapter, parameters_under
 
 LARGEST = 2**14  # of the numbers in a bundle that describe an adapter
 _NAME = "leaven"  # PEFT's name for every adapter: adding one under another name would deactivate the earlier ones
-_NOTE = "_leaven_adapters"  # the attribute in which a model keeps its adapters
+_ADAPTERS = "_leaven_adapters"  # the attribute in which a model keeps its adapters
 
 
 class Adapter(Protocol):
@@ -63,12 +63,12 @@ def add_adapter(model: nn.Module, adapter: Adapter) -> None:
     del model.peft_config  # it would get in the way of the next adapter
     for parameter in model.parameters():
         parameter.requires_grad_(were_trainable.get(parameter, True))
-    model.__dict__[_NOTE] = (*adapters_of(model), Added(adapter, layers))
+    model.__dict__[_ADAPTERS] = (*adapters_of(model), Added(adapter, layers))
 
 
 def adapters_of(model: nn.Module) -> tuple[Added, ...]:
     """The adapters of a model, in the order in which they were added."""
-    found: tuple[Added, ...] = model.__dict__.get(_NOTE, ())
+    found: tuple[Added, ...] = model.__dict__.get(_ADAPTERS, ())
     return found
 
 
@@ -83,7 +83,7 @@ def merge_adapters(model: nn.Module) -> None:
             layer.merge()
             parent, _, name = path.rpartition(".")
             setattr(model.get_submodule(parent), name, layer.get_base_layer())
-    model.__dict__[_NOTE] = tuple(added for added in adapters_of(model) if not added.adapter.merge)
+    model.__dict__[_ADAPTERS] = tuple(added for added in adapters_of(model) if not added.adapter.merge)
 
 
 def _chosen_layers(model: nn.Module, on: Sequence[str] | None) -> tuple[str, ...]:

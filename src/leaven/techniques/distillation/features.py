@@ -107,13 +107,13 @@ def layers_of(model: nn.Module, show: Callable[[], Tensor], chosen: Sequence[str
     gave, outputs = _trial(model, show)
     if chosen is None:
         return _stages(model, gave, outputs)
-    paths = [path for name in chosen for path in _named(model, name)]
+    paths = [path for name in chosen for path in _layers_named(model, name)]
     if silent := [path for path in paths if path not in gave]:
         raise Failure(f"the layer {silent[0]} gives no features", "choose one that gives maps, tokens or vectors")
     return {path: gave[path].width for path in paths}
 
 
-def _named(model: nn.Module, name: str) -> list[str]:
+def _layers_named(model: nn.Module, name: str) -> list[str]:
     """The layer of that name, or those that a glob means."""
     found = [path for path, _ in model.named_modules() if path and is_named(path, name)]
     if not found:

@@ -56,7 +56,7 @@ class Structured:
             scores = _that_can_go(model, example, found, share)
             ratio, reached = self._ratio(model, example, scores, share)
             _take_out(model, example, scores, ratio)
-        return _told(self.of, reached, scores, [path for path in found if path not in scores])
+        return _summary(self.of, reached, scores, [path for path in found if path not in scores])
 
     def _scores(
         self, model: nn.Module, example: Tensor, chosen: set[nn.Module], data: "Data", seed: int
@@ -121,15 +121,15 @@ class Structured:
 _COSTS = {"channels": "channels", "flops": "FLOPs", "parameters": "parameters"}
 
 
-def _told(of: str, reached: float, scores: Scores, left: Sequence[str]) -> str:
+def _summary(of: str, reached: float, scores: Scores, left: Sequence[str]) -> str:
     layers = f"{len(scores)} groups of layers" if len(scores) > 1 else "one group of layers"
     said = f"pruned: {100 * reached:.1f} % of the {_COSTS[of]}, in {layers} that share their channels"
     if not left:
         return said
-    return f"{said}\n  the net can't do with fewer channels of {_named(left)} and of what is added to them: they stay"
+    return f"{said}\n  the net can't do with fewer channels of {_listed(left)} and of what is added to them: they stay"
 
 
-def _named(paths: Sequence[str]) -> str:
+def _listed(paths: Sequence[str]) -> str:
     """A few paths, with a star for the numbers in which they differ."""
     alike = list(dict.fromkeys(re.sub(r"\d+", "*", path) if len(paths) > 2 else path for path in paths))
     return ", ".join(alike[:_MOST_NAMED]) + (", …" if len(alike) > _MOST_NAMED else "")
@@ -219,7 +219,7 @@ def _that_can_go(model: nn.Module, example: Tensor, scores: Scores, share: float
     if not good or not _answers_without(model, example, good, share):
         broken = [path for path in scores if path not in good] or list(scores)
         raise Failure(
-            f"no channels of {type(model).__name__} can be taken out: it breaks without those of {_named(broken)}",
+            f"no channels of {type(model).__name__} can be taken out: it breaks without those of {_listed(broken)}",
             "choose other layers with `on=`, or prune single weights: `prune unstructured(), amount=…`",
         )
     return good

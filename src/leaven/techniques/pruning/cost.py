@@ -54,7 +54,7 @@ def cost_table(before: Cost, after: Cost) -> str:
     ]
     lines = [("", "before", "after", "")]
     lines += [
-        (name, _told(was, unit), _told(now, unit), f"{100 * (now / was - 1):+.0f} %")
+        (name, _with_unit(was, unit), _with_unit(now, unit), f"{100 * (now / was - 1):+.0f} %")
         for name, was, now, unit in rows
         if was
     ]
@@ -63,7 +63,7 @@ def cost_table(before: Cost, after: Cost) -> str:
     return "\n".join(f"  {line.rstrip()}" for line in laid)
 
 
-def _told(number: float, unit: str) -> str:
+def _with_unit(number: float, unit: str) -> str:
     """A number with few digits: `11.2 M`, `1.34 GB`, `12.1 ms`."""
     if unit == "s":
         return f"{_rounded(1000 * number)} ms"

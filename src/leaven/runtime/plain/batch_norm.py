@@ -1,0 +1,30 @@
+"""The running statistics of normalisation layers, for weights that were not trained but averaged from others."""
+
+import torch
+from torch import nn
+
+from leaven.runtime.plain.run import Phase
+
+
+@torch.no_grad()
+def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> None:
+    """Compute the running statistics of an averaged model from the training data; frozen layers keep theirs."""
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    found = [(trained.get_submodule(name), norm) for name, norm in averaged.named_modules() if isinstance(norm, kinds)]
+    norms = [norm for own, norm in found if norm.track_running_stats and own.training]
+    if not norms:
+        return
+    momenta, modes = [norm.momentum for norm in norms], [(module, module.training) for module in averaged.modules()]
+    averaged.eval()
+    for norm in norms:
+        norm.train()
+        norm.reset_running_stats()
+        norm.momentum = None  # every batch counts the same
+    for images, _ in phase.data.train.batches(phase.epochs_before):
+        with phase.run.fabric.autocast():  #: if wrapped
+            averaged(images.to(phase.run.device))
+        averaged(images.to(phase.run.device))  #: if not wrapped
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    for module, mode in modes:
+        module.training = mode

@@ -1,0 +1,131 @@
+"""The batches of each split."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from leaven.runtime.plain.datasets import Samples
+from leaven.runtime.plain.seeding import derive_seed, seed_all
+
+
+class Data:
+    """The splits of a dataset with their transforms."""
+
+    def __init__(
+        self, dataset: Samples, split: dict[str, np.ndarray], train_transform: Any, eval_transform: Any, **options: Any
+    ) -> None:
+        self.classes = dataset.classes
+        self.eval_transform = eval_transform  #: used
+        self.train = Split("train", dataset, split["train"], train_transform, **options)
+        self.val = Split("val", dataset, split["val"], eval_transform, **options)
+        self.test = Split("test", dataset, split["test"], eval_transform, **options)
+
+    @property
+    def outputs(self) -> int:  #: if outputs
+        """How many outputs a model for this data has."""
+        return len(self.classes)
+
+    @property
+    def example(self) -> Any:  #: used
+        """The first training image, before the transforms."""
+        return self.train.image_and_label(int(self.train.indices[0]))[0]
+
+    @property
+    def channels(self) -> int:  #: used
+        """How many channels an image has after the transforms."""
+        return int(self.eval_transform(self.example).shape[-3])
+
+
+@dataclass
+class Split(Dataset[Any]):
+    """One of train, val and test."""
+
+    name: str
+    dataset: Samples
+    indices: np.ndarray
+    transform: Any
+    batch_size: int
+    seed: int
+    workers: int = min(4, os.cpu_count() or 1)  #: if workers
+    sampler: str = "shuffled"  #: if balanced
+    on_bad_file: str = "stop"  #: if skip
+
+    def __len__(self) -> int:  #: if user_code
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Any:  #: if not by_position
+        return self.transform(self.dataset.images[index]), self.dataset.labels[index]
+
+    def __getitem__(self, key: tuple[int, int, int]) -> Any:  #: if by_position
+        epoch, position, index = key
+        torch.manual_seed(derive_seed(self.seed, epoch, position))  # for the augmentation  #: if augmented
+        seed_all(self.seed, epoch, position)  # for the augmentation  #: if user_data
+        try:  #: if skip
+            image, label = self.image_and_label(index)
+        except Exception:  # a damaged file makes Pillow raise nearly anything  #: if skip
+            return None
+        image, label = self.image_and_label(index)  #: if user_data and not skip
+        return self.transform(image), label  #: if user_data
+        return self.transform(image), label  #: if skip and not user_data
+        return self.transform(self.dataset.images[index]), self.dataset.labels[index]  #: if not user_data and not skip
+
+    def image_and_label(self, index: int) -> tuple[Any, Any]:  #: used
+        if self.dataset.labels is None:  #: if user_data
+            return self.dataset.images[index]
+        return self.dataset.images[index], self.dataset.labels[index]
+
+    @property
+    def steps(self) -> int:
+        """How many batches an epoch has; a last one of a single sample, which can't be normalised, is left out."""
+        full, rest = divmod(len(self.indices), self.batch_size)
+        return full + (rest > 1 or (rest == 1 and not full))
+
+    def class_counts(self) -> list[int]:  #: used
+        """How many samples each class has."""
+        labels = [self.dataset.labels[index] for index in self.indices]
+        return [labels.count(number) for number in range(len(self.dataset.classes))]
+
+    def batches(self, epoch: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """Images and labels; those of train in an order that follows from (seed, epoch)."""
+        indices = self.indices
+        if self.name == "train":
+            rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
+            labels = torch.as_tensor(self.dataset.labels)[torch.from_numpy(indices)]  #: if balanced
+            weights = 1.0 / torch.bincount(labels).double()[labels]  #: if balanced
+            order = torch.multinomial(weights, len(indices), replacement=True, generator=rng)  #: if balanced
+            order = torch.randperm(len(indices), generator=rng)  #: if not balanced
+            indices = indices[order][: self.steps * self.batch_size]
+        keys: Any = indices.tolist()  #: if not by_position
+        keys: Any = [(epoch, position, index) for position, index in enumerate(indices.tolist())]  #: if by_position
+        loader = DataLoader(self, self.batch_size, sampler=keys, num_workers=self.workers, collate_fn=collate_readable)  #: if skip
+        loader = DataLoader(self, self.batch_size, sampler=keys, num_workers=self.workers)  #: if workers and not skip
+        loader = DataLoader(self, self.batch_size, sampler=keys)  #: if one_thread and not workers
+        return in_one_thread(loader)  #: if one_thread
+        return iter(loader)  #: if workers and not one_thread
+        return iter(DataLoader(self, self.batch_size, sampler=keys))  #: if not workers and not one_thread
+
+
+def collate_readable(samples: list[Any]) -> Any:
+    """A batch of the samples that could be read; None where there are none."""
+    readable = [sample for sample in samples if sample is not None]
+    return default_collate(readable) if readable else None
+
+
+def in_one_thread(loader: DataLoader[Any]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches loaded as in a worker: with more threads, a mean over an image's pixels has other last digits."""
+    threads, batches = torch.get_num_threads(), iter(loader)
+    while True:
+        torch.set_num_threads(1)
+        batch: Any = next(batches, StopIteration)
+        torch.set_num_threads(threads)
+        if batch is StopIteration:
+            return
+        if batch is not None:  #: if skip
+            yield batch
+        yield batch  #: if not skip

@@ -1,0 +1,78 @@
+"""Where a model's weights come from, and its head."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import files
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from leaven.formats.layer_names import is_under
+from leaven.runtime.model.weights import _fitted, _misfit, _shapes_of, _shrink_like, read_weights
+
+
+def import_file(file: str, name: str) -> ModuleType:
+    """A Python file as a module; its path starts in the working directory, or else in the folder of the program."""
+    path = Path(file).resolve()
+    if not path.is_file():
+        path = Path(__file__).resolve().parent / file
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    sys.path.append(str(path.parent))  # for imports from the file's own folder
+    spec.loader.exec_module(module)
+    return module
+
+
+def starter(package: str) -> Path:
+    """The file of weights in an installed package."""
+    return next(Path(str(file.locate())) for file in files(package) or () if file.suffix in (".pth", ".pt", ".bin"))
+
+
+def load_starter(model: nn.Module, file: Path) -> None:
+    """Load weights that have other names but the model's own order."""
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))
+
+
+def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> None:
+    """Load the weights of a file into a model, except for what is under the paths in `new`. All else must fit."""
+    there = read_weights(file)
+    _shrink_like(model, file, there, new)
+    wanted = model.state_dict()
+    if not there.keys() & wanted.keys() and len(there) == len(wanted):  # of a starter  #: if starters
+        there = dict(zip(wanted, there.values(), strict=True))
+    entries = _fitted(there, wanted, new)
+    fresh = [name for name in wanted if is_under(name, new)]
+    missing = [n for n in wanted if n not in entries and n not in fresh and not n.endswith("num_batches_tracked")]
+    unexpected = [name for name in entries if name not in wanted and not is_under(name, new)]
+    both = [name for name in wanted if name in entries and name not in fresh]
+    misshapen = [_shapes_of(n, entries[n], wanted[n]) for n in both if entries[n].shape != wanted[n].shape]
+    if missing or unexpected or misshapen:
+        raise _misfit(os.fspath(file), missing, unexpected, misshapen)
+    model.load_state_dict({name: entries[name] for name in both}, strict=False)
+
+
+def replace_head(model: nn.Module, path: str, classes: int) -> None:
+    """Replace a layer by a new one of its kind with one output per class."""
+    parent, _, name = path.rpartition(".")
+    old: Any = model.get_submodule(path)
+    if hasattr(old, "in_channels"):
+        new: nn.Module = nn.Conv2d(old.in_channels, classes, old.kernel_size, bias=old.bias is not None)
+    else:
+        new = nn.Linear(old.in_features, classes, bias=old.bias is not None)
+    setattr(model.get_submodule(parent), name, new)
+
+
+def remove_auxiliary_heads(model: Any) -> None:
+    """Remove the outputs that some of torchvision's models have in training, besides their own."""
+    model.aux_logits = False
+    for name in ("aux1", "aux2", "AuxLogits"):
+        if hasattr(model, name):
+            setattr(model, name, None)

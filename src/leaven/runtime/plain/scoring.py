@@ -1,0 +1,51 @@
+"""How a model is measured."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from leaven.runtime.plain.batches import Split
+from leaven.runtime.plain.run import Criterion, Metrics, Run
+
+
+@torch.no_grad()
+def evaluate(
+    run: Run,
+    model: nn.Module,
+    split: Split,
+    metrics: Metrics,
+    criterion: Criterion | None = None,
+    step: Callable[..., Any] | None = None,  #: if eval_step
+) -> dict[str, float]:
+    """The loss and the metrics of a model over one split: `{"val.loss": 0.2, "val.accuracy": 0.95}`."""
+    if not len(split.indices):  #: if maybe_empty
+        return {}
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    loss = 0.0
+    count = 0  #: if skip
+    for metric in metrics.values():
+        metric.to(run.device).reset()
+    for images, labels in split.batches():
+        images, labels = images.to(run.device), labels.to(run.device)
+        with run.fabric.autocast():  #: if wrapped
+            outputs = model(images) if step is None else step(model, (images, labels))  #: if eval_step
+            outputs = model(images)  #: if not eval_step
+            if criterion is not None:
+                loss += criterion(outputs, labels).item() * len(labels)
+        outputs = model(images) if step is None else step(model, (images, labels))  #: if eval_step and not wrapped
+        outputs = model(images)  #: if not eval_step and not wrapped
+        if criterion is not None:  #: if not wrapped
+            loss += criterion(outputs, labels).item() * len(labels)
+        count += len(labels)  #: if skip
+        for metric in metrics.values():
+            metric.update(outputs.float(), labels)  #: if wrapped
+            metric.update(outputs, labels)  #: if not wrapped
+    for module, mode in modes:  # frozen layers are in evaluation mode during training too
+        module.training = mode
+    scores = {} if criterion is None else {"loss": loss / count}  #: if skip
+    scores = {} if criterion is None else {"loss": loss / len(split.indices)}  #: if not skip
+    scores |= {name: float(metric.compute()) for name, metric in metrics.items()}
+    return {f"{split.name}.{name}": score for name, score in scores.items()}
