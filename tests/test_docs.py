@@ -86,9 +86,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that a page's headings can be linked by."""
-    headings = re.findall(r"^#+ +(.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    """The names that a page can be linked by: its headings, and ids that are written out."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    ids = re.findall(r'^<a id="([^"]+)"></a>$', text, re.MULTILINE)
+    return {*ids, *(re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings)}
 
 
 # -- reports and their pages

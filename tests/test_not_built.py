@@ -22,8 +22,8 @@ REFUSED = re.compile(r"this version can't run (.+) yet")
 
 
 def rows() -> dict[str, str]:
-    """What is listed as not built, each with an example."""
-    section = (ROOT / "docs/language.md").read_text(encoding="utf-8").partition("\n## Not built yet\n")[2]
+    """What is listed as not implemented, each with an example."""
+    section = (ROOT / "docs/language.md").read_text(encoding="utf-8").partition("\n## Not implemented yet\n")[2]
     return dict(re.findall(r"^\| (.+) \| `([^`]+)` \|$", section, re.MULTILINE))
 
 
