@@ -31,7 +31,7 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     click.echo(f"\n{name}: {total:,} parameters{cost}")
     click.echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
     if outputs is not None and layers.head:
-        click.echo(f"the head is fitted to the data: {outputs:,} output{'s' * (outputs != 1)}")
+        click.echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
     if layers.stages:
         click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
     if plan is None:

@@ -97,8 +97,8 @@ def _split(data: Data) -> Call:
         arguments.append(Argument("resplit", True))
     shares = ", ".join(f"{setting.name} {setting_text(setting)}" for setting in chosen if setting.name != "seed")
     stratified_by = data.task.known.stratified_by if data.task.known is not None else ""
-    by = f" by {stratified_by}" if stratified_by else ""
-    text = f"split{by}: {shares}" if shares else "split as it comes"
+    how = f"stratified by {stratified_by}" if stratified_by else "random"
+    text = f"split: {shares}, {how}" if shares else "existing splits"
     return Call("leaven.runtime.split", tuple(arguments), text=text, because=because_of_call(split))
 
 

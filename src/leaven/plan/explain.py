@@ -12,6 +12,7 @@ from leaven.plan.plan import (
     ReadData,
     Reinitialise,
     StarterWeights,
+    Task,
     TrainPhase,
 )
 from leaven.plan.values import Because, Bound, Call
@@ -46,11 +47,11 @@ def _length(plan: Plan) -> str:
 
 def _sections(plan: Plan) -> Iterator[tuple[str, list[Line]]]:
     yield "data", list(_data(plan.data))
-    yield "model", list(_model(plan.model))
+    yield "model", list(_model(plan.model, plan.task))
     for phase in plan.phases:
         yield _line(f'phase "{phase.name}", {phase.epochs.text}', _why(phase.because)), list(_phase(phase, plan))
-    best = f"the epoch with the best {plan.monitor} of the last phase becomes model.bundle"
-    yield "then", [(best, ""), *([("evaluated once on the test split", "")] if plan.data.has_test else [])]
+    best = f"the best epoch of the last phase, by {plan.monitor}, as model.bundle"
+    yield "save", [(best, ""), *([("its scores on the test split", "")] if plan.data.has_test else [])]
 
 
 def _data(data: ReadData) -> Iterator[Line]:
@@ -63,14 +64,14 @@ def _data(data: ReadData) -> Iterator[Line]:
         yield f"eval:  {data.eval.text}", _why(data.eval.because)
 
 
-def _model(model: BuildModel) -> Iterator[Line]:
+def _model(model: BuildModel, task: Task | None = None) -> Iterator[Line]:
     if isinstance(model.source, Chain):
         yield f"{len(model.source.components)} components", _why(model.because)
     else:
         yield model.source.text, _why(model.because)
     match model.weights:
         case HubWeights(tag):
-            yield f"its published weights{f', {tag}' if tag else ''}", _why(model.because_weights)
+            yield f"its pretrained weights{f', {tag}' if tag else ''}", _why(model.because_weights)
         case StarterWeights(package):
             yield f"the weights in the installed package {package}", _why(model.because_weights)
         case FileWeights(text=file):
@@ -78,7 +79,8 @@ def _model(model: BuildModel) -> Iterator[Line]:
         case None:
             yield "from scratch", ""
     if model.replaced_head is not None:
-        yield f"a new head at {model.replaced_head}", "default: fitted to the data"
+        unit = "class" if task is None or task.outputs == "classes" else "number"
+        yield f"a new head, {model.replaced_head}", f"default: one output per {unit}"
 
 
 def _teacher(model: BuildModel | EarlierModel) -> str:

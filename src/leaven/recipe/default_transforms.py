@@ -18,13 +18,13 @@ _ON_TENSORS = ("normalize", "random_erasing", "gaussian_noise", "linear_transfor
 
 
 def default_split(split: Invocation, facts: DataFacts) -> Invocation:
-    """The data's own splits, with a tenth of train for validation if it has none; without any, 80/10/10."""
+    """Predefined splits as they are, a tenth of train for validation where there is none, else 80/10/10."""
     if not facts.splits:
-        shares, reason = {"train": 80, "val": 10, "test": 10}, "the data has no splits of its own"
+        shares, reason = {"train": 80, "val": 10, "test": 10}, "no predefined split"
     elif "val" in facts.splits:
-        return replace(split, origin=Default("the splits that the data comes with"))
+        return replace(split, origin=Default(""))
     else:
-        shares, reason = {"val": 10}, "a tenth of train, as the data has no validation split"
+        shares, reason = {"val": 10}, "a tenth of train, as there is no predefined validation split"
     settings = tuple(
         Setting(s.name, Quantity(shares[s.name], "%"), Default(reason)) if s.name in shares else s
         for s in split.settings
@@ -80,7 +80,7 @@ def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, e
 
 
 def _deterministic(train: Steps, data: DataFacts) -> Steps:
-    """The training transforms without the random ones, for the same output size."""
+    """The training transforms without the random ones, at the same output size."""
     origin = Default("the training transforms without the random ones")
     stages: list[Invocation] = []
     for stage in train.stages:

@@ -1,4 +1,4 @@
-"""Residual branches that are left out by chance."""
+"""Residual branches that are dropped at random."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _PLACE = "drop_path"  # how timm's blocks begin the names of the places where a 
 
 
 class StochasticDepth:
-    """Leaves out the residual branches of each image by chance, the last with `rate` and earlier ones less often."""
+    """Drops residual branches of each image at random: the last with probability `rate`, earlier ones less often."""
 
     def __init__(self, rate: float = 0.1) -> None:
         self.rate = rate

@@ -359,7 +359,7 @@ class TestLookingUp:
         fitted = run("inspect", "first.leaven").output
         assert re.search(r"^fc +Linear +10 +5,130 +1.02 M +trainable$", fitted, re.MULTILINE)
         assert "resnet18: 11,181,642 parameters" in fitted
-        assert "the head is fitted to the data: 10 outputs" in fitted
+        assert "the head is new: 10 outputs" in fitted
         kept = run("inspect", "first.leaven", "--model", "resnet18(head=keep)").output
         assert re.search(r"^fc +Linear +1000 +513,000 +1.02 M +trainable$", kept, re.MULTILINE)
         assert "fitted" not in kept
