@@ -44,9 +44,7 @@ def _in_a_line(recipe: Recipe) -> str:
     """`resnet18 on folder, 2 phases, 30 epochs`."""
     source = recipe.model.source
     model = source.card.bare_name if isinstance(source, Invocation) else f"a model of {len(source)} components"
-    task, outputs = recipe.data.task.known, recipe.data.outputs
-    noun = task.outputs.removesuffix("s" if outputs == 1 else "") if task is not None else ""
-    classes = f" ({outputs} {noun})" if noun and outputs else ""
+    classes = f" ({recipe.data.task.counted(recipe.data.outputs)})" if recipe.data.outputs else ""
     epochs = [phase.epochs.value for phase in recipe.phases]
     known = [quantity.amount for quantity in epochs if isinstance(quantity, Quantity)]
     phases = f"{len(recipe.phases)} phases, " if len(recipe.phases) > 1 else ""

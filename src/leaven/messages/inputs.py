@@ -8,12 +8,13 @@ from leaven.language.source import Span
 from leaven.messages.places import span_of, spots
 
 
-def class_count(model: str, outputs: int, classes: int, kept: Span, data: Origin) -> Diagnostic:
+def class_count(model: str, outputs: int, needed: str, kept: Span, data: Origin) -> Diagnostic:
+    """`needed` is what the data has: `10 classes`."""
     return error(
         "class-count",
-        f"the head of {model} has {outputs} outputs, and the data has {classes} classes",
+        f"the head of {model} has {outputs} outputs, and the data has {needed}",
         Spot(kept, "the head is kept"),
-        *spots((data, f"{classes} classes")),
+        *spots((data, needed)),
         fix="leave out `head=keep`: the head is then fitted to the data",
     )
 

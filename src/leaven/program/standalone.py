@@ -30,6 +30,10 @@ def obstacles(plan: Plan) -> list[str]:
     found = []
     if plan.task.name != "classification":
         found.append(f"its task is {plan.task.name}")
+    if plan.data.source.target == "leaven.runtime.table" and not plan.data.source.text.startswith("csv("):
+        found.append("its data is a table that is not CSV")
+    if plan.data.source.target == "leaven.runtime.image_folder" and plan.data.source.argument("target") is not None:
+        found.append("its data is a folder with a table in it")
     if any(model.is_bundle for model in models_of(plan)):
         found.append('it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)')
     devices = plan.run.argument("devices")

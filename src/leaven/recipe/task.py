@@ -36,6 +36,11 @@ class Task(Record):
         """What recipes and programs call the number of outputs."""
         return "classes" if self.has_classes else "outputs"
 
+    def counted(self, outputs: int) -> str:
+        """So many outputs in words: `10 classes`."""
+        noun = self.known.outputs if self.known is not None else "outputs"
+        return f"{outputs} {noun.removesuffix('es' if noun == 'classes' else 's') if outputs == 1 else noun}"
+
     @property
     def is_for_images(self) -> bool:
         return self.known is not None and self.input == "image"

@@ -48,7 +48,8 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
         return
     if facts.classes != data.outputs and (model.pretrained or facts.layers is None):
         kept = facts.kept or span_of(model.origin)
-        yield messages.class_count(facts.name, facts.classes, data.outputs, kept, data.source.origin)
+        needed = draft.data_facts.task.counted(data.outputs)
+        yield messages.class_count(facts.name, facts.classes, needed, kept, data.source.origin)
 
 
 # -- what the transforms make of an image

@@ -333,14 +333,20 @@ def test_no_two_definitions_that_can_meet_have_the_same_name() -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("train devices=2", "it trains on several devices"),
-        ("checkpoint every=100 steps", "it saves checkpoints every 100 steps, not after epochs"),
+        ("data digits()\ntrain devices=2", "it trains on several devices"),
+        ("data digits()\ncheckpoint every=100 steps", "it saves checkpoints every 100 steps, not after epochs"),
+        ('data jsonl("t.jsonl", image="file", label="kind")', "its data is a table that is not CSV"),
+        ('data folder(".", label="kind")', "its data is a folder with a table in it"),
+        ('data jsonl("t.jsonl", image="file", target="age")', "its task is regression"),
     ],
 )
 def test_what_it_can_not_do_is_said(statement: str, words: str, tmp_path: Path) -> None:
-    recipe = f"model {TINY}\ndata digits()\n{statement}\n"
+    rows = [f'{{"file": "{n}.jpg", "file_name": "{n}.jpg", "kind": "kind {n % 2}", "age": {n}}}\n' for n in range(4)]
+    for name in ("t.jsonl", "metadata.jsonl"):
+        (tmp_path / name).write_text("".join(rows))
+    recipe = f"model {TINY.replace('classes', 'outputs')}\n{statement}\n"
     (tmp_path / "trial.leaven").write_text(recipe)
-    assert obstacles(planned(tmp_path, "trial.leaven")) == [words]
+    assert obstacles(planned(tmp_path, "trial.leaven"))[0] == words
     done = CliRunner().invoke(main.leaven, ["generate", str(tmp_path / "trial.leaven"), "--standalone"])
     assert done.exit_code == 2
     assert words in done.stderr
