@@ -41,6 +41,7 @@ class ImageTable:
         """What is known before training; images are not looked for."""
         splits: tuple[str, ...] = ()
         try:
+            self._check_choice()
             tables = self._tables()
             splits = tuple(split for split in tables if split)
             rows = {split: self._rows(file, is_look=True) for split, file in tables.items()}
@@ -51,6 +52,7 @@ class ImageTable:
 
     def open(self) -> Samples:
         """All samples; a BadSource where they can't be read."""
+        self._check_choice()
         tables = self._tables()
         rows = {split: self._rows(file) for split, file in tables.items()}
         target, values = self._read(rows)
@@ -101,6 +103,16 @@ class ImageTable:
         for tables in found.values():
             self._check_format(tables[0])
         return {split: tables[0] for split, tables in found.items()}
+
+    def _check_choice(self) -> None:
+        """There are columns with labels, and each is named once."""
+        columns = tuple(self.target.columns)
+        twice = next((column for at, column in enumerate(columns) if column in columns[:at]), None)
+        if columns and twice is None:
+            return
+        fact = f"the column `{twice}` is named twice" if columns else "no column is named"
+        argument, label = self.target.argument, "each once" if columns else "an empty list"
+        raise BadSource(Finding("wrong-columns", fact, "name every column once", argument=argument, label=label))
 
     def _check_format(self, file: Path) -> None:
         """The name of a file says how it is read, in a check and in training."""

@@ -109,6 +109,8 @@ class Labels:
 
     def read(self, given: Sequence[Any]) -> tuple[LabelSet, list[Value]]:
         columns = tuple(self.columns)
+        if not self.separator:
+            raise BadTarget("wrong-label", "can't be split into labels: `label_separator` is empty")
         target = LabelSet(columns if len(columns) > 1 else self._names(given), columns, self.separator)
         values = values_of(target, given)
         if not _occurring(values):
