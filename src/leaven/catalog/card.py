@@ -4,7 +4,6 @@ A card comes from one of two places: a file of Leaven's own (`own.py` reads thos
 libraries offer (`library.py`). Nothing here knows which; the checker, the encyclopedia and completion read cards only.
 """
 
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from leaven.catalog.traits import (
@@ -27,14 +26,14 @@ from leaven.catalog.traits import (
     Traits,
     TransformTraits,
 )
+from leaven.language.record import Record
 
 T = TypeVar("T", bound=Traits)
 
 KINDS = tuple(kind for kind in BY_KIND if kind != "user")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Record):
     """One parameter of a card.
 
     `type` holds one or more words joined by `|`. Plain values: `int`, `float`, `bool`, `text`, `path`, `list`, `none`,
@@ -104,8 +103,7 @@ class _TraitsOf(Generic[T]):
         return self.traits()
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Record):
     """What one name means. `name` is the qualified one; `target` is what a program imports and calls."""
 
     kind: str

@@ -9,11 +9,11 @@ may be gone. `library.py` reads the files.
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from leaven.catalog import disk_cache, process
 from leaven.catalog.versions import LIBRARIES
+from leaven.language.record import Record
 
 SURVEY = "leaven.survey.libraries"
 _SURVEY_SECONDS = 600.0
@@ -24,8 +24,7 @@ _KEPT = 6  # indexes in the cache, also of other versions and environments
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Record):
     """The folder of the index, None where the survey failed, and the libraries that it leaves out, with the reasons."""
 
     folder: Path | None

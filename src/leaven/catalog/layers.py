@@ -5,13 +5,14 @@ Decides what is cached. How a model is built and which of its layers are the hea
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from leaven.catalog import disk_cache, versions
 from leaven.formats.layer_names import is_under
+from leaven.language.record import Record
 
 _SECONDS = 300.0
 _KEPT = 6  # sets of versions whose answers stay in the cache
@@ -35,8 +36,7 @@ class LayerModule(NamedTuple):
     is_plain: bool = False  # a linear layer or an ordinary convolution, which adapters can be added to
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(Record):
     """The parameters and modules of a model.
 
     `error` says why they are not known; then all else is empty. If `is_unanswered`, the model is not to blame: the

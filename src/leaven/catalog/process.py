@@ -5,14 +5,14 @@ Decides how the subprocess is started and how its failure is described in a sent
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from leaven.language.record import Record
 
 _SOURCES = Path(__file__).parent.parent.parent
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Record):
     """How a process ended. `reason` says why it failed; empty where it did not."""
 
     output: str = ""

@@ -7,7 +7,7 @@ anything starts. What only running can tell (a computed name, a decorated signat
 import ast
 import os.path
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from leaven.catalog.card import Card, Parameter
@@ -16,29 +16,27 @@ from leaven.catalog.python_source import Names, hook_arguments, names_in, read_c
 from leaven.catalog.traits import Definition
 from leaven.catalog.values import UserModule
 from leaven.formats.regular import open_regular
+from leaven.language.record import Record
 from leaven.language.source import Span
 
 MAX_BYTES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
+class Definitions(Record):
     """The names that a file defines. `is_complete` is false where it may define more than can be seen."""
 
     cards: Mapping[str, Card]
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Record):
     """The file is not Python, or can't be opened; `line` is where."""
 
     reason: str
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedModule:
+class ImportedModule(Record):
     """A module of the user's, and where it is imported; `definitions` is None where the file could not be read."""
 
     module: UserModule

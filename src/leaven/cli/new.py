@@ -2,7 +2,6 @@
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -10,6 +9,7 @@ import click
 from leaven.formats.atomic_files import write_text
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, is_picture, read_image_folder
+from leaven.language.record import Record
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {
@@ -22,8 +22,7 @@ STANDARD_OUTPUT = "-"
 FEW_IMAGES = 20  # too few for a separate phase for the head
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Record):
     """What a folder of images contains."""
 
     folder: Path

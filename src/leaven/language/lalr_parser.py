@@ -6,9 +6,9 @@ the caller decides what to do with a token that the grammar does not accept.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from leaven.language.record import Record
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token
 
@@ -30,8 +30,7 @@ class Rule(NamedTuple):
     is_list: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ParseTables:
+class ParseTables(Record):
     """Everything that parsing needs.
 
     A state maps each terminal or nonterminal to an action: the next state, or `~number` to reduce by a rule. `starts`

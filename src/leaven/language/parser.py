@@ -6,7 +6,6 @@ mean is left to the checker.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from leaven.language import lexical_errors, parse_tables, syntax, syntax_errors
 from leaven.language.diagnostics import Diagnostic, in_order
 from leaven.language.lalr_parser import Grammar, LalrParser
 from leaven.language.layout import ESCAPES, apply_layout
+from leaven.language.record import Record
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token
 
@@ -23,8 +23,7 @@ _STATEMENT_BOUNDS = ("END", "LBRACE", "RBRACE")
 _LITERALS = {"true": True, "false": False, "none": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Record):
     """A tree, as far as the text could be parsed, and every syntax error."""
 
     tree: syntax.Tree

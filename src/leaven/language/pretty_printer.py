@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from leaven.language.record import Record
 from leaven.language.source import Span
 
 WIDTH = 100
 INDENT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Record):
     """A comment, and where its author put it."""
 
     text: str
@@ -24,29 +24,25 @@ class Comment:
     spaces: int | None  # before it, if it follows something on its line
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(Record):
     """A place where a line may end; on one line it is written as `flat`."""
 
     flat: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Indent:
+class Indent(Record):
     """Lines that start in here are indented one level more."""
 
     doc: "Doc"
 
 
-@dataclass(frozen=True, slots=True)
-class IfBroken:
+class IfBroken(Record):
     """Written only if its group takes several lines: the comma after the last item."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record):
     """All on one line, or broken at every break. One with a comment in it must be broken."""
 
     doc: "Doc"

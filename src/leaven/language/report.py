@@ -8,10 +8,10 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 from leaven.language.diagnostics import Diagnostic, Edit, Severity, Spot
+from leaven.language.record import Record
 from leaven.language.source import Source, Span
 
 LINE_WIDTH = 160  # columns of a source line that are shown; a longer line is cut around its marks
@@ -86,8 +86,7 @@ def wants_color(stream: TextIO) -> bool:
 # -- snippets
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(Record):
     """The part of its first line that a spot marks, in characters of that line."""
 
     line: int

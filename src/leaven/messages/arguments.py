@@ -1,7 +1,6 @@
 """Reports about the arguments of calls and statements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS, Card, Parameter
@@ -9,6 +8,7 @@ from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import describe, places, suggestions
 from leaven.messages.suggestions import shortened, write
@@ -18,8 +18,7 @@ _OPERATORS = {"selector": ("+", "layers"), "transforms": ("->", "transforms")}
 _NOT_NUMBERS = frozenset(KINDS) | {"score"}
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Record):
     """A card as it is used: the name and arguments as written, and the parameters that a recipe can set."""
 
     card: Card

@@ -1,15 +1,13 @@
 """A recipe whose parts are read and resolved, and whose rules are still to be checked."""
 
-from dataclasses import dataclass
-
 from leaven.catalog.values import Invocation
+from leaven.language.record import Record
 from leaven.recipe.data import DataFacts
 from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.recipe import Data, Model, Phase
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Record):
     """What the rules ask. Parts with errors are left out, so that the others are still checked."""
 
     model: Model

@@ -3,7 +3,7 @@
 import os.path  # unlike pathlib's, its functions accept any string
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from leaven.binding.files import is_readable, report_missing
@@ -15,6 +15,7 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.values import FilePath, FromData, Invocation, Written
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
+from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import models as messages
 from leaven.messages.places import setting_span, span_of
@@ -23,8 +24,7 @@ from leaven.recipe.pipeline_shapes import check_shapes
 from leaven.recipe.recipe import FitHead, Model
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelFacts(Record):
     """What a model is like. `classes` are those it was published with."""
 
     name: str

@@ -1,16 +1,15 @@
 """Shapes through a pipeline of components, by the torch-free rules on their cards."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from leaven.binding.scope import Scope
 from leaven.catalog.values import FromData, Invocation
+from leaven.language.record import Record
 from leaven.messages import models as messages
 from leaven.recipe.data import DataFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Record):
     """What flows between two stages. Sizes that are not known yet are None."""
 
     form: str  # image or vector

@@ -3,10 +3,10 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from leaven.binding import names
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
+from leaven.language.record import Record
 from leaven.language.source import Source
 from leaven.recipe.draft import Draft
 from leaven.recipe.reader import open_reader
@@ -18,8 +18,7 @@ from leaven.statements.options import Options
 FAMILIES = (inputs, training, techniques, teachers, freezing, adapters, pruning)
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Record):
     """A recipe, or None where there are errors, and all diagnostics."""
 
     recipe: Recipe | None

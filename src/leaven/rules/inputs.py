@@ -1,10 +1,11 @@
 """The data against the model: classes, channels and size of the images that the transforms give."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leaven.catalog.values import Invocation, Written
 from leaven.language.diagnostics import Diagnostic
+from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import inputs as messages
 from leaven.messages.places import span_of
@@ -17,8 +18,7 @@ from leaven.recipe.recipe import Data, KeepHead, Steps
 _UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda")
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Record):
     """What is known of an image between two transforms: `shorter` is the shorter side where shapes vary."""
 
     channels: int | None

@@ -5,7 +5,7 @@ What the arguments mean is left to `binding`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from leaven.catalog import lookup, own
@@ -26,6 +26,7 @@ from leaven.catalog.user_code import technique_card
 from leaven.catalog.values import Unknown
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
+from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import statements as messages
 from leaven.messages.spelling import is_misspelling
@@ -42,8 +43,7 @@ class Scope(Protocol):
     def report_undefined(self, name: syntax.Name) -> Unknown | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Recognised:
+class Recognised(Record):
     """A statement that may be used in its context, and its card."""
 
     card: Card

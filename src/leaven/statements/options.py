@@ -2,7 +2,7 @@
 
 import os.path
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from leaven.catalog import own
@@ -10,13 +10,13 @@ from leaven.catalog.statement_keys import has_label
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.parser import parse, parse_setting, parse_value
+from leaven.language.record import Record
 from leaven.language.source import Source, SourceKind, flag_of
 from leaven.messages import options as messages
 from leaven.statements.assemble import Assembled, add, replace_value
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Record):
     """`--lr 1e-4` is in `args`; `model`, `data`, `checkpoint` and `output` hold the text of their option."""
 
     args: Mapping[str, str] = field(default_factory=dict)
