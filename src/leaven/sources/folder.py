@@ -1,33 +1,32 @@
 """A folder of images: one sub-folder per class, or a table in it that lists the images with their labels."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import pictures, read_image_folder
-from leaven.formats.tables import formats
-from leaven.formats.target import TargetReader
 from leaven.sources.source import Looked, Samples, predefined
-from leaven.sources.table import metadata_folder
-from leaven.tasks.classification.target import Classes
+
+if TYPE_CHECKING:
+    from leaven.formats.target import TargetReader
+    from leaven.sources.table import ImageTable
 
 _PACKED = (".zip", ".tar", ".gz", ".tgz", ".7z")
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(NamedTuple):
     """A folder. `name` is what findings call it; with `target`, a table in it has the labels."""
 
     path: Path
     name: str
-    target: TargetReader | None = None
+    target: "TargetReader | None" = None
 
     def look(self) -> Looked:
         if not os.path.isdir(self.path):
             return Looked(findings=(self._not_a_folder(),))
         if self.target is not None:
-            return metadata_folder(self.path, self.name, self.target).look()
+            return self._listed(self.target).look()
         read = read_image_folder(self.path, self.name)
         return Looked(read.classes, read.splits, tuple(map(_at_path, read.findings)))
 
@@ -35,11 +34,13 @@ class Folder:
         if not os.path.isdir(self.path):
             raise BadSource(self._not_a_folder())
         if self.target is not None:
-            return metadata_folder(self.path, self.name, self.target).open()
+            return self._listed(self.target).open()
         read = read_image_folder(self.path, self.name)
         for finding in read.findings:
             if finding.is_error:
                 raise BadSource(finding)
+        from leaven.tasks.classification.target import Classes  # a look does without
+
         classes = Classes(read.classes)
         found = {
             split: [(file, classes.value(n)) for n in there.classes for file in sorted(pictures(there.folder / n))]
@@ -54,7 +55,14 @@ class Folder:
             findings=read.findings,
         )
 
+    def _listed(self, target: "TargetReader") -> "ImageTable":
+        from leaven.sources.table import metadata_folder  # few recipes need it
+
+        return metadata_folder(self.path, self.name, target)
+
     def _not_a_folder(self) -> Finding:
+        from leaven.formats.tables import formats
+
         if not os.path.exists(self.path):
             return _at_path(Finding("missing-file", f"`{self.name}` does not exist"))
         help, ending = "give the folder that holds one sub-folder per class", self.path.suffix.lower()

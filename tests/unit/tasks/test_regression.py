@@ -1,7 +1,7 @@
 """Image regression: numbers are read, standardised in training, and given back in their own units."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +124,34 @@ class TestReading:
         assert items.values is not None
         assert items.values[4] == (4.0, 8.0)
 
+    def test_a_data_set_of_the_users_may_name_the_numbers(self) -> None:
+        pairs = [(torch.zeros(3, 4, 4), torch.tensor([float(number), 2.0 * number])) for number in range(5)]
+        named = Listed(pairs)
+        named.target_names = ["age", "height"]  # type: ignore[attr-defined]
+        items = user_dataset(named, target=task.Numbers())
+        assert items.target.names == ("age", "height")
+        assert isinstance(items, Dataset)
+        assert items.values is not None
+        assert items.values[4] == (4.0, 8.0)
+        named.target_names = ["age"]  # type: ignore[attr-defined]
+        with pytest.raises(Failure, match="has 2 numbers, and others have 1"):
+            user_dataset(named, target=task.Numbers())
+
+    def test_a_stream_must_name_the_numbers_which_are_not_standardised(self) -> None:
+        with pytest.raises(Failure, match="the target_names of Stream are not known"):
+            user_dataset(Stream(), target=task.Numbers())
+        stream = Stream()
+        stream.target_names = ["age"]  # type: ignore[attr-defined]
+        items = user_dataset(stream, target=task.Numbers())
+        data = Data(items, split(items), train_transform=None, eval_transform=None, batch_size=4)
+        assert sorted(next(iter(data.train.batches(0, shuffle=False)))[1].flatten().tolist()) == [0.0, 1.0, 2.0, 3.0]
+        assert task.read_target(data.target.to_json()) == data.target
+
+
+class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, float]]:
+        return ((torch.zeros(3, 4, 4), float(number)) for number in range(40))
+
 
 class Listed(torch.utils.data.Dataset):  # type: ignore[type-arg]
     def __init__(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
@@ -215,6 +243,7 @@ class TestBundles:
         "change",
         [
             {"mean": []},
+            {"std": []},
             {"std": [0.0]},
             {"std": ["x"]},
             {"mean": [float("nan")]},

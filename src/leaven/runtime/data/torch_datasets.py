@@ -156,7 +156,7 @@ def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
     target = _told(datasets, reader)
     labels = _known_labels(datasets)
     in_memory = all(_is_in_memory(dataset) for dataset in datasets)
-    if labels is None and target is not None:
+    if labels is None and target is not None and target.kind != "number":  # numbers are standardised by their mean
         loader = _Concatenated(tuple(datasets), ends, target)
         return Dataset(target, None, ends[-1], loader.pair, loader.name, predefined, in_memory)
     labels = [loader.pair(index)[1] for index in range(ends[-1])] if labels is None else labels

@@ -86,7 +86,8 @@ def read_target(data: Any) -> Quantities:
     match data:
         case {"names": [*names], "mean": [*mean], "std": [*std]}:
             read = Quantities(tuple(map(str, names)), tuple(map(float, mean)), tuple(map(float, std)))
-            if names and len(mean) == len(std) == len(names) and all(map(math.isfinite, mean)) and all(_scales(std)):
+            is_scaled = len(mean) == len(std) == len(names) and all(map(math.isfinite, mean)) and all(_scales(std))
+            if names and (is_scaled or not (mean or std)):
                 return read
     raise ValueError("the targets can't be read")
 
@@ -108,7 +109,10 @@ class Numbers:
         object.__setattr__(self, "columns", columns)
 
     def told(self, dataset: Any) -> Quantities | None:
-        return None  # without the numbers, their mean is not known
+        names = getattr(dataset, self.attribute, None)
+        if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+            return Quantities(tuple(names))
+        return None
 
     def read(self, given: Sequence[Any]) -> tuple[Quantities, list[Value]]:
         if not given:
