@@ -31,16 +31,16 @@ def as_quantity(scope: Scope, value: syntax.Value, number: float, parameter: Par
 def within_bounds(scope: Scope, value: syntax.Value, number: T, parameter: Parameter) -> T | Unknown:
     """A number, if it is within the parameter's bounds."""
     amount = number.amount if isinstance(number, Quantity) else number
-    bound = ""
+    bound, percent = "", "%" if isinstance(number, Quantity) and number.unit == "%" else ""
     if parameter.minimum is not None and amount < parameter.minimum:
-        bound = f"at least {value_text(parameter.minimum)}"
+        bound = f"at least {value_text(parameter.minimum)}{percent}"
     elif parameter.above is not None and amount <= parameter.above:
-        bound = f"more than {value_text(parameter.above)}"
+        bound = f"more than {value_text(parameter.above)}{percent}"
     elif parameter.maximum is not None and amount > parameter.maximum:
-        bound = f"at most {value_text(parameter.maximum)}"
+        bound = f"at most {value_text(parameter.maximum)}{percent}"
     elif parameter.below is not None and amount >= parameter.below:
-        bound = f"less than {value_text(parameter.below)}"
-    elif isinstance(number, Quantity) and number.unit == "%" and amount > 100:
+        bound = f"less than {value_text(parameter.below)}{percent}"
+    elif percent and amount > 100:
         bound = "at most 100%"
     return scope.add(values.out_of_range(value, number, parameter, bound)) if bound else number
 

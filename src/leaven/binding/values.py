@@ -57,6 +57,12 @@ _ARG_FITS = {
 }
 
 
+def _names_its_statement(card: Card, parameter: Parameter, arguments: Sequence[syntax.Argument]) -> bool:
+    """Whether reports name the statement rather than its parameter, which nobody wrote: `output runs/first`."""
+    is_written = any(argument.keyword and argument.keyword.path == parameter.name for argument in arguments)
+    return card.kind == "statement" and parameter.positional and not parameter.units and not is_written
+
+
 class Binder:
     """Binds values in one scope. Selectors are read against `scope.layers`, where those are known."""
 
@@ -80,7 +86,8 @@ class Binder:
         source = f"of {card.source}" if card.source not in ("leaven", "user") else ""
         for parameter in available:
             if parameter.name in written:
-                settings.append(self._setting(parameter, written.pop(parameter.name)))
+                taker = card.bare_name if _names_its_statement(card, parameter, arguments) else ""
+                settings.append(self._setting(replace(parameter, taker=taker), written.pop(parameter.name)))
             elif not parameter.required and not parameter.variadic:
                 settings.append(Setting(parameter.name, default_value(parameter), Default(source)))
         is_complete &= not any(isinstance(setting.value, Unknown) for setting in settings)
@@ -131,7 +138,9 @@ class Binder:
         if self.scope.expanding and not self.scope.can_expand(value, len(items)):
             return UNKNOWN
         element = replace(parameter, type="quantity" if parameter.units else parameter.items)
-        values = [self.bind_value(item, element) for item in items]
+        values = [
+            self.bind_value(item, replace(element, name=f"{parameter.name}[{at}]")) for at, item in enumerate(items)
+        ]
         found = tuple(value for value in values if not isinstance(value, Unknown))
         if len(found) < len(values):
             return UNKNOWN

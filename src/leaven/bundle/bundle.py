@@ -131,7 +131,7 @@ class Bundle:
         if got == wanted:
             return Failure(f"the model fails on {name}: {type(problem).__name__}: {problem}")
         return Failure(
-            f"the model can't take {name}: the transforms make it {got}, and the model takes {wanted}",
+            f"the model can't take {name}: the transforms make it {got}, but the model takes {wanted}",
             "give an image of that size",
         )
 

@@ -92,7 +92,7 @@ def _check_outputs(
     if tuple(prepared[0].shape) != manifest.shape:
         raise damaged(path, "its transforms make another shape than it says")
     if expected.shape[1] != len(manifest.target.names):
-        raise damaged(path, f"the model has {expected.shape[1]} outputs, and {len(manifest.target.names)} have a name")
+        raise damaged(path, f"the model has {expected.shape[1]} outputs, but {len(manifest.target.names)} names")
     if apart > golden.SAME_ANYWHERE:
         raise Failure(
             f"the model in {path} has other outputs than when it was saved: they differ by {100 * apart:.2g} %",

@@ -60,7 +60,7 @@ def put_together(
 ) -> dict[str, Tensor]:
     """Put the adapters on a model, and give all its weights: those of the bundle, and those that it stands on."""
     if data["adapters"] and find_spec("peft") is None:
-        raise Failure(f"{file.name} holds adapters, and PEFT, which puts them on, is not installed", "pip install peft")
+        raise Failure(f"{file.name} holds adapters, but PEFT, which applies them, is not installed", "pip install peft")
     for each in data["adapters"]:
         read_adapter(each).on_model(model)  # merged once the weights are in
     adapters = adapters_of(model)

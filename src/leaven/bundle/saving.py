@@ -70,7 +70,7 @@ def save(
         again, sizes = _rebuilt(built_data, stands_on, code, module, weights, path)
         outputs = _compare_models(module, again, prepared)
     if outputs.shape[1] != len(target.names):
-        raise Failure(f"the model has {outputs.shape[1]} outputs, and the data {len(target.names)} names for them")
+        raise Failure(f"the model has {outputs.shape[1]} outputs, but the data has {len(target.names)} names for them")
     manifest = Manifest(
         built_by=built_data,
         preprocess=steps_data,
@@ -135,7 +135,7 @@ def _weights(module: nn.Module) -> dict[str, Tensor]:
     """The weights, each with memory of its own: a tensor with several names is written several times."""
     state = module.state_dict()
     if strange := [name for name, value in state.items() if not isinstance(value, Tensor)]:
-        raise Failure(f"a bundle holds tensors only, and {strange[0]} in the model's state dict is not one")
+        raise Failure(f"a bundle holds only tensors, but {strange[0]} in the model's state dict is not one")
     return {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format).contiguous()
         for name, value in state.items()
@@ -172,7 +172,7 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], sizes: PrunedShapes) -
     lines = [f"{name} is missing from the weights" for name in wanted if name not in weights]
     lines += [f"{name} is not in the model" for name in weights if name not in wanted]
     lines += [
-        f"{name} is {tuple(weights[name].shape)}, and {tuple(value.shape)} in the model"
+        f"{name} is {tuple(weights[name].shape)}, but {tuple(value.shape)} in the model"
         for name, value in wanted.items()
         if name in weights and weights[name].shape != value.shape
     ]

@@ -66,6 +66,7 @@ class Parameter(Record):
     enum: str = ""  # the import path of the enum whose members the library takes
     is_tensor: bool = False  # the library takes the list as a tensor
     passes_default: bool = False  # the default is not the called class's own, so the program must pass it
+    taker: str = ""  # the statement whose positional argument it is: reports name that instead
 
     @property
     def types(self) -> tuple[str, ...]:

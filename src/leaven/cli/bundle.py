@@ -113,7 +113,7 @@ def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> int
     else:
         _print(str(found))
     for file in found.skipped:
-        click.echo(f"error: {file} can't be read, and was skipped", err=True)
+        click.echo(f"error: {file} can't be read and was skipped", err=True)
     return 1 if found.skipped else 0
 
 

@@ -115,7 +115,7 @@ def look_at(word: str) -> Look:
         fault = "is a file, not a folder of images" if folder.exists() else "does not exist"
         raise click.UsageError(f"{folder} {fault}")
     if not _can_be_written(folder):
-        raise click.UsageError(f"recipes are UTF-8, and the name of {folder} is not; rename the folder")
+        raise click.UsageError(f"recipes are UTF-8, but the name of {folder} is not; rename the folder")
     read = read_image_folder(folder, folder.as_posix())
     wrong = next((finding for finding in read.findings if finding.is_error), None)
     if wrong is not None:

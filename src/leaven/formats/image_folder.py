@@ -173,28 +173,28 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
 
 def _too_few_classes(part: PartFolder) -> Finding:
     if obstacle := _obstacle(part.folder):
-        return Finding("missing-file", f"`{part.name}` can't be read: {obstacle}", "let yourself read the folder")
+        return Finding("missing-file", f"`{part.name}` can't be read: {obstacle}", "check the folder's permissions")
     found = "no sub-folders with images" if part.empty else "no sub-folders"
     if part.classes:
         found = f"images of `{part.classes[0]}` only" if part.empty else f"only `{part.classes[0]}`"
     ants, bees = _below(part.name, "ants"), _below(part.name, "bees")
-    help = f"put the images of each class into a sub-folder of its own: `{ants}`, `{bees}`"
+    help = f"put the images of each class into its own sub-folder: `{ants}`, `{bees}`"
     if part.classes and len(sub_folders(part.folder / part.classes[0])) > 1:
         help = f"did you mean `{_below(part.name, part.classes[0])}`?"
     return Finding(
         "no-classes",
-        f"`{part.name}` has {found}, and a classifier needs two classes or more",
+        f"`{part.name}` has {found}, but a classifier needs two classes or more",
         how_to_convert(_shown_files(part, part.empty)) or help,
         notes=_contents(part, part.empty),
     )
 
 
 def _empty_classes(part: PartFolder, names: Sequence[str]) -> Finding:
-    fact = f"`{_below(part.name, names[0])}` holds no images, and is left out"
+    fact = f"`{_below(part.name, names[0])}` contains no images and is ignored"
     if len(names) > 1:
-        fact = f"{len(names)} sub-folders of `{part.name}` hold no images, and are left out: {_quoted(names)}"
+        fact = f"{len(names)} sub-folders of `{part.name}` contain no images and are ignored: {_quoted(names)}"
     it = "it" if len(names) == 1 else "them"
-    help = f"put images into {it} ({', '.join(IMAGE_ENDINGS)}), or take {it} out of `{part.name}`"
+    help = f"add images ({', '.join(IMAGE_ENDINGS)}), or remove {it} from `{part.name}`"
     return Finding(
         "empty-class",
         fact,
@@ -210,7 +210,7 @@ def _contents(part: PartFolder, names: Sequence[str]) -> tuple[str, ...]:
     for name in names[:MOST_SHOWN]:
         files = list(files_below(part.folder / name))
         obstacle = _obstacle(part.folder / name)
-        held = f"holds {counted(files)}" if files else f"can't be read: {obstacle}" if obstacle else "is empty"
+        held = f"contains {counted(files)}" if files else f"can't be read: {obstacle}" if obstacle else "is empty"
         told.append(f"`{_below(part.name, name)}` {held}")
     return tuple(told)
 
@@ -225,11 +225,11 @@ def _shown_files(part: PartFolder, names: Sequence[str]) -> list[str]:
 def _foreign_classes(part: PartFolder, train: PartFolder, names: Sequence[str], lacking: Sequence[str]) -> Finding:
     notes = _contents(train, [name for name in names if name in train.empty])
     if lacking:  # of one class that is spelt in two ways, both are seen
-        notes += (f"`{part.name}` lacks {_classes(lacking)}, which `{train.name}` has",)
+        notes += (f"{_classes(lacking)} in `{train.name}` but not in `{part.name}`",)
     return Finding(
         "unequal-classes",
-        f"`{part.name}` has {_classes(names)}, which `{train.name}` has not",
-        "spell the names alike in both, or give each class images to train on",
+        f"{_classes(names)} in `{part.name}` but not in `{train.name}`",
+        "use the same class names in both, or add training images for each class",
         notes=notes,
     )
 
@@ -237,8 +237,8 @@ def _foreign_classes(part: PartFolder, train: PartFolder, names: Sequence[str], 
 def _lacking_classes(part: PartFolder, train: PartFolder, names: Sequence[str]) -> Finding:
     return Finding(
         "unequal-classes",
-        f"`{part.name}` lacks {_classes(names)}, which `{train.name}` has",
-        f"add images of {'it' if len(names) == 1 else 'each'} to `{part.name}`: without them it is never measured",
+        f"{_classes(names)} in `{train.name}` but not in `{part.name}`",
+        f"add images of {'it' if len(names) == 1 else 'each'} to `{part.name}`; otherwise it is never evaluated",
         is_error=False,
     )
 
@@ -246,8 +246,8 @@ def _lacking_classes(part: PartFolder, train: PartFolder, names: Sequence[str]) 
 def _unlabelled(part: PartFolder) -> Finding:
     return Finding(
         "no-classes",
-        f"`{part.name}` has no sub-folders for the classes, and is left out",
-        f"put the images of each class into a sub-folder of its own, as in `train`: `{_below(part.name, 'ants')}`",
+        f"`{part.name}` has no sub-folders for the classes and is ignored",
+        f"put the images of each class into its own sub-folder, as in `train`: `{_below(part.name, 'ants')}`",
         is_error=False,
     )
 
@@ -256,7 +256,7 @@ def _no_train(name: str, tops: Sequence[str]) -> Finding:
     return Finding(
         "missing-file",
         f"`{name}` has {_quoted(tops)} but no `train`",
-        f"call the folder with the images to train on `{_below(name, 'train')}`",
+        f"name the folder with the training images `{_below(name, 'train')}`",
     )
 
 
@@ -269,7 +269,7 @@ def _doubled(name: str, tops: Sequence[str]) -> Finding:
 
 
 def _classes(names: Sequence[str]) -> str:
-    return f"the class{'es' * (len(names) > 1)} {_quoted(names)}"
+    return f"class {_quoted(names)} is" if len(names) == 1 else f"classes {_quoted(names)} are"
 
 
 def _quoted(names: Sequence[str]) -> str:

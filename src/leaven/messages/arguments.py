@@ -116,7 +116,7 @@ def wrong_signature(name: syntax.Name, kind: str, passed: Sequence[str]) -> Diag
         "wrong-signature",
         f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: it does not accept {listed}",
         Spot(name.span, f"is called with {listed}"),
-        fix=f"let its first {'parameter' if len(passed) == 1 else 'parameters'} be {listed}",
+        fix=f"its first {'parameter' if len(passed) == 1 else 'two parameters'} must be {listed}",
     )
 
 
@@ -134,11 +134,12 @@ def none_of(card: Card, name: Span, names: Sequence[str]) -> Diagnostic:
 
 
 def several_of(card: Card, names: Sequence[str], places: Sequence[Span]) -> Diagnostic:
+    *others, last = sorted(places, key=lambda place: place.start)
     return error(
         "conflicting-arguments",
         f"`{card.bare_name}` takes either {describe.either([f'`{name}`' for name in names])}, not both",
-        Spot(places[-1], "one too many"),
-        *(Spot(place, "given already") for place in places[:-1]),
+        Spot(last, "one too many"),
+        *(Spot(place, "given already") for place in others),
         fix="remove one of them",
     )
 
@@ -149,7 +150,7 @@ def without_effect(setting: Setting, place: Span, owner: Setting, values: Sequen
     actual = f"`{owner.name}` is `{owner.value}`" if values else f"there is no `{owner.name}`"
     return error(
         "unused-argument",
-        f"`{setting.name}` only applies to `{wanted}`, and {actual}",
+        f"`{setting.name}` only applies to `{wanted}`, but {actual}",
         Spot(place, "has no effect"),
         *([Spot(owner.origin.span, "set here")] if isinstance(owner.origin, Written) else []),
         fix=f"remove `{setting.name}`, or write `{wanted}`",
@@ -226,7 +227,7 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers"):
         return f"write it in the block of `data`: `data … {{ {word} {value} }}`"
     if card.kind == "model" and name in ("classes", "num_classes"):
-        return "remove it: the head is fitted to the data's classes"
+        return "remove it: the model gets a new head with one output per class"
     owner = suggestions.owner_of(word)
     if owner and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):
         return f"`{word}` belongs to {suggestions.owner_noun(owner)}: {suggestions.argument_of(owner, word, value)}"

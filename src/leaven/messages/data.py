@@ -10,7 +10,7 @@ def other_task(data: Invocation, asked: Setting, offered: str, wanted: str, argu
     name = data.card.bare_name
     return error(
         "wrong-task",
-        f"`{name}` has labels for {offered}, and the recipe asks for {wanted}",
+        f"`{name}` has labels for {offered}, but the recipe asks for {wanted}",
         Spot(span_of(asked.origin), "another task"),
         fix=f'name the columns: `{name}(…, {argument}="…")`' if argument else "remove `task=`",
     )

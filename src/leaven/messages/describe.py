@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
+from leaven.catalog.values import Setting
 from leaven.language import syntax
 from leaven.language.source import Span
 
@@ -17,14 +18,14 @@ TYPE_NOUNS = KIND_NOUNS | {
     "float": "a number",
     "bool": "true or false",
     "text": "a string",
-    "path": "a path",
+    "path": "a path in quotes",
     "list": "a list",
     "none": "none",
     "any": "a value",
     "selector": "layers",
     "score": "a score such as `val.accuracy`",
     "function": "a function from an imported file",
-    "transforms": "transforms",
+    "transforms": "transforms joined with `->`",
     "name": "the name of an `arg`",
     "choice": "a choice",
 }
@@ -50,7 +51,7 @@ def written_value(value: syntax.Value) -> str:
         case syntax.Pipeline():
             return "a pipeline"
         case syntax.Binary() | syntax.Negative():
-            return "a calculation"
+            return "an expression"
 
 
 def expected(parameter: Parameter) -> str:
@@ -91,10 +92,29 @@ def did_you_mean(names: Sequence[str]) -> str:
     return f"did you mean {either([f'`{name}`' for name in names])}?"
 
 
-def kinds(targets: Sequence[TargetKind]) -> str:
-    """What is predicted, in words."""
-    words: dict[TargetKind, str] = {"class": "classes", "number": "numbers", "binary": "several labels per sample"}
+def labels(targets: Sequence[TargetKind]) -> str:
+    """The labels that something needs."""
+    words: dict[TargetKind, str] = {"class": "class labels", "number": "numbers", "binary": "several labels per sample"}
     return either([words[kind] for kind in targets])
+
+
+def tasks(targets: Sequence[TargetKind], task: str) -> str:
+    """The tasks that something is for, where the task at hand is another one."""
+    single = "single-label classification" if task.startswith("multi-label") else "classification"
+    words: dict[TargetKind, str] = {"class": single, "number": "regression", "binary": "multi-label classification"}
+    is_any_classification = {"class", "binary"} <= set(targets)  # in regression: else one of the two would fit
+    return either(["classification" if is_any_classification and kind != "number" else words[kind] for kind in targets])
+
+
+def length_in(epochs: Setting, unit: str) -> str:
+    """The length of a phase; without its unit where that was just named."""
+    length = epochs.value
+    return value_text(length.amount if length.unit == unit else length)
+
+
+def subject(parameter: Parameter) -> str:
+    """What a report calls a parameter: by its name, or by the statement whose positional argument it is."""
+    return parameter.taker or parameter.name
 
 
 def card_name(card: Card, name: Span) -> str:

@@ -50,7 +50,7 @@ def one_of_several(edit: syntax.Statement, target: syntax.Name, labels: Sequence
     """`change phase, epochs=3` where there are several phases."""
     return error(
         "missing-argument",
-        f"the recipe has {len(labels)} `{target.path}` statements, and this does not say which one",
+        f"the recipe has {len(labels)} `{target.path}` statements, but this does not say which one",
         Spot(target.span, f"one of {_listed(labels)}"),
         fix=f"write `{_edit_of(edit, (target.path, labels[0]))}`",
     )

@@ -7,7 +7,9 @@ from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
 from leaven.messages import describe
+from leaven.messages.describe import length_in
 from leaven.messages.places import setting_span, span_of, spots
+from leaven.messages.suggestions import shortened
 
 MOST_NAMED = 3
 _ADAPTABLE = "adapters are added to linear layers and to convolutions without groups, dilation or special padding"
@@ -28,7 +30,7 @@ def nothing_trainable(who: str, model: str, causes: Sequence[Origin], is_at_firs
         "nothing-trainable",
         f"{who} has nothing to train{' at first' if is_at_first else ''}",
         *spots((last, f"every layer of {model} is frozen"), *((one, "frozen here") for one in others)),
-        fix="leave something to train, as in `freeze all - head`",
+        fix="leave some layers unfrozen: `freeze all - head`",
     )
 
 
@@ -37,7 +39,7 @@ def frozen_new_head(model: str, cause: Origin) -> Diagnostic:
         "frozen-new-head",
         f"the head of {model} is new and frozen: it stays random",
         Spot(span_of(cause), "freezes the head"),
-        fix="leave the head out, as in `freeze all - head`",
+        fix="don't freeze the head: `freeze all - head`",
     )
 
 
@@ -46,7 +48,7 @@ def frozen_untrained(cause: Origin) -> Diagnostic:
         "frozen-untrained",
         "the frozen layers have no trained weights: they stay random",
         Spot(span_of(cause), "freezes random weights"),
-        fix="give the model weights: `pretrained=true` or `weights=…`",
+        fix='add `pretrained=true` or `weights="…"` to the model',
     )
 
 
@@ -63,7 +65,7 @@ def frozen_group(group: Origin, causes: Sequence[Origin]) -> Diagnostic:
     return warning(
         "frozen-group",
         "every layer of this group is frozen",
-        *spots((group, "the optimizer never gets them"), *((cause, "frozen") for cause in causes)),
+        *spots((group, "not passed to the optimizer"), *((cause, "frozen") for cause in causes)),
         fix="remove the group, or don't freeze its layers",
     )
 
@@ -80,7 +82,7 @@ def covered_group(group: Origin, later: Origin) -> Diagnostic:
 def no_such_layers(call: Invocation, model: str, word: str) -> Diagnostic:
     return error(
         "unknown-layer",
-        f"{model} has no layers that `{word}` means",
+        f"{model} has no {word} to train",
         Spot(span_of(call.origin), f"trains its {word}"),
         fix="train only the head with `linear_probe`, or choose other layers with `freeze`",
     )
@@ -92,7 +94,7 @@ def no_such_layers(call: Invocation, model: str, word: str) -> Diagnostic:
 def unfrozen_after_phase(unfreeze: Origin, at: Quantity, epochs: Setting) -> Diagnostic:
     return error(
         "after-phase",
-        f"the layers are unfrozen after {value_text(at)}, when the phase is already over",
+        f"the layers are unfrozen after {value_text(at)}, but the phase has only {length_in(epochs, at.unit)}",
         *spots((unfreeze, "never happens"), (epochs.origin, "the length of the phase")),
         fix="write a smaller number, or make the phase longer",
     )
@@ -102,7 +104,7 @@ def unfrozen_twice(call: Invocation, unfreeze: Origin) -> Diagnostic:
     return error(
         "unfrozen-twice",
         f"`{call.card.bare_name}` and `unfreeze … at=` both decide when layers are unfrozen",
-        *spots((call.origin, "this one"), (unfreeze, "and this one")),
+        *spots((call.origin, "conflicts with it"), (unfreeze, "used here")),
         fix="remove one of them",
     )
 
@@ -110,7 +112,7 @@ def unfrozen_twice(call: Invocation, unfreeze: Origin) -> Diagnostic:
 def unfrozen_and_frozen(call: Invocation, freezes: Invocation) -> Diagnostic:
     return error(
         "nothing-to-unfreeze",
-        f"`{call.card.bare_name}` unfreezes layers, and `{freezes.card.bare_name}` freezes them for the whole phase",
+        f"`{call.card.bare_name}` unfreezes layers, but `{freezes.card.bare_name}` freezes them for the whole phase",
         *spots((call.origin, "unfreezes them"), (freezes.origin, "freezes them")),
         fix="remove one of them, or move one to another phase",
     )
@@ -121,17 +123,21 @@ def nothing_to_unfreeze(call: Invocation, cause: Origin | None) -> Diagnostic:
     if cause is None:
         return error(
             "nothing-to-unfreeze",
-            f"`{name}` unfreezes the model in stages, and it has no stage besides its head",
+            f"`{name}` unfreezes the model stage by stage, but it has no stages besides its head",
             Spot(span_of(call.origin), "nothing to unfreeze"),
             fix=f"remove `{name}`, or name the layers: `freeze all - head` and `unfreeze …, at=2 epochs`",
         )
     return error(
         "nothing-to-unfreeze",
-        f"`{name}` unfreezes layers, and all of them are frozen for the whole phase",
-        *spots((call.origin, "nothing is left to unfreeze"), (cause, "frozen for the whole phase")),
-        notes=[f"`{name}` itself freezes what it unfreezes later"],
+        f"`{_text(cause)}` leaves `{name}` nothing to unfreeze",
+        *spots((call.origin, "nothing to unfreeze"), (cause, "frozen for the whole phase")),
+        notes=[f"`{name}` freezes the layers itself and unfreezes them stage by stage"],
         fix="remove the `freeze`",
     )
+
+
+def _text(cause: Origin) -> str:
+    return shortened(span_of(cause).text)
 
 
 # -- adapters
@@ -140,10 +146,10 @@ def nothing_to_unfreeze(call: Invocation, cause: Origin | None) -> Diagnostic:
 def adapter_without_base(call: Invocation, merge: Setting) -> Diagnostic:
     return error(
         "adapter-without-base",
-        "the adapter is saved without the model, which nobody else has",
-        Spot(setting_span(merge, call), "saves the adapter alone"),
-        notes=["a model without `pretrained` or `weights` starts from random weights and can't be built again"],
-        fix="leave out `merge=false`: then the whole model is saved",
+        "`merge=false` saves only the adapter, but its base model is not published",
+        Spot(setting_span(merge, call), "saves only the adapter"),
+        notes=["a model trained from scratch can't be downloaded by whoever loads the adapter"],
+        fix="remove `merge=false` to save the whole model",
     )
 
 
@@ -158,7 +164,7 @@ def nothing_to_adapt(call: Invocation, model: str) -> Diagnostic:
 
 
 def adapts_head_only(call: Invocation, on: Setting) -> Diagnostic:
-    return _head_only(call, on, f"`{call.card.name}` trains the head itself, and adapts other layers")
+    return _head_only(call, on, f"`{call.card.name}` can't adapt the head: the head is trained in full")
 
 
 def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
@@ -167,7 +173,7 @@ def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
 
 def _head_only(call: Invocation, on: Setting, headline: str) -> Diagnostic:
     place = Spot(setting_span(on, call), "the head only")
-    return error("empty-selector", headline, place, fix="leave out `on`, or choose other layers")
+    return error("empty-selector", headline, place, fix="remove `on`, or choose other layers")
 
 
 def not_adaptable(call: Invocation, on: Setting, model: str, types: Sequence[str]) -> Diagnostic:
@@ -187,7 +193,7 @@ def _unsuitable(call: Invocation, on: Setting, headline: str, types: Sequence[st
         headline,
         Spot(setting_span(on, call), f"of type {describe.some(types, MOST_NAMED)}"),
         notes=[note],
-        fix="leave out `on`, or choose other layers (`leaven inspect` lists them)",
+        fix="remove `on`, or choose other layers (`leaven inspect` lists them)",
     )
 
 
@@ -195,7 +201,7 @@ def adapted_twice(call: Invocation, other: Invocation, layer: str) -> Diagnostic
     return error(
         "adapted-twice",
         f"`{layer}` would get two adapters",
-        *spots((call.origin, "this one"), (other.origin, "and this one, which stays")),
+        *spots((call.origin, "adds a second one"), (other.origin, "adds the first one")),
         fix="choose layers for each with `on=`, or remove one of them",
     )
 
@@ -205,7 +211,7 @@ def rank_too_large(rank: Setting, call: Invocation, layer: str, largest: int) ->
         "wrong-value",
         f"rank {rank.value} is larger than `{layer}`",
         Spot(setting_span(rank, call), f"more than {largest} adds nothing there"),
-        fix=f"write `rank={largest}` or less, or leave such layers out of `on`",
+        fix=f"write `rank={largest}` or less, or exclude such layers from `on`",
     )
 
 
@@ -213,15 +219,15 @@ def rank_too_large(rank: Setting, call: Invocation, layer: str, largest: int) ->
 
 
 def pruning_order(call: Invocation, earlier: Invocation, is_adapter: bool) -> Diagnostic:
-    headline = "single weights can't be pruned before whole channels"
-    note = "single weights are removed by a mask, which has the shape of the whole layer"
+    headline = "structured pruning can't follow unstructured pruning"
+    note = "unstructured pruning masks individual weights, and the mask has the shape of the unpruned layer"
     if is_adapter:
-        headline = f"`{earlier.card.name}` can't come before pruning"
-        note = "an adapter is trained for the layer as it is"
+        headline = f"pruning can't follow `{earlier.card.name}`"
+        note = "an adapter is trained for the layer as it was before pruning"
     return error(
         "pruning-order",
         headline,
-        *spots((call.origin, "this one"), (earlier.origin, "comes before")),
+        *spots((call.origin, "comes later"), (earlier.origin, "comes first")),
         notes=[note],
         fix="change their order",
     )
@@ -230,18 +236,20 @@ def pruning_order(call: Invocation, earlier: Invocation, is_adapter: bool) -> Di
 def adapter_after_pruning(adapter: Invocation, pruning: Invocation) -> Diagnostic:
     return error(
         "adapter-after-pruning",
-        f"`{adapter.card.name}` can't come after single weights were pruned",
-        *spots((adapter.origin, "would fill them again"), (pruning.origin, "removes single weights")),
-        fix="prune whole channels with `structured()`, or train the weights themselves",
+        f"`{adapter.card.name}` can't follow unstructured pruning",
+        *spots((adapter.origin, "would restore pruned weights"), (pruning.origin, "sets individual weights to zero")),
+        fix=f"prune whole channels with `structured()`, or remove `{adapter.card.name}`",
     )
 
 
 def pruned_reinit(reinit: Origin, pruning: Invocation) -> Diagnostic:
+    written = _text(reinit)
+    kept = 'how="kaiming"' if "how=" in written else f'{written}, how="kaiming"'
     return error(
         "pruned-reinit",
-        "these layers are re-initialised, and some of their weights are pruned",
+        "`reinit` would restore pruned weights of these layers",
         *spots((reinit, "re-initialises whole layers"), (pruning.origin, "keeps some weights at zero")),
-        fix='say how, as in `how="kaiming"`, which keeps pruned weights at zero; or choose other layers',
+        fix=f"write `{kept}`, which keeps pruned weights at zero, or choose other layers",
     )
 
 
@@ -250,14 +258,14 @@ def gradual_channels(call: Invocation, over: Setting) -> Diagnostic:
         "gradual-channels",
         "whole channels are removed at once, not over several epochs",
         Spot(setting_span(over, call), "not possible for channels"),
-        fix="leave out `over`, or write several phases, each with a smaller `amount`",
+        fix="remove `over`, or write several phases, each with a smaller `amount`",
     )
 
 
 def pruning_too_slow(call: Invocation, over: Setting, epochs: Setting) -> Diagnostic:
     return error(
         "after-phase",
-        f"pruning takes {value_text(over.value)}, and the phase has {value_text(epochs.value)}",
+        f"pruning takes {value_text(over.value)}, but the phase has only {value_text(epochs.value)}",
         Spot(setting_span(over, call), "the amount would not be reached"),
         *spots((epochs.origin, "the length of the phase")),
         fix="write fewer epochs, or make the phase longer",

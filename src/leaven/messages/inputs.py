@@ -12,10 +12,10 @@ def class_count(model: str, outputs: int, needed: str, kept: Span, data: Origin)
     """`needed` is what the data has: `10 classes`."""
     return error(
         "class-count",
-        f"the head of {model} has {outputs} outputs, and the data has {needed}",
+        f"the head of {model} has {outputs} outputs, but the data has {needed}",
         Spot(kept, "the head is kept"),
         *spots((data, needed)),
-        fix="leave out `head=keep`: the head is then fitted to the data",
+        fix=f"remove `head=keep` to get a new head with {needed.partition(' ')[0]} outputs",
     )
 
 
@@ -32,7 +32,7 @@ def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: boo
     transform = "rgb()" if wanted == 3 else "grayscale()"
     return error(
         "input-channels",
-        f"{model} takes images with {wanted} channels, and these have {given}",
+        f"{model} takes images with {wanted} channels, but these have {given}",
         Spot(place, f"{given} channel{'s' * (given != 1)} from here on"),
         fix=f"add `-> {transform}` to the transforms"
         + (f", or give the model `in_chans={given}`" if has_in_chans else ""),
@@ -42,7 +42,7 @@ def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: boo
 def different_shapes(place: Span, shorter: int, is_resized: bool) -> Diagnostic:
     return error(
         "input-size",
-        "the images have different shapes after these transforms, and can't be put into one batch",
+        "the images have different shapes after these transforms, so they can't be put into one batch",
         Spot(place, "keeps the aspect ratio" if is_resized else "as they come from the data"),
         fix=f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`",
     )

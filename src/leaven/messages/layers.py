@@ -91,11 +91,12 @@ def no_such_layer(
     """A selector that matches no layer of the model."""
     paths = [module.path for module in layers.modules if module.path]
     tops = dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters)
-    near: list[str] = []
+    id, near = "unknown-layer", list[str]()
     label, known = "no layer matches", f"the parts of {model} are {_some(map(_written, tops))}"
     match selector:
         case _ if written in paths:
-            headline, label = f"`{written}` of {model} has no parameters", "nothing in it can be trained"
+            id, headline = "empty-selector", f"`{written}` of {model} has no parameters"
+            label = "nothing to train or freeze"
         case Word(word):
             headline = f"{model} has no layers for `{word}`"
         case OfType(type):
@@ -111,7 +112,7 @@ def no_such_layer(
     if near:
         near = list(map(quoted if isinstance(value, syntax.String) else _written, near))
         fix = Fix(f"{describe.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
-    return error("unknown-layer", headline, Spot(value.span, label), fix=fix)
+    return error(id, headline, Spot(value.span, label), fix=fix)
 
 
 def _written(path: str) -> str:

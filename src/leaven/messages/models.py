@@ -8,7 +8,7 @@ from leaven.language.diagnostics import Diagnostic, Spot, error, note
 from leaven.language.source import Span
 from leaven.messages.places import setting_span, span_of
 
-_FORMS = {"vector": "a vector", "image": "an image"}
+_FORMS = {"vector": "(N, C)", "image": "(N, C, H, W)"}
 
 # -- weights
 
@@ -17,7 +17,7 @@ def two_sources(chosen: Invocation, pretrained: Setting, weights: Setting) -> Di
     return error(
         "two-weight-sources",
         "the model gets weights from two sources",
-        Spot(setting_span(pretrained, chosen), "the published weights"),
+        Spot(setting_span(pretrained, chosen), "the pretrained weights"),
         Spot(setting_span(weights, chosen), "and a file"),
         fix="keep one of the two",
     )
@@ -34,12 +34,15 @@ def folder_of_weights(path: FilePath) -> Diagnostic:
 
 def not_published(card: Card | None, place: Span, is_in_library: bool) -> Diagnostic:
     """`card` is None for a pipeline of components; `is_in_library` if a library has a model of that name."""
-    fix = 'load a file with `weights="…"`, or train from scratch without `pretrained`'
+    fix = 'load a file with `weights="…"`, or remove `pretrained` to train from scratch'
     if card is not None and is_in_library:
         fix = f"write `{card.bare_name}(pretrained=true)`: the library's model needs no import"
-    name = "a model of components" if card is None else card.bare_name if card.kind == "model" else card.name
-    headline = f"no weights were published for {name}"
-    return error("no-pretrained-weights", headline, Spot(place, "there are no weights to load"), fix=fix)
+    if card is not None and card.kind == "model":
+        headline = f"{card.bare_name} has no pretrained weights"
+    else:
+        this = f"`{card.name}` is user code" if card is not None else "this one is a pipeline of components"
+        headline = f"`pretrained=true` works only for library models, but {this}"
+    return error("no-pretrained-weights", headline, Spot(place, "no weights to load"), fix=fix)
 
 
 def not_installed(card: Card, install: str, place: Span) -> Diagnostic:
@@ -53,15 +56,15 @@ def not_installed(card: Card, install: str, place: Span) -> Diagnostic:
 
 def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
     """`built_by` is how a bundle says that its model is built."""
-    label, fix = "the model in an earlier phase", "name a model, such as `resnet18(pretrained=true)`"
+    label, fix = "an earlier state of the model itself", "name a model, such as `resnet18(pretrained=true)`"
     if source.card.model.loads == "bundle":
-        label, fix = "its head can't be fitted to the data", "name the model, and load the bundle as its `weights`"
+        label, fix = "its head can't be replaced", "name the model and load the bundle as its `weights`"
         match source.value("file"), built_by:
             case FilePath(text=file), {"by": "timm" | "torchvision" as library, "name": str(name)}:
-                fix = f'name the model, and load its weights: `model {library}.{name}(weights="{file}")`'
+                fix = f'name the model and load its weights: `model {library}.{name}(weights="{file}")`'
             case FilePath(text=file), _:
-                fix = f'name the model as its recipe does, and load its weights: `weights="{file}"`'
-    headline = f"`{source.card.bare_name}` can only be a teacher, not the model to train"
+                fix = f'name the model as its recipe does and load its weights: `weights="{file}"`'
+    headline = f"`{source.card.bare_name}(…)` can only be used as a teacher"
     return error("wrong-value", headline, Spot(span_of(source.origin), label), fix=fix)
 
 
@@ -71,18 +74,19 @@ def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
 def no_head(source: Invocation) -> Diagnostic:
     return error(
         "unknown-head",
-        f"{source.card.bare_name} has no head that could be fitted to the data",
+        f"{source.card.bare_name} has no head that could be replaced",
         Spot(span_of(source.origin), "it has no classifier"),
         fix="choose another model: `leaven catalog search` lists what there is",
     )
 
 
-def unknown_head(source: Invocation) -> Diagnostic:
+def unknown_head(source: Invocation, outputs: str) -> Diagnostic:
+    """`outputs` is what the head is for: `10 classes`."""
     return error(
         "unknown-head",
-        f"it is not known which layer of `{source.card.name}` is its head",
-        Spot(span_of(source.origin), "its head must be fitted to the data"),
-        notes=["a model with a parameter `classes` or `num_classes` gets the number of classes"],
+        f"can't tell which layer of `{source.card.name}` is the head",
+        Spot(span_of(source.origin), f"needs a new head for {outputs}"),
+        notes=["alternatively, give the constructor a parameter `classes` or `num_classes`"],
         fix='name the layer: `head="fc"`, or keep it: `head=keep`',
     )
 
@@ -106,7 +110,7 @@ def cant_be_built(source: Invocation, reason: str) -> Diagnostic:
 def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None) -> Diagnostic:
     return error(
         "wrong-task",
-        f"{model.card.bare_name} is a model for {made_for}, and the data is for {wanted}",
+        f"{model.card.bare_name} is a model for {made_for}, but the task is {wanted}",
         Spot(span_of(model.origin), f"made for {made_for}"),
         fix=f"choose a model for {wanted}, such as `{example}`" if example else None,
     )
@@ -118,17 +122,17 @@ def for_other_task(model: Invocation, made_for: str, wanted: str, example: str |
 def wrong_input(stage: Invocation, takes: str, previous: str, shape: str) -> Diagnostic:
     return error(
         "wrong-shape",
-        f"`{stage.card.bare_name}` takes {_FORMS[takes]}, and {previous} gives {shape}",
-        Spot(span_of(stage.origin), f"gets {shape}"),
+        f"`{stage.card.bare_name}` expects shape {_FORMS[takes]}, but {previous} outputs {shape}",
+        Spot(span_of(stage.origin), f"gets shape {shape}"),
         fix="put `global_pool()` before it" if takes == "vector" else "move it before the pooling",
     )
 
 
-def wrong_output(last: Invocation, shape: str, outputs: str) -> Diagnostic:
+def wrong_output(last: Invocation, shape: str, needed: int | None, outputs: str) -> Diagnostic:
     """`outputs` is the name by which a recipe has the number of outputs."""
     return error(
         "wrong-shape",
-        f"the model ends with {shape}, and must end with a vector of outputs",
+        f"the model outputs shape {shape}, but must output (N, {needed or outputs})",
         Spot(span_of(last.origin), "the last stage"),
         fix=f"end with `-> global_pool() -> linear({outputs})`",
     )
@@ -137,7 +141,7 @@ def wrong_output(last: Invocation, shape: str, outputs: str) -> Diagnostic:
 def output_count(last: Invocation, given: int, needed: int, outputs: str) -> Diagnostic:
     return error(
         "class-count",
-        f"the model has {given} outputs, and the data needs {needed}",
+        f"the model has {given} outputs, but the data needs {needed}",
         Spot(span_of(last.origin), "the last stage"),
-        fix=f"write `linear({outputs})`: it follows the data",
+        fix=f"write `linear({outputs})`, which takes the number from the data",
     )

@@ -52,7 +52,7 @@ def not_in_module(name: syntax.Name, module: ImportedModule, near: Sequence[str]
     alias, _, rest = name.path.partition(".")
     return error(
         "unknown-name",
-        f"`{module.module.target}` defines no `{rest}`",
+        f"`{module.module.target}` does not define `{rest}`",
         Spot(name.span, "not in that file"),
         Spot(module.span, "imported here"),
         fix=similar(name.span, [f"{alias}.{word}" for word in near[:1]]),
@@ -80,7 +80,7 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
         fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
     return error(
         "unknown-name",
-        f"no {noun.partition(' ')[2]} is named `{path}`",
+        f"unknown {noun.partition(' ')[2]} `{path}`",
         Spot(name.span, f"expected {noun}"),
         notes=notes,
         fix=fix or f"`leaven catalog search {rest}` searches for similar names",
@@ -273,7 +273,7 @@ def no_such_module(target: syntax.Name) -> Diagnostic:
 def unreadable_python(name: str, file: Path, reason: str, line: int | None, place: Span) -> Diagnostic:
     return error(
         "unreadable-python",
-        f"`{name}` can't be read as Python: {reason}",
+        f"syntax error in `{name}`: {reason}" if line is not None else f"`{name}` can't be read: {reason}",
         *_python_line(name, file, line),
         Spot(place, "imported here"),
         fix="fix the Python file, then check again",

@@ -3,11 +3,13 @@
 from leaven.catalog import lookup
 from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
-from leaven.catalog.values import Quantity
+from leaven.catalog.values import Quantity, plural_unit
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.messages import describe
 from leaven.messages.suggestions import write
+
+UNITS = ("epochs", "steps", "items", "%", "seconds", "minutes", "hours")
 
 
 def different_units(left: syntax.Value, left_unit: str, right: syntax.Value, right_unit: str) -> Diagnostic:
@@ -58,21 +60,23 @@ def unexpected_unit(value: syntax.Value, quantity: Quantity, parameter: Paramete
     is_number = bool(types & {"int", "float", "any", "list"})
     return error(
         "wrong-unit" if is_number else "wrong-type",
-        f"`{parameter.name}` takes no unit"
+        f"`{describe.subject(parameter)}` takes no unit"
         if is_number
-        else f"`{parameter.name}` must be {expected}, not {value_text(quantity)}",
+        else f"`{describe.subject(parameter)}` must be {expected}, not {value_text(quantity)}",
         Spot(value.span, f"expected {expected}"),
         fix=fix,
     )
 
 
 def wrong_unit(value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Diagnostic:
-    units = describe.either(parameter.units)
+    expected = describe.expected(parameter)
     near = lookup.nearest(quantity.unit, parameter.units, limit=1)
     return error(
         "wrong-unit",
-        f"`{parameter.name}` must be in {units}, not in {quantity.unit}",
-        Spot(value.span, f"expected {units}"),
+        f"`{parameter.name}` must be {expected}, not {quantity.unit}"
+        if plural_unit(quantity.unit) in UNITS
+        else f"unknown unit `{quantity.unit}`",
+        Spot(value.span, f"expected {expected}"),
         fix=write(value.span, value_text(Quantity(quantity.amount, near[0])))
         if near
         else f"write a number of {parameter.units[0]}, such as `{parameter.name}={_example(parameter)}`",
@@ -85,11 +89,13 @@ def fraction_as_percentage(value: syntax.Value, number: float, parameter: Parame
     parts = [part.strip() for part in value.span.text.split("/")]
     if parameter.name == "train" and len(parts) in (2, 3) and sum(int(p) if p.isdecimal() else 0 for p in parts) == 100:
         right = ", ".join(f"{name}={part}%" for name, part in zip(("train", "val", "test"), parts, strict=False))
+    counted = [unit for unit in parameter.units if unit != "%"]
+    more = f", or a number of {describe.either(counted)}" if counted and "=" not in right else ""
     return error(
         "wrong-unit",
-        f"`{parameter.name}` must be in {describe.either(parameter.units)}, and {value_text(number)} has no unit",
+        f"`{parameter.name}` needs a unit",
         Spot(value.span, f"would mean {value_text(number)}%"),
-        fix=write(value.span, right),
+        fix=Fix(f"write `{right}`{more}", Edit(value.span, right)),
     )
 
 

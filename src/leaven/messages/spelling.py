@@ -23,5 +23,8 @@ def note_on_letters(report: Diagnostic) -> str:
     letter = "" if written.isascii() else next((one for one in written if not one.isascii() and one.isalnum()), "")
     if not letter:
         return ""
-    name = unicodedata.name(letter, "a letter of another alphabet").lower()
-    return f"`{letter}` is a {name.removeprefix('a ')} (U+{ord(letter):04X}), whatever it looks like"
+    plain = report.fix.edit.text[written.index(letter) : written.index(letter) + 1]
+    script = unicodedata.name(letter, "not ASCII").partition(" ")[0].capitalize()
+    script = "a full-width letter" if script == "Fullwidth" else script
+    latin = f", not the Latin letter `{plain}`" if plain.isalpha() else ""
+    return f"`{letter}` is {script} (U+{ord(letter):04X}){latin}"

@@ -12,10 +12,10 @@ from leaven.messages import describe, places
 from leaven.messages.suggestions import argument_of, owner_of, similar
 
 CONTEXTS = {
-    "recipe": "at the top of a recipe",
+    "recipe": "at the top level",
     "phase": "in a phase",
-    "data": "in the block of `data`",
-    "optimizer": "in the block of `optimizer`",
+    "data": "in `data`",
+    "optimizer": "in `optimizer`",
 }
 _PYTHON = ("if", "else", "for", "while", "def", "class", "return", "print", "with", "try", "raise")
 _TRANSFORMS = ("augment", "augmentation", "augmentations", "transform", "transforms")
@@ -27,8 +27,8 @@ def unknown(statement: syntax.Statement, context: str, near: Sequence[str]) -> D
     alias, dot, _ = name.path.partition(".")
     return error(
         "unknown-statement",
-        f"no statement is named `{name.path}`",
-        Spot(name.span, f"unknown {CONTEXTS[context]}"),
+        f"unknown statement `{name.path}`",
+        Spot(name.span, f"not a statement {CONTEXTS[context]}"),
         notes=[f"nothing is imported as `{alias}`"] if dot else [],
         fix=similar(name.span, near) or _as_argument(statement, context),
     )
@@ -46,8 +46,8 @@ def definition_in_block(statement: syntax.AnyStatement) -> Diagnostic:
     return error(
         "misplaced-statement",
         f"`{statement.span.text.split()[0]}` can't be used in a block",
-        Spot(statement.span, "belongs at the top of the recipe"),
-        fix="move this line out of the block, above it",
+        Spot(statement.span, "belongs at the top level"),
+        fix="move this line out of the block",
     )
 
 
@@ -76,7 +76,7 @@ def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:
     """`option` is what to write for epochs that were given as an option."""
     return error(
         "epochs-and-phases",
-        "`train` has a number of epochs, and so do the phases",
+        "both `train` and the phases set `epochs`",
         Spot(epochs, "remove this"),
         Spot(phase, "each phase has its own number"),
         fix=f"write `{option}`" if option else "set `epochs` in each phase only",

@@ -9,11 +9,11 @@ from leaven.language.source import Span
 from leaven.messages.places import setting_span, span_of
 from leaven.messages.suggestions import similar
 
-FOR_THIS_DATA = "give it the weights of a teacher for this data"
+FOR_THIS_DATA = "load the weights of a teacher trained on this data"
 
 
 def untrained(name: str, place: Span, fix: str) -> Diagnostic:
-    headline = f"the teacher {name} has no trained weights"
+    headline = f"{name} has no trained weights"
     return error("untrained-teacher", headline, Spot(place, "its outputs would be noise"), fix=fix)
 
 
@@ -56,7 +56,7 @@ def classes_not_checked(teacher: Invocation, weights: FilePath) -> Diagnostic:
 def class_count(teacher: Invocation, outputs: int, classes: int | None, fix: str = FOR_THIS_DATA) -> Diagnostic:
     return error(
         "class-count",
-        f"the teacher {teacher.card.bare_name} has {outputs} outputs, and the data has {classes} classes",
+        f"the teacher {teacher.card.bare_name} has {outputs} outputs, but the data has {classes} classes",
         Spot(span_of(teacher.origin), "a teacher keeps its head"),
         fix=fix,
     )
@@ -65,17 +65,17 @@ def class_count(teacher: Invocation, outputs: int, classes: int | None, fix: str
 def unequal_classes(teacher: Invocation, number: int, theirs: str, ours: str, is_reordered: bool) -> Diagnostic:
     return error(
         "unequal-classes",
-        f"class {number} of the teacher is `{theirs}`, and of the data `{ours}`",
+        f"class {number} of the teacher is `{theirs}`, but class {number} of the data is `{ours}`",
         Spot(span_of(teacher.origin), "was trained on other classes"),
         notes=["the names are the same, in another order"] if is_reordered else [],
-        fix="give the weights of a teacher that was trained on data with these classes, in this order",
+        fix="load the weights of a teacher trained on these classes, in this order",
     )
 
 
 def unequal_layers(ours: Setting, theirs: Setting) -> Diagnostic:
     return error(
         "unequal-layers",
-        f"`layers` names {len(ours.value)}, and `teacher_layers` {len(theirs.value)}",
+        f"`layers` has {_entries(len(ours.value))}, but `teacher_layers` has {len(theirs.value)}",
         Spot(span_of(theirs.origin), "compared one by one"),
         Spot(span_of(ours.origin), "with these"),
         fix="name the same number of layers in both",
@@ -98,6 +98,10 @@ def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) ->
         Spot(place, "not started yet, or unknown"),
         fix=similar(place, [quoted(name) for name in near]) or f"name one of {', '.join(map(quoted, phases))}",
     )
+
+
+def _entries(count: int) -> str:
+    return f"{count} {'entry' if count == 1 else 'entries'}"
 
 
 def _within(span: Span, text: str) -> Span:

@@ -6,7 +6,7 @@ from leaven.catalog.card import Requirement
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
-from leaven.messages.describe import both, kinds
+from leaven.messages.describe import both, either, length_in, tasks
 from leaven.messages.places import span_of, spots
 
 
@@ -14,7 +14,7 @@ def incompatible(first: Invocation, second: Invocation, reason: str) -> Diagnost
     return error(
         "incompatible-techniques",
         f"`{first.card.bare_name}` and `{second.card.bare_name}` can't be used in the same phase",
-        *spots((second.origin, "this one"), (first.origin, "and this one")),
+        *spots((second.origin, "conflicts with it"), (first.origin, "used here")),
         notes=[reason] if reason else [],
         fix="remove one of them, or move one to another phase",
     )
@@ -31,12 +31,14 @@ def missing_library(call: Invocation, requires: Requirement) -> Diagnostic:
 
 def wrong_task(call: Invocation, task: str) -> Diagnostic:
     technique = call.card.technique
-    inputs = both([f"{input}s" for input in technique.inputs]) if technique.inputs else ""
-    made_for = " with ".join(filter(None, [inputs, kinds(technique.targets) if technique.targets else ""]))
+    if technique.targets:
+        made_for = " ".join([either(technique.inputs), tasks(technique.targets, task)][not technique.inputs :])
+    else:
+        made_for = both([f"{input}s" for input in technique.inputs])
     return error(
         "wrong-task",
-        f"`{call.card.bare_name}` is for {made_for}, and the data is for {task}",
-        Spot(span_of(call.origin), "can't be used here"),
+        f"`{call.card.bare_name}` is for {made_for}, but the task is {task}",
+        Spot(span_of(call.origin), f"{made_for} only"),
         fix=f"remove `{call.card.bare_name}`",
     )
 
@@ -44,8 +46,8 @@ def wrong_task(call: Invocation, task: str) -> Diagnostic:
 def soft_labels(call: Invocation, loss: Invocation) -> Diagnostic:
     return error(
         "soft-labels",
-        f"`{call.card.bare_name}` mixes labels, and the loss `{loss.card.bare_name}` takes only class indices",
-        *spots((call.origin, "gives soft labels"), (loss.origin, "takes hard labels")),
+        f"`{call.card.bare_name}` mixes labels, but the loss `{loss.card.bare_name}` takes only class indices",
+        *spots((call.origin, "produces soft labels"), (loss.origin, "takes only hard labels")),
         fix=f"remove `{call.card.bare_name}`, or use another loss: `loss cross_entropy()`",
     )
 
@@ -53,8 +55,8 @@ def soft_labels(call: Invocation, loss: Invocation) -> Diagnostic:
 def overridden_train_step(call: Invocation, override: Origin) -> Diagnostic:
     return error(
         "overridden-train-step",
-        f"`{call.card.bare_name}` needs the model's outputs, and the overridden `train_step` returns only the loss",
-        *spots((call.origin, "changes the loss by the outputs"), (override, "returns only the loss")),
+        f"`{call.card.bare_name}` needs the model's outputs, but the overridden `train_step` returns only the loss",
+        *spots((call.origin, "computes a loss from the outputs"), (override, "returns only the loss")),
         fix=f"remove one of them, or compute in `train_step` what `{call.card.bare_name}` adds",
     )
 
@@ -62,10 +64,10 @@ def overridden_train_step(call: Invocation, override: Origin) -> Diagnostic:
 def closure_optimizer(call: Invocation, optimizer: Invocation) -> Diagnostic:
     return error(
         "closure-optimizer",
-        f"`{call.card.bare_name}` changes the gradients of a step, and `{optimizer.card.friendly}` computes its own",
+        f"`{call.card.bare_name}` changes the gradients of a step, but `{optimizer.card.friendly}` computes its own",
         *spots(
             (call.origin, "would not see the gradients"),
-            (optimizer.origin, "computes loss and gradients several times in a step"),
+            (optimizer.origin, "computes the loss and gradients several times per step"),
         ),
         fix="use another optimizer, such as `optimizer sgd(lr=0.1, momentum=0.9)`",
     )
@@ -74,16 +76,17 @@ def closure_optimizer(call: Invocation, optimizer: Invocation) -> Diagnostic:
 def accumulated_steps(call: Invocation, accumulate: Setting) -> Diagnostic:
     return error(
         "accumulated-steps",
-        f"`{call.card.bare_name}` needs the gradients of one batch twice, and `accumulate` sums several batches",
+        f"`{call.card.bare_name}` needs the gradients of one batch twice, but `accumulate` sums several batches",
         *spots((call.origin, "needs one batch per step"), (accumulate.origin, "several batches per step")),
-        fix="remove `accumulate`, and make the batch as large as memory allows",
+        fix="remove `accumulate` and make the batch as large as memory allows",
     )
 
 
 def after_phase(call: Invocation, name: str, value: Quantity, epochs: Setting) -> Diagnostic:
+    action = f"starts after {value_text(value)}" if name == "start" else f"has `{name}={value_text(value)}`"
     return error(
         "after-phase",
-        f"`{call.card.bare_name}` has `{name}={value_text(value)}`, when the phase is already over",
+        f"`{call.card.bare_name}` {action}, but the phase has only {length_in(epochs, value.unit)}",
         *spots((call.origin, "never happens"), (epochs.origin, "the length of the phase")),
         fix="write a smaller number, or make the phase longer",
     )
@@ -92,8 +95,8 @@ def after_phase(call: Invocation, name: str, value: Quantity, epochs: Setting) -
 def fixed_input_size(call: Invocation, model: str, size: tuple[int, int]) -> Diagnostic:
     return error(
         "fixed-input-size",
-        f"`{call.card.bare_name}` makes images smaller, and {model} takes only {size[0]}x{size[1]}",
-        Spot(span_of(call.origin), "gives other sizes"),
+        f"`{call.card.bare_name}` makes images smaller, but {model} takes only {size[0]} x {size[1]}",
+        Spot(span_of(call.origin), "uses other sizes"),
         fix=f"remove `{call.card.bare_name}`, or use a model that takes any size, such as a ResNet",
     )
 
@@ -101,7 +104,7 @@ def fixed_input_size(call: Invocation, model: str, size: tuple[int, int]) -> Dia
 def no_residual_branches(call: Invocation, model: str) -> Diagnostic:
     return error(
         "no-residual-branches",
-        f"`{call.card.bare_name}` skips residual branches, and {model} has none that can be skipped",
+        f"`{call.card.bare_name}` skips residual branches, but {model} has none that can be skipped",
         Spot(span_of(call.origin), "nothing to skip"),
         fix=f"remove `{call.card.bare_name}`, or use a model with such blocks: `res_block`, or a ResNet from timm",
     )
@@ -110,8 +113,8 @@ def no_residual_branches(call: Invocation, model: str) -> Diagnostic:
 def balanced_twice(call: Invocation, others: Sequence[tuple[Origin, str]]) -> Diagnostic:
     return error(
         "balanced-twice",
-        f"`{call.card.bare_name}` compensates for imbalanced classes, and something else does so already",
-        *spots((call.origin, "a second time"), *others),
+        f"`{call.card.bare_name}` compensates for imbalanced classes, but something else already does",
+        *spots((call.origin, "compensates again"), *others),
         fix="keep one of them",
     )
 

@@ -6,7 +6,7 @@ from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error
-from leaven.messages.describe import kinds
+from leaven.messages.describe import labels, tasks
 from leaven.messages.places import span_of, spots
 
 
@@ -14,67 +14,74 @@ def loss_for_other_task(loss: Invocation, task: str, usual: str) -> Diagnostic:
     """`usual` is the default statement of the task."""
     return error(
         "wrong-task",
-        f"`{loss.card.friendly}` {_compares(loss.card.loss.targets)}, and the data is for {task}",
-        Spot(span_of(loss.origin), "can't be used here"),
-        fix=f"use another, such as `{usual}`",
+        _headline(loss.card.friendly, loss.card.loss.targets, "loss", task),
+        Spot(span_of(loss.origin), _only(loss.card.loss.targets, task)),
+        fix=f"use another loss, such as `{usual}`",
     )
 
 
 def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnostic:
     return error(
         "wrong-task",
-        f"`{metric.card.friendly}` {_compares(metric.card.metric.targets)}, and the data is for {task}",
-        Spot(span_of(metric.origin), "can't be used here"),
-        fix=f"use others, such as `{usual}`",
+        _headline(metric.card.friendly, metric.card.metric.targets, "metric", task),
+        Spot(span_of(metric.origin), _only(metric.card.metric.targets, task)),
+        fix=f"use other metrics, such as `{usual}`",
     )
 
 
 def sampler_for_other_task(sampler: Invocation, task: str) -> Diagnostic:
+    name, targets = sampler.card.bare_name, sampler.card.sampler.targets
     return error(
         "wrong-task",
-        f"`{sampler.card.bare_name}` {_compares(sampler.card.sampler.targets, 'counts')}, and the data is for {task}",
-        Spot(span_of(sampler.origin), "can't be used here"),
-        fix="remove it",
+        f"`{name}` needs {labels(targets)}, but the task is {task}",
+        Spot(span_of(sampler.origin), _only(targets, task)),
+        fix=f"remove `{name}`",
     )
 
 
 def argument_for_other_task(call: Invocation, setting: Setting, targets: Sequence[TargetKind], task: str) -> Diagnostic:
     return error(
         "wrong-task",
-        f"`{setting.name}` of `{call.card.friendly}` is for {kinds(targets)}, and the data is for {task}",
-        Spot(span_of(setting.origin), "can't be used here"),
+        f"`{setting.name}` of `{call.card.friendly}` is for {tasks(targets, task)}, but the task is {task}",
+        Spot(span_of(setting.origin), _only(targets, task)),
         fix=f"remove `{setting.name}`",
     )
 
 
-def _compares(targets: Sequence[TargetKind], verb: str = "compares") -> str:
-    return f"{verb} {kinds(targets)}" if targets else "compares neither classes nor numbers"
+def _headline(name: str, targets: Sequence[TargetKind], noun: str, task: str) -> str:
+    if not targets:
+        return f"`{name}` can't be used for {task}"
+    return f"`{name}` is a {tasks(targets, task)} {noun}, but the task is {task}"
+
+
+def _only(targets: Sequence[TargetKind], task: str) -> str:
+    return f"{tasks(targets, task)} only" if targets else "not for this task"
 
 
 def metric_of_several_numbers(metric: Invocation, usual: str) -> Diagnostic:
     return error(
         "wrong-task",
-        f"`{metric.card.friendly}` is not a single number, and can't be logged for every epoch",
-        Spot(span_of(metric.origin), "can't be used here"),
-        fix=f"use others, such as `{usual}`; `leaven evaluate` prints the confusion matrix of a bundle",
+        f"`{metric.card.friendly}` is not a single number, so it can't be logged for each epoch",
+        Spot(span_of(metric.origin), "several numbers"),
+        fix=f"use other metrics, such as `{usual}`; `leaven evaluate` prints the confusion matrix of a bundle",
     )
 
 
 def kept_optimizer(phase: str, origin: Origin, previous: str | None) -> Diagnostic:
     """`previous` is the optimizer of the phase before; None where no phase trains before it."""
-    reason = f"the phase before has another, `{previous}`" if previous is not None else "no phase trains before it"
+    reason = f"the previous phase uses `{previous}`" if previous is not None else "no earlier phase trains"
     return error(
         "kept-optimizer",
-        f'phase "{phase}" keeps the optimizer, and {reason}',
-        Spot(span_of(origin), "`keep=optimizer`"),
-        fix="leave out `keep=optimizer`" + (", or use the same optimizer in both" if previous is not None else ""),
+        f'phase "{phase}" has `keep=optimizer`, but {reason}',
+        Spot(span_of(origin), "another optimizer" if previous is not None else "nothing to keep"),
+        fix="remove `keep=optimizer`" + (", or use the same optimizer in both" if previous is not None else ""),
     )
 
 
 def long_warmup(warmup: Setting, epochs: Setting) -> Diagnostic:
     return error(
         "long-warmup",
-        f"the warm-up lasts {value_text(warmup.value)}, and the phase only {value_text(epochs.value)}",
+        f"the warm-up lasts {value_text(warmup.value)}, but the phase has only {value_text(epochs.value)}",
         *spots((warmup.origin, "the full learning rate is never reached"), (epochs.origin, "the length of the phase")),
         fix="write a shorter one, or a percentage: `warmup=10%`",
     )

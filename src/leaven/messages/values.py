@@ -11,12 +11,14 @@ from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.source import Span
 from leaven.messages import describe, suggestions
 
+_PLAIN = frozenset({"int", "float", "bool", "text", "list", "choice", "quantity", "any", "none", "name"})
+
 
 def wrong_type(value: syntax.Value, parameter: Parameter, found: str = "") -> Diagnostic:
     expected = describe.expected(parameter)
     return error(
         "wrong-type",
-        f"`{parameter.name}` must be {expected}, not {found or describe.written_value(value)}",
+        f"`{describe.subject(parameter)}` {_takes(parameter)} {expected}, not {found or describe.written_value(value)}",
         Spot(value.span, f"expected {expected}"),
         fix=suggestions.for_type(value, parameter),
     )
@@ -27,7 +29,7 @@ def wrong_type_of_name(use: syntax.Name, parameter: Parameter, found: str, defin
     expected = describe.expected(parameter)
     return error(
         "wrong-type",
-        f"`{parameter.name}` must be {expected}, and `{use.path}` is {found}",
+        f"`{describe.subject(parameter)}` {_takes(parameter)} {expected}, but `{use.path}` is {found}",
         Spot(use.span, f"expected {expected}"),
         Spot(definition, f"`{use.path}` is {found}"),
     )
@@ -37,9 +39,10 @@ def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> D
     listed = ", ".join(f"`{choice}`" for choice in parameter.choices)
     more = ", or a string in quotes" if "text" in parameter.types else ""
     near = lookup.nearest(written, parameter.choices, limit=1)
+    subject = describe.subject(parameter)
     return error(
         "unknown-choice",
-        f"`{parameter.name}` can't be `{written}`",
+        f"unknown hook `{written}`" if parameter.name == "hook" else f"`{subject}` can't be `{written}`",
         Spot(value.span, f"expected one of {listed}{more}"),
         fix=suggestions.similar(value.span, near) or _default(parameter),
     )
@@ -50,9 +53,12 @@ def empty_path(value: syntax.Value) -> Diagnostic:
 
 
 def out_of_range(value: syntax.Value, number: float | Quantity, parameter: Parameter, bound: str) -> Diagnostic:
+    is_rounded = number == 0 and isinstance(value, syntax.Number) and _has_digits(value.span.text)
     return error(
         "out-of-range",
-        f"`{parameter.name}` can't be {_amount(number, parameter)}",
+        f"`{value.span.text}` is too small: it rounds to 0"
+        if is_rounded
+        else f"`{describe.subject(parameter)}` can't be {_amount(number, parameter)}",
         Spot(value.span, f"must be {bound}"),
         fix=_default(parameter),
     )
@@ -80,7 +86,19 @@ def _default(parameter: Parameter) -> str | None:
     """What to write where nothing else is known to be right."""
     if parameter.default is None or parameter.default in ("0 epochs", "auto"):
         return None
-    return f"the default is `{describe.default_text(parameter)}`"
+    default, (name, is_element, _) = describe.default_text(parameter), parameter.name.partition("[")
+    if is_element and not isinstance(parameter.default, list | tuple):
+        return None
+    return f"write `{f'{parameter.taker} ' if parameter.taker else f'{name}='}{default}` (the default)"
+
+
+def _takes(parameter: Parameter) -> str:
+    return "must be" if set(parameter.types) & _PLAIN else "takes"
+
+
+def _has_digits(number: str) -> bool:
+    """Whether what was written is not zero: `1e-400` is, as a float."""
+    return bool(set(number.lower().partition("e")[0]) & set("123456789"))
 
 
 def _amount(number: float | Quantity, parameter: Parameter) -> str:

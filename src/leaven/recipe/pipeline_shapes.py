@@ -18,9 +18,8 @@ class Shape(Record):
 
     def __str__(self) -> str:
         if self.form == "vector":
-            return f"a vector of {self.channels}" if self.channels else "a vector"
-        size = f" of {self.height} x {self.height}" if self.height else ""
-        return f"an image with {self.channels} channels{size}" if self.channels else f"an image{size}"
+            return f"(N, {self.channels or 'C'})"
+        return f"(N, {self.channels or 'C'}, {self.height or 'H'}, {self.height or 'W'})"
 
 
 def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) -> None:
@@ -38,7 +37,7 @@ def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) 
         previous = f"`{stage.card.bare_name}`"
     outputs = "classes" if scope.has_classes else "outputs"
     if shape.form != "vector":
-        scope.add(messages.wrong_output(stages[-1], str(shape), outputs))
+        scope.add(messages.wrong_output(stages[-1], str(shape), scope.outputs, outputs))
     elif scope.outputs is not None and shape.channels is not None and shape.channels != scope.outputs:
         scope.add(messages.output_count(stages[-1], shape.channels, scope.outputs, outputs))
 

@@ -40,7 +40,9 @@ def _argument(call: Invocation, setting: Setting, phases: Sequence[str], data: D
     if is_model(setting, call):
         yield from _teacher(call, setting.value, phases, data)
     elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
-        yield messages.untrained("of components", span_of(setting.origin), 'write `bundle("teacher.bundle")`')
+        yield messages.untrained(
+            "the teacher, a pipeline of components,", span_of(setting.origin), 'write `bundle("teacher.bundle")`'
+        )
 
 
 def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
@@ -54,8 +56,8 @@ def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data:
         return
     weights, is_pretrained = teacher.value("weights"), bool(teacher.value("pretrained"))
     if not is_pretrained and weights is None:
-        fix = 'give it some: `weights="teacher.bundle"`, or `pretrained=true`'
-        yield messages.untrained(teacher.card.bare_name, span_of(teacher.origin), fix)
+        fix = 'add `pretrained=true` or `weights="teacher.bundle"`'
+        yield messages.untrained(f"the teacher {teacher.card.bare_name}", span_of(teacher.origin), fix)
     if isinstance(weights, FilePath):
         yield from (
             _file(teacher, weights, data)

@@ -65,13 +65,14 @@ class Folder(NamedTuple):
 
         if not os.path.exists(self.path):
             return _at_path(Finding("missing-file", f"`{self.name}` does not exist"))
-        help, ending = "give the folder that holds one sub-folder per class", self.path.suffix.lower()
+        help, ending = "use the folder that contains one sub-folder per class", self.path.suffix.lower()
         if ending in formats():
             help = f'write `{formats()[ending].SOURCE}("{self.name}", image="…", label="…")` for a table'
         elif ending in _PACKED:
-            help = "unpack it, and give the folder"
-        return _at_path(Finding("missing-file", f"`{self.name}` is a file, not a folder", help))
+            help = "unpack it and use the folder"
+        finding = Finding("missing-file", f"`{self.name}` is a file, not a folder", help)
+        return _at_path(finding)._replace(label="expected a folder")
 
 
 def _at_path(finding: Finding) -> Finding:
-    return finding._replace(argument="path", label="the images are looked for here")
+    return finding._replace(argument="path", label="images are read from this folder")

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
-from leaven.formats.tables import Embedded, TableFile, formats, metadata_tables, open_table, split_tables
+from leaven.formats.tables import BadLine, Embedded, TableFile, formats, metadata_tables, open_table, split_tables
 from leaven.formats.target import BadTarget, Target, TargetReader, Value
 from leaven.sources.source import Looked, Samples, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
 FILE_NAME = "file_name"  # as in other libraries that read such folders
+_COLUMN = "in this column"
 TEXT = ".csv"  # a file with an unknown ending is read as one with this
 
 
@@ -95,11 +96,11 @@ class ImageTable:
             if len(tables) > 1:
                 both = " and ".join(f"`{file.relative_to(self.path).as_posix()}`" for file in tables)
                 fact = f"`{self.name}` has both {both}, which are the same split"
-                raise BadSource(Finding("repeated-split", fact, "keep one of them", argument=self._argument))
+                raise self._bad(Finding("repeated-split", fact, "keep one of them"))
         if not found.keys() & {"", "train"}:
             wanted = f"{'metadata' if self.is_metadata else 'train'}{self.endings[0] if self.endings else TEXT}"
             help = f"list the images in it, with the columns `{self._column}` and {_columns(self.target.columns)}"
-            raise BadSource(Finding("missing-file", f"`{self.name}` has no `{wanted}`", help, argument=self._argument))
+            raise self._bad(Finding("missing-file", f"`{self.name}` has no `{wanted}`", help))
         for tables in found.values():
             self._check_format(tables[0])
         return {split: tables[0] for split, tables in found.items()}
@@ -121,12 +122,11 @@ class ImageTable:
             return
         fact, help = f"the name of `{self._named(file)}` does not end in {' or '.join(self.endings)}", "rename the file"
         if ending in formats():
-            fact = f"`{self._named(file)}` is a table of another format"
+            fact = f"`{self._named(file)}` is not a {' or '.join(self.endings)} file"
             help = f"write `{formats()[ending].SOURCE}(…)` instead of `{formats()[self.endings[0]].SOURCE}(…)`"
         elif TEXT in self.endings:
             return
-        label = "not such a table"
-        raise BadSource(Finding("wrong-format", fact, help, argument=self._argument, label=label))
+        raise self._bad(Finding("wrong-format", fact, help))
 
     def _rows(self, file: Path, *, is_look: bool = False) -> list[_Row]:
         """The rows of a table. A look leaves out images or labels that take too long to read."""
@@ -141,23 +141,28 @@ class ImageTable:
             columns = (self._column, *labels) if has_images else labels
             rows = [(f"{place} of `{name}`", *cells) for place, cells in table.rows(columns)]
         except FileNotFoundError:
-            raise BadSource(Finding("missing-file", f"`{name}` does not exist", argument=self._argument)) from None
+            raise self._bad(Finding("missing-file", f"`{name}` does not exist")) from None
+        except BadLine as bad:
+            raise self._bad(Finding("wrong-format", f"{bad.place} of `{name}` {bad.fact}")) from None
         except (OSError, ValueError) as problem:
-            fact = f"`{name}` can't be read: {getattr(problem, 'strerror', None) or problem}"
-            raise BadSource(Finding("missing-file", fact, argument=self._argument)) from None
+            reason = getattr(problem, "strerror", None) or problem
+            raise self._bad(Finding("missing-file", f"`{name}` can't be read: {reason}")) from None
         if not rows:
-            raise BadSource(Finding("empty-table", f"`{name}` has no rows", argument=self._argument))
+            raise self._bad(Finding("empty-table", f"`{name}` has no rows"))
         if not has_images:
             return [_Row(place, None, _given(cells)) for place, *cells in rows]
         for place, image, *_ in rows:
-            if not isinstance(image, str | Embedded) or not image:
-                raise BadSource(Finding("missing-file", f"{place} has no image", argument="image"))
+            if image is None or image == "":
+                raise BadSource(Finding("missing-file", f"{place} has no image", argument="image", label=_COLUMN))
+            if not isinstance(image, str | Embedded):
+                fact = f"{place}: `{self._column}` must be a file name, not {image}"
+                raise BadSource(Finding("wrong-format", fact, argument="image", label=_COLUMN))
         return [_Row(place, image, _given(cells)) for place, image, *cells in rows]
 
     def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
         there = table.columns()
         if not there:
-            raise BadSource(Finding("empty-table", f"`{name}` is empty", argument=self._argument))
+            raise self._bad(Finding("empty-table", f"`{name}` is empty"))
         for column in wanted:
             if column not in there:
                 listed = _columns(there[:LISTED])
@@ -180,8 +185,13 @@ class ImageTable:
             return self.target.read([row.given for row in every])
         except BadTarget as bad:
             place = f"`{self.name}`" if bad.at is None else every[bad.at].place
-            fact, label = f"{place} {bad.fact}", "in this column"
-            raise BadSource(Finding(bad.id, fact, bad.help, argument=self.target.argument, label=label)) from None
+            fact = f"{place} {bad.fact}"
+            raise BadSource(Finding(bad.id, fact, bad.help, argument=self.target.argument, label=_COLUMN)) from None
+
+    def _bad(self, finding: Finding) -> BadSource:
+        """A finding about the file or folder as a whole."""
+        label = f"the table is read from this {'folder' if self.path.is_dir() else 'file'}"
+        return BadSource(finding._replace(argument=self._argument, label=label))
 
 
 def metadata_folder(folder: Path, name: str, target: TargetReader) -> ImageTable:

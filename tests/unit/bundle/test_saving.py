@@ -223,7 +223,7 @@ class TestADescriptionThatIsWrong:
             bundle.save(tmp_path / "a.bundle", colour_net(), built_by=built_by, preprocess=STEPS, target=TARGET)
 
     def test_the_classes_must_be_as_many_as_the_outputs(self, tmp_path: Path) -> None:
-        with pytest.raises(Failure, match="has 3 outputs, and the data 2 names"):
+        with pytest.raises(Failure, match="has 3 outputs, but the data has 2 names"):
             bundle.save(
                 tmp_path / "a.bundle",
                 colour_net(),

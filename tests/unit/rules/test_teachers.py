@@ -55,7 +55,7 @@ def test_a_bundle_for_another_number_of_classes_is_refused(tmp_path: Path, teach
     write_bundle(tmp_path / "t.bundle", ["cat", "dog"])
     name = teacher.partition("(")[0]
     assert told(check(tmp_path, teacher)) == [
-        ("class-count", f"the teacher {name} has 2 outputs, and the data has 10 classes")
+        ("class-count", f"the teacher {name} has 2 outputs, but the data has 10 classes")
     ]
 
 
@@ -109,7 +109,7 @@ def test_safetensors_tell_their_outputs(tmp_path: Path, prefix: str) -> None:
     teacher = 'efficientnet_lite0(weights="t.safetensors")'
     write_safetensors(tmp_path / "t.safetensors", {f"{prefix}classifier.weight": [7, 1280], "other.weight": [3, 3]})
     assert told(check(tmp_path, teacher)) == [
-        ("class-count", "the teacher efficientnet_lite0 has 7 outputs, and the data has 10 classes")
+        ("class-count", "the teacher efficientnet_lite0 has 7 outputs, but the data has 10 classes")
     ]
     write_safetensors(tmp_path / "t.safetensors", {f"{prefix}classifier.weight": [10, 1280]})
     assert told(check(tmp_path, teacher)) == []

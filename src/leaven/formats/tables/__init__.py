@@ -21,6 +21,14 @@ class Embedded(NamedTuple):
     name: str = ""
 
 
+class BadLine(ValueError):
+    """A line that is not a row of a table; `place` is "line 7"."""
+
+    def __init__(self, place: str, fact: str) -> None:
+        super().__init__(f"{place} {fact}")
+        self.place, self.fact = place, fact
+
+
 class TableFile(Protocol):
     """A file with named columns. An OSError or a ValueError says that it can't be read."""
 

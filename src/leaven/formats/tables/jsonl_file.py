@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
+from leaven.formats.tables import BadLine
 
 FIRST = 100  # lines whose keys are the columns
 
@@ -44,7 +45,7 @@ def _object(text: str, number: int) -> dict[str, Any]:
         found = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as problem:
         reason = problem.msg if isinstance(problem, json.JSONDecodeError) else "it is nested too deeply"
-        raise ValueError(f"line {number} is not JSON: {reason}") from None
+        raise BadLine(f"line {number}", f"is not valid JSON: {reason}") from None
     if not isinstance(found, dict):
-        raise ValueError(f'line {number} is not an object such as {{"file": "1.jpg", "label": "ant"}}')
+        raise BadLine(f"line {number}", 'is not an object such as {"file": "1.jpg", "label": "ant"}')
     return found

@@ -85,7 +85,7 @@ class InputConverter:
             return images
         if self.channels and images.shape[1] != self.channels:
             if images.shape[1] != 1:
-                raise Failure(f"the images have {images.shape[1]} channels, and the teacher takes {self.channels}")
+                raise Failure(f"the images have {images.shape[1]} channels, but the teacher takes {self.channels}")
             images = images.expand(-1, self.channels, -1, -1)
         if self.scale is not None:
             images = images * self.scale + self.shift

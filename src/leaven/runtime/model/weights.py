@@ -181,7 +181,7 @@ def _unreadable(path: Path, problem: Exception) -> Failure:
     _, is_refused, rest = str(problem).partition("GLOBAL ")
     if isinstance(problem, pickle.UnpicklingError) and is_refused:
         return Failure(
-            f"{path} has more than weights in it ({rest.split()[0]}), and reading it could run code",
+            f"{path} has more than weights in it ({rest.split()[0]}), so reading it could run code",
             "save the weights alone: `torch.save(model.state_dict(), …)`",
         )
     return Failure(f"{path} can't be read as weights", "it is something else, or damaged: download or save it again")

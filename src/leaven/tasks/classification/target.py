@@ -111,14 +111,14 @@ def _names(labels: Sequence[Any]) -> tuple[str, ...]:
     """The different labels, in order."""
     for at, label in enumerate(labels):
         if label is None or label == "":
-            raise BadTarget("no-classes", "has no label", "fill it in, or remove the line", at=at)
+            raise BadTarget("wrong-label", "has no label", "fill it in, or remove the line", at=at)
         if not isinstance(label, int | str):
-            raise BadTarget("no-classes", f"has a label of type {type(label).__name__}, which is not a class", at=at)
+            raise BadTarget("wrong-label", f"has a label of type {type(label).__name__}, which is not a class", at=at)
     distinct = set(labels)
     if len(distinct) < 2:
         has = f"only the class `{labels[0]}`" if labels else "no classes"
-        help = 'name the column that holds the classes: `label="…"`'
-        raise BadTarget("no-classes", f"has {has}, and a classifier needs two or more", help)
+        help = 'name the column with the classes: `label="…"`'
+        raise BadTarget("no-classes", f"has {has}, but a classifier needs two or more", help)
     return tuple(map(str, in_order(distinct)))
 
 

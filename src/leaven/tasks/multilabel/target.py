@@ -39,7 +39,7 @@ class LabelSet:
 
     def _of_bits(self, given: Sequence[Any]) -> Value:
         if len(given) != len(self.names):
-            raise BadTarget("wrong-label", f"has {len(given)} values, and there are {len(self.names)} labels")
+            raise BadTarget("wrong-label", f"has {len(given)} values, but there are {len(self.names)} labels")
         return tuple(_bit(one, name) for one, name in zip(given, self.names, strict=True))
 
     def _of_names(self, given: Sequence[str]) -> Value:

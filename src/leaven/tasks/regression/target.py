@@ -44,7 +44,7 @@ class Quantities:
         """The value of a sample with one number, or with several: in order, or by name."""
         given = [given[name] for name in self.names] if isinstance(given, Mapping) else as_list(given)
         if len(given) != len(self.names):
-            raise BadTarget("not-a-number", f"has {len(given)} numbers, and others have {len(self.names)}")
+            raise BadTarget("not-a-number", f"has {len(given)} numbers, but others have {len(self.names)}")
         numbers = [_number(one, name) for one, name in zip(given, self.names, strict=True)]
         return tuple((number - mean) / std for number, (mean, std) in zip(numbers, self.scales, strict=True))
 
@@ -124,7 +124,7 @@ class Numbers:
         for name, column in zip(target.names, zip(*values, strict=True), strict=True):
             if min(column) == max(column):
                 raise BadTarget(
-                    "constant-target", f"has only the number {column[0]:g} as `{name}`, and there is nothing to learn"
+                    "constant-target", f"has only the number {column[0]:g} as `{name}`, so there is nothing to learn"
                 )
         return target, values
 

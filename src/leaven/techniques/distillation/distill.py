@@ -48,7 +48,7 @@ class Distill:
 
     def distance(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
         if student.shape != teacher.shape:
-            raise Failure(f"the teacher has {teacher.shape[1]} outputs, and the student {student.shape[1]}")
+            raise Failure(f"the teacher has {teacher.shape[1]} outputs, but the student has {student.shape[1]}")
         if self.how == "dkd":
             return dkd_loss(student, teacher, labels, self.temperature, self.alpha, self.beta)
         if self.how == "dist":

@@ -42,9 +42,9 @@ class Teacher:
         if known is None or known == tuple(classes):
             return
         if len(known) != len(classes):
-            raise Failure(f"the teacher tells {len(known)} classes apart, and the data has {len(classes)}")
+            raise Failure(f"the teacher has {len(known)} classes, but the data has {len(classes)}")
         at = next(at for at, (theirs, ours) in enumerate(zip(known, classes, strict=True)) if theirs != ours)
-        raise Failure(f"class {at + 1} of the teacher is {known[at]}, and of the data {classes[at]}")
+        raise Failure(f"class {at + 1} of the teacher is {known[at]}, but class {at + 1} of the data is {classes[at]}")
 
     def __call__(self, images: Tensor) -> Tensor:
         """The outputs for a batch, in full precision."""

@@ -50,7 +50,7 @@ class Structured:
     ) -> str:
         """Take so large a share out of the chosen layers; what came of it, in a sentence."""
         if has_masks(model):
-            raise Failure("whole channels can't be pruned after single weights", "change the order of the two")
+            raise Failure("structured pruning can't follow unstructured pruning", "change the order of the two")
         with _traceable(model):
             found = self._scores(model, example, _chosen(model, on), data, seed)
             scores = _that_can_go(model, example, found, share)
@@ -220,7 +220,7 @@ def _that_can_go(model: nn.Module, example: Tensor, scores: Scores, share: float
         broken = [path for path in scores if path not in good] or list(scores)
         raise Failure(
             f"no channels of {type(model).__name__} can be taken out: it breaks without those of {_listed(broken)}",
-            "choose other layers with `on=`, or prune single weights: `prune unstructured(), amount=…`",
+            "choose other layers with `on=`, or prune individual weights: `prune unstructured(), amount=…`",
         )
     return good
 
@@ -286,7 +286,7 @@ def _graph(model: nn.Module, example: Tensor) -> Any:
 def _lost(model: nn.Module, problem: Exception) -> Failure:
     return Failure(
         f"which channels of {type(model).__name__} go together can't be told: {type(problem).__name__}: {problem}",
-        "prune single weights instead: `prune unstructured(), amount=…`",
+        "prune individual weights instead: `prune unstructured(), amount=…`",
     )
 
 
