@@ -10,12 +10,13 @@ from leaven.messages.places import span_of, spots
 
 def class_count(model: str, outputs: int, needed: str, kept: Span, data: Origin) -> Diagnostic:
     """`needed` is what the data has: `10 classes`."""
+    count = needed.partition(" ")[0]
     return error(
         "class-count",
         f"the head of {model} has {outputs} outputs, but the data has {needed}",
         Spot(kept, "the head is kept"),
         *spots((data, needed)),
-        fix=f"remove `head=keep` to get a new head with {needed.partition(' ')[0]} outputs",
+        fix=f"remove `head=keep` to get a new head with {count} output{'s' * (count != '1')}",
     )
 
 

@@ -151,7 +151,7 @@ class TestEvaluate:
         result = run(commands.evaluate, "--data", "data")
         assert result.exit_code == 1
         assert result.stdout.startswith("4 images\n")
-        assert result.stderr == "error: data/red/bad.jpg can't be read, and was skipped\n"
+        assert result.stderr == "error: data/red/bad.jpg can't be read and was skipped\n"
 
     def test_an_unknown_class(self, folder: Path) -> None:
         (folder / "data" / "red").rename(folder / "data" / "scarlet")

@@ -221,7 +221,7 @@ class TestNew:
         result = run("new", "photos", "--model", "resnet18")
         assert result.exit_code == 0, result.output
         assert "2 classes, 40 training images, already split into train, val" in result.output
-        assert "`photos/train/wasps` holds no images, and is left out" in result.output
+        assert "`photos/train/wasps` contains no images and is ignored" in result.output
         assert "ignored, because they are not readable images: 1 .heic and 1 .txt files" in result.output
         assert "mogrify -format jpg photos/train/ants/*.HEIC" in result.output
         assert "(2 classes)" in run("check", "photos.leaven").output

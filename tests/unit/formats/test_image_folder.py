@@ -94,6 +94,6 @@ def test_linked_folders_and_files_count(tmp_path: Path) -> None:
 def test_findings_name_folders_as_they_were_given(tmp_path: Path, name: str, called: str) -> None:
     lay_out(tmp_path / "photos", "ants/1.jpg bees/1.jpg cats/2021/1.HEIC cats/2021/b.txt")
     (finding,) = read_image_folder(tmp_path / "photos", name).findings
-    assert finding.fact == f"`{called}` holds no images, and is left out"
-    assert finding.notes == (f"`{called}` holds 1 .heic and 1 .txt files",)
+    assert finding.fact == f"`{called}` contains no images and is ignored"
+    assert finding.notes == (f"`{called}` contains 1 .heic and 1 .txt files",)
     assert f"magick mogrify -format jpg {called}/2021/*.HEIC" in finding.help

@@ -62,7 +62,7 @@ def test_a_bundle_for_another_number_of_classes_is_refused(tmp_path: Path, teach
 def test_classes_in_another_order_are_told_by_the_first_difference(tmp_path: Path) -> None:
     write_bundle(tmp_path / "t.bundle", [*DIGITS[:4], "5", "4", *DIGITS[6:]])
     checked = check(tmp_path, WAYS[0])
-    assert told(checked) == [("unequal-classes", "class 5 of the teacher is `5`, and of the data `4`")]
+    assert told(checked) == [("unequal-classes", "class 5 of the teacher is `5`, but class 5 of the data is `4`")]
     assert checked.diagnostics[0].notes == ("the names are the same, in another order",)
 
 
@@ -77,7 +77,7 @@ def test_classes_of_a_folder_are_compared_by_name(tmp_path: Path) -> None:
         'model efficientnet_lite0(pretrained=true)\ndata folder("photos")\ndistill bundle("t.bundle")\n',
         encoding="utf-8",
     )
-    assert ("unequal-classes", "class 2 of the teacher is `wasps`, and of the data `bees`") in told(
+    assert ("unequal-classes", "class 2 of the teacher is `wasps`, but class 2 of the data is `bees`") in told(
         leaven.check(recipe)
     )
 

@@ -96,13 +96,17 @@ def test_a_class_of_railway_pictures_is_no_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("counts", "headline", "help"),
     [
-        ({}, "`photos` has no sub-folders", "sub-folder of its own"),
-        ({"ants": 3}, "`photos` has only `ants`", "sub-folder of its own"),
+        ({}, "`photos` has no sub-folders", "its own sub-folder"),
+        ({"ants": 3}, "`photos` has only `ants`", "its own sub-folder"),
         ({"unpacked/ants": 1, "unpacked/bees": 1}, "`photos` has only `unpacked`", "did you mean `photos/unpacked`?"),
-        ({"ants": 1, "bees": 0}, "`photos/bees` is empty", "sub-folder of its own"),
+        ({"ants": 1, "bees": 0}, "`photos/bees` is empty", "its own sub-folder"),
         ({"val/ants": 1, "val/bees": 1, "test/ants": 1}, "`photos` has `test`, `val` but no `train`", "photos/train"),
         ({"train/a": 1, "train/b": 1, "val/a": 1, "valid/a": 1}, "`photos` has both `val` and `valid`", "keep one"),
-        ({"train/a": 1, "train/b": 1, "val/a": 1, "val/c": 1}, "has the class `c`, which `photos/train` has not", ""),
+        (
+            {"train/a": 1, "train/b": 1, "val/a": 1, "val/c": 1},
+            "class `c` is in `photos/val` but not in `photos/train`",
+            "",
+        ),
     ],
 )
 def test_a_folder_that_can_not_be_meant(

@@ -368,7 +368,7 @@ def test_another_base_is_refused(aside: tuple[Path, Tensor], tmp_path: Path) -> 
 
 def test_without_peft_it_says_what_is_missing(aside: tuple[Path, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(Failure, match="PEFT, which puts them on, is not installed"):
+    with pytest.raises(Failure, match="PEFT, which applies them, is not installed"):
         bundle.load(aside[0])
 
 

@@ -125,7 +125,7 @@ def test_each_way_draws_the_student_to_the_teacher(fabric: Fabric, how: Any, is_
 
 def test_a_teacher_of_other_outputs_is_told(fabric: Fabric) -> None:
     (images, labels), outputs = batch(), torch.randn(6, 7)
-    with pytest.raises(Failure, match="the teacher has 3 outputs, and the student 7"):
+    with pytest.raises(Failure, match="the teacher has 3 outputs, but the student has 7"):
         taught(fabric, net()).on_loss(outputs.sum(), images, outputs, labels)
 
 
@@ -204,7 +204,7 @@ def test_a_bundle_tells_how_its_model_sees(fabric: Fabric, tmp_path: Path) -> No
 def test_a_bundle_of_other_classes_does_not_teach_outputs(fabric: Fabric, tmp_path: Path) -> None:
     teacher = bundle.load_model(saved(tmp_path, ("a", "c", "b")))
     runtime.read_input_spec(teacher, tmp_path / "t.bundle")
-    with pytest.raises(Failure, match="class 2 of the teacher is c, and of the data b"):
+    with pytest.raises(Failure, match="class 2 of the teacher is c, but class 2 of the data is b"):
         taught(fabric, teacher)
     DistillFeatures(model=net(), fabric=fabric, data=data(), teacher=teacher)
 

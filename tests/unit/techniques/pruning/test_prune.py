@@ -229,7 +229,7 @@ def test_channels_that_change_places_are_not_mistaken_for_others() -> None:
 def test_whole_channels_after_single_weights_are_refused() -> None:
     net = plain_net()
     pruned(net, Unstructured(), 50)
-    with pytest.raises(Failure, match="after single weights"):
+    with pytest.raises(Failure, match="follow unstructured pruning"):
         pruned(net, Structured(), 50)
 
 
