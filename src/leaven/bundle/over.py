@@ -20,7 +20,7 @@ from leaven.bundle.building import BuiltBy, Timm, Torchvision
 from leaven.bundle.source_code import Code
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.weights import load_weights, starter
+from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.techniques.adapters.adapter import Added, adapters_of, describe, read_adapter
 
 
@@ -99,7 +99,7 @@ def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path
     """The weights that a bundle stands on, by the model's own names."""
     match data["weights"]:
         case {"starter": str(package)}:
-            weights: str | os.PathLike[str] = starter(package)
+            weights: str | os.PathLike[str] = packaged_weights(package)
         case {"file": str(place)}:
             weights = _found(place, file)
         case {"hub": str(tag)}:

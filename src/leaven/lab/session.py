@@ -127,7 +127,7 @@ class Session:
         """Call a function of the program, with the other arguments that it has."""
         wanted = inspect.signature(function).parameters
         more: dict[str, Any] = {"args": self._args} if "args" in wanted else {}
-        more |= {name: self.data.outputs for name in ("classes", "outputs") if name in wanted}
+        more |= {name: self.data.outputs for name in ("num_classes", "num_outputs") if name in wanted}
         if "channels" in wanted:
             more["channels"] = self.data.channels
         return function(*first, **more)

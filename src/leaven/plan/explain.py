@@ -79,7 +79,7 @@ def _model(model: BuildModel, task: Task | None = None) -> Iterator[Line]:
         case None:
             yield "from scratch", ""
     if model.replaced_head is not None:
-        unit = "class" if task is None or task.outputs == "classes" else "number"
+        unit = "class" if task is None or task.outputs == "num_classes" else "number"
         yield f"a new head, {model.replaced_head}", f"default: one output per {unit}"
 
 

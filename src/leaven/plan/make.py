@@ -31,7 +31,7 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
     return Plan(
         name=recipe.name,
         summary=summary,
-        task=Task(recipe.data.task.name, recipe.data.task.outputs_name),
+        task=Task(recipe.data.task.name, "num_classes" if recipe.data.task.has_classes else "num_outputs"),
         user_modules=run.user_modules(recipe),
         args=run.program_args(recipe),
         output=run.output(recipe),

@@ -8,7 +8,7 @@ from leaven.plan.values import Argument, Calculation, Call, Value, Variable
 
 _OVER_THE_PHASE = {"cosine", "linear", "polynomial", "one_cycle"}  # schedules that take its number of steps
 _FUNCTIONS = {"step": "step_down", "exponential": "step_down"}
-_OPTIMIZER, _STEPS, _STEPS_PER_EPOCH = map(Variable, ("optimizer", "phase.steps", "phase.steps_per_epoch"))
+_OPTIMIZER, _STEPS, _STEPS_PER_EPOCH = map(Variable, ("optimizer", "phase.total_steps", "phase.steps_per_epoch"))
 
 
 def use_schedule(schedule: Invocation, metrics: tuple[Metric, ...]) -> UseSchedule:

@@ -48,7 +48,7 @@ def _in_epochs(setting: Setting) -> Argument:
     """A length of time as a number of epochs, whatever its unit."""
     given = argument(setting)
     if isinstance(setting.value, Quantity) and setting.value.unit == "%":
-        return replace(given, value=rounded(Calculation("*", share_of(setting), Variable("phase.total"))))
+        return replace(given, value=rounded(Calculation("*", share_of(setting), Variable("phase.total_epochs"))))
     return given
 
 

@@ -26,7 +26,7 @@ class ArgValue:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Something that the program has at that place: `classes`, `phase.steps`."""
+    """Something that the program has at that place: `classes`, `phase.total_steps`."""
 
     name: str
 

@@ -36,7 +36,7 @@ Code = str | Bracketed
 
 
 ARGS = "args: argparse.Namespace"
-FROM_DATA = {"classes": "len(data.classes)", "outputs": "data.outputs", "channels": "data.channels"}
+FROM_DATA = {"num_classes": "len(data.classes)", "num_outputs": "data.outputs", "channels": "data.channels"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def _header(plan: Plan, file: str) -> str:
         (f"torchrun --nproc-per-node 2 {file}", "train on two devices"),
     )
     reasons = f"`leaven plan {plan.name}.leaven` gives the reasons"
-    lines += wrap(f"Comments cite the lines of the recipe; what has none is a default ({reasons}).", WIDTH)
+    lines += wrap(f"`# line N` cites the recipe; code without one is a default ({reasons}).", WIDTH)
     return "\n".join([*lines, "", *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage), '"""'])
 
 

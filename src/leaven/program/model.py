@@ -36,7 +36,7 @@ def _weights(model: BuildModel, values: Values) -> list[str]:
     file: Code
     match model.weights:
         case StarterWeights(package):
-            file = call(values.runtime("starter"), text(package))
+            file = call(values.runtime("packaged_weights"), text(package))
         case FileWeights(place):
             file = values.value(place)
         case _:

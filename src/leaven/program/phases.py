@@ -25,7 +25,6 @@ from leaven.program.techniques import Teachers, Used, built_once, calls, made, o
 from leaven.program.values import Values, cite, cite_call
 
 _SHARED = "train"
-_RESUMES = "an interrupted run resumes here"
 _GIVEN = ("phase", "model", "criterion", "optimizer", "schedule", "metrics")  # to the shared loop
 
 
@@ -79,12 +78,12 @@ def _shared_function(lines: list[str], values: Values) -> Function:
         f"metrics: {values.task('Metrics')}",
     )
     summary = '    """The training loop of the phases."""'
-    return Function(_SHARED, parameters, "None", [summary, *_begin([]), *lines])
+    return Function(_SHARED, parameters, "None", [summary, *_begin([], values), *lines])
 
 
-def _begin(techniques: list[Used]) -> list[str]:
+def _begin(techniques: list[Used], values: Values) -> list[str]:
     state: dict[str, Code] = {name: name for name in with_state(techniques)}
-    return statement("optimizer = ", call("phase.begin", "optimizer", "schedule", **state), _RESUMES)
+    return statement("optimizer = ", call("phase.begin", "optimizer", "schedule", **state), values.what_begin_does)
 
 
 # -- the function of a phase
@@ -127,7 +126,7 @@ def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: 
     ]
     if is_sharing:
         return [*lines, *statement("", call(_SHARED, *_GIVEN))]
-    return [*lines, *_begin(techniques), "", *loop(phase, techniques, values, is_shared=False)]
+    return [*lines, *_begin(techniques, values), "", *loop(phase, techniques, values, is_shared=False)]
 
 
 def _summary(phase: TrainPhase) -> str:

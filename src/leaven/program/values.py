@@ -26,6 +26,8 @@ from leaven.program.imports import Imports
 class Values:
     """Writes values, and remembers which `arg`s of the recipe and which imports they need."""
 
+    what_begin_does = "sets up devices and precision; an interrupted run resumes here"
+
     def __init__(self, imports: Imports, task: Task) -> None:
         self.imports = imports
         self.outputs = task.outputs  # what the program calls the number of outputs
@@ -130,7 +132,7 @@ class Values:
 NAMES = {  # that programs use for something else than a user's module
     *("args", "run", "data", "dataset", "split", "transform", "train_transform", "eval_transform", "model", "teacher"),
     *("metrics", "phase", "criterion", "optimizer", "schedule", "images", "labels", "outputs", "loss", "scores"),
-    *("averaged", "classes", "channels", "parser", "parse_args", "main", "train", "closure"),
+    *("averaged", "num_classes", "num_outputs", "channels", "parser", "parse_args", "main", "train", "closure"),
     *("argparse", "partial", "torch", "nn", "T", "timm", "torchvision", "bundle", "runtime", "techniques", "task"),
 }
 

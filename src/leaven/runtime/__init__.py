@@ -17,7 +17,7 @@ from leaven.runtime.model.freezing import (
 from leaven.runtime.model.heads import remove_auxiliary_heads, replace_head
 from leaven.runtime.model.input_spec import read_input_spec, set_input_spec
 from leaven.runtime.model.reinit import reinit
-from leaven.runtime.model.weights import load_weights, starter
+from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.runtime.run.arguments import parse
 from leaven.runtime.run.guard import guard
 from leaven.runtime.run.loggers import MLflow, TensorBoard
@@ -58,6 +58,7 @@ __all__ = [
     "model_builder",
     "multi_step",
     "one_cycle",
+    "packaged_weights",
     "parameter_groups",
     "parse",
     "plateau",
@@ -68,7 +69,6 @@ __all__ = [
     "replace_head",
     "set_input_spec",
     "split",
-    "starter",
     "step_down",
     "table",
     "torchvision_dataset",

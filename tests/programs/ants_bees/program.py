@@ -2,7 +2,7 @@
 
 PyTorch's transfer-learning tutorial, as a recipe: the ConvNet as a fixed feature extractor.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -66,15 +66,15 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int, args: argparse.Namespace) -> nn.Module:
+def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
     model = torchvision.models.resnet18()  # line 5
     runtime.load_weights(model, args.weights, new=["fc"])  # line 5
-    runtime.replace_head(model, "fc", classes)
+    runtime.replace_head(model, "fc", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -84,7 +84,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3, momentum=0.9)  # line 13
     schedule = runtime.step_down(optimizer, every=7 * phase.steps_per_epoch, factor=0.1)  # line 14
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

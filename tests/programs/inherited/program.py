@@ -2,7 +2,7 @@
 
 The base without mixing, in larger batches.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -49,12 +49,12 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
-    return timm.create_model("resnet18", in_chans=1, num_classes=classes)  # base.leaven, line 5
+def build_model(num_classes: int) -> nn.Module:
+    return timm.create_model("resnet18", in_chans=1, num_classes=num_classes)  # base.leaven, line 5
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(
@@ -72,7 +72,8 @@ def train(
     # base.leaven, line 10; option --set
     schedule = runtime.step_down(optimizer, every=2 * phase.steps_per_epoch, factor=0.3)
     ema = techniques.Ema(model=model, decay=0.9)  # option --with
-    optimizer = phase.begin(optimizer, schedule, ema=ema)  # an interrupted run resumes here
+    # sets up devices and precision; an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

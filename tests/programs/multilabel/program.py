@@ -2,7 +2,7 @@
 
 What is on a photograph of a beach: any of four things, or none of them.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -63,17 +63,17 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
-    runtime.replace_head(model, "fc", classes)
+    runtime.replace_head(model, "fc", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
+def build_metrics(num_classes: int) -> task.Metrics:
     return {  # line 7
-        "average_precision": AveragePrecision(task="multilabel", num_labels=classes, average="macro"),
-        "f1": F1Score(task="multilabel", num_labels=classes, average="micro"),
+        "average_precision": AveragePrecision(task="multilabel", num_labels=num_classes, average="macro"),
+        "f1": F1Score(task="multilabel", num_labels=num_classes, average="micro"),
     }
 
 
@@ -82,9 +82,9 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 9
     criterion = nn.BCEWithLogitsLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     cutmix = techniques.Cutmix(classes=len(data.classes))  # line 8
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

@@ -2,7 +2,7 @@
 
 Everything of one's own: the net, a transform, the loss, a metric and the step.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -64,13 +64,13 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int, args: argparse.Namespace) -> nn.Module:
-    return mine.Net(width=args.width, classes=classes)  # line 6
+def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
+    return mine.Net(width=args.width, classes=num_classes)  # line 6
 
 
-def build_metrics(classes: int) -> task.Metrics:
+def build_metrics(num_classes: int) -> task.Metrics:
     # line 13
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes), "surprise": task.Mean(mine.surprise)}
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes), "surprise": task.Mean(mine.surprise)}
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -78,8 +78,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 15
     criterion = partial(mine.poly_loss, epsilon=2.0)  # line 12
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

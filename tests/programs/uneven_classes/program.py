@@ -2,7 +2,7 @@
 
 Birds at a feeder, most of them sparrows: a table of files, and losses that care about the rare ones.
 
-Comments cite the lines of the recipe; what has none is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
@@ -68,17 +68,17 @@ def build_data() -> runtime.Data:
 
 
 @runtime.model_builder
-def build_model(classes: int) -> nn.Module:
+def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2
-    runtime.replace_head(model, "fc", classes)
+    runtime.replace_head(model, "fc", num_classes)
     return model
 
 
-def build_metrics(classes: int) -> task.Metrics:
+def build_metrics(num_classes: int) -> task.Metrics:
     return {  # line 11
-        "accuracy": Accuracy(task="multiclass", num_classes=classes),
-        "recall": Recall(task="multiclass", num_classes=classes, average="macro"),
+        "accuracy": Accuracy(task="multiclass", num_classes=num_classes),
+        "recall": Recall(task="multiclass", num_classes=num_classes, average="macro"),
     }
 
 
@@ -91,7 +91,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     """The training loop of the phases."""
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
@@ -110,7 +110,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     runtime.freeze(model, all_but=["fc"])  # line 13
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 
@@ -120,7 +120,7 @@ def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     runtime.freeze(model, all_but=["layer4", "fc"])  # line 17
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 

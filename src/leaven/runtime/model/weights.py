@@ -100,7 +100,7 @@ def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[
     return Loaded(source, tuple(entries), tuple(fresh))
 
 
-def starter(package: str) -> Starter:
+def packaged_weights(package: str) -> Starter:
     """The file of weights in an installed package."""
     if not loads_weights():
         return Starter(package, Path(package))

@@ -30,12 +30,12 @@ def import_file(file: str, name: str) -> ModuleType:
     return module
 
 
-def starter(package: str) -> Path:
+def packaged_weights(package: str) -> Path:
     """The file of weights in an installed package."""
     return next(Path(str(file.locate())) for file in files(package) or () if file.suffix in (".pth", ".pt", ".bin"))
 
 
-def load_starter(model: nn.Module, file: Path) -> None:
+def load_packaged(model: nn.Module, file: Path) -> None:
     """Load weights that have other names but the model's own order."""
     state = torch.load(file, map_location="cpu", weights_only=True)
     model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))

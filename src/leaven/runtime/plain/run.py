@@ -125,7 +125,7 @@ class Phase:
         compile: bool = False,  #: if compile
     ) -> None:
         self.run, self.name, self.model, self.data = run, name, model.to(run.device), data
-        self.number, self.epochs_before, self.total = run.phases, run.epochs, epochs
+        self.number, self.epochs_before, self.total_epochs = run.phases, run.epochs, epochs
         run.phases, run.epochs = run.phases + 1, run.epochs + epochs
         self.accumulate = accumulate  #: if accumulate
         self.compile = compile  #: if compile
@@ -133,7 +133,7 @@ class Phase:
         self.batches_per_epoch = data.train.steps  #: used
         self.steps_per_epoch = math.ceil(data.train.steps / accumulate)  #: if accumulate
         self.steps_per_epoch = data.train.steps  #: if not accumulate
-        self.steps = epochs * self.steps_per_epoch
+        self.total_steps = epochs * self.steps_per_epoch
         self.epoch = 0
         self.batch = 0  #: used
         self.losses: list[Tensor] = []
@@ -164,7 +164,7 @@ class Phase:
         self.forwarding = Forwarding(self.model, wrapped, self.run.fabric)  #: if wrapped
         saved = self.run.saved
         if saved["phase"] > self.number:
-            self.epoch = self.total
+            self.epoch = self.total_epochs
         if saved["phase"] == self.number:
             self.epoch, self.best = saved["epoch"], saved["best"]  #: if best
             self.epoch = saved["epoch"]  #: if not best
@@ -178,7 +178,7 @@ class Phase:
 
     def epochs(self) -> Iterator[int]:  #: if simple_epochs
         """The epochs that are left. After each, the weights are saved if they are the best, and a checkpoint."""
-        while self.epoch < self.total:
+        while self.epoch < self.total_epochs:
             yield self.epoch
             monitored = self.scores.get(self.run.monitor, -self.scores["train.loss"])  #: if maybe_empty
             score = monitored, -self.scores.get("val.loss", math.inf)  #: if maybe_empty
@@ -194,7 +194,7 @@ class Phase:
 
     def epochs(self) -> Iterator[int]:  #: if not early_stop and not simple_epochs
         """The epochs that are left, with a checkpoint after each."""
-        while self.epoch < self.total:
+        while self.epoch < self.total_epochs:
             self.can_be_best = True  #: if used can_be_best
             yield self.epoch
             if self.can_be_best:  #: if used can_be_best
@@ -202,7 +202,7 @@ class Phase:
             self.keep_best()  #: if best and not used can_be_best
             self.epoch += 1
             self.batch = 0  #: if used batch
-            if self.epoch == self.total or self.epoch % self.run.save_every == 0:  #: if save_every
+            if self.epoch == self.total_epochs or self.epoch % self.run.save_every == 0:  #: if save_every
                 self.save()
             self.save()  #: if not save_every
 
@@ -215,7 +215,7 @@ class Phase:
     ) -> Iterator[int]:  #: if early_stop
         """The epochs that are left, with a checkpoint after each. With `stop_early`, training ends when that score has
         not improved for `patience` epochs."""
-        while self.epoch < self.total and not self.is_over:
+        while self.epoch < self.total_epochs and not self.is_over:
             self.can_be_best = True  #: if used can_be_best
             yield self.epoch
             if self.can_be_best:  #: if used can_be_best
@@ -228,7 +228,7 @@ class Phase:
             self.epoch += 1
             self.batch = 0  #: if used batch
             self.is_stopped_early = stop_early is not None and self.stale >= max(1, patience)
-            self.is_over = self.is_stopped_early or self.epoch == self.total
+            self.is_over = self.is_stopped_early or self.epoch == self.total_epochs
             if self.is_over or self.epoch % self.run.save_every == 0:  #: if save_every
                 self.save()
             self.save()  #: if not save_every
@@ -323,7 +323,7 @@ class Phase:
         for logger in self.run.loggers:  #: if loggers
             logger.write({**self.scores, "lr": self.state["optimizer"].param_groups[0]["lr"]}, self.run.rows)
         told = "  ".join(f"{name} {score:.4f}" for name, score in self.scores.items())
-        print(f"{self.name} {self.epoch + 1}/{self.total}  {told}")
+        print(f"{self.name} {self.epoch + 1}/{self.total_epochs}  {told}")
 
     def finish(
         self,
@@ -345,7 +345,7 @@ class Phase:
         if self.is_stopped_early:  #: if early_stop
             self.model.load_state_dict(self.run.load("best.pt")["model"])  #: if phase_of_best
             self.model.load_state_dict(self.run.load("best.pt"))  #: if not phase_of_best
-        if self.total:  # a phase without training keeps the state of the phase before  #: if keep_optimizer
+        if self.total_epochs:  # a phase without training keeps the state of the phase before  #: if keep_optimizer
             kept = optimizer_state_of(self.state["optimizer"], self.model) if keep_optimizer else {}
             self.run.optimizer_state = kept
         left = {"model": self.model.state_dict()}

@@ -51,7 +51,7 @@ class Phase:
         self.number = number
         self.model = model
         self.data = data
-        self.total = min(epochs, 1) if run.is_quick else epochs
+        self.total_epochs = min(epochs, 1) if run.is_quick else epochs
         self.epochs_before = epochs_before
         self.accumulate = accumulate
         self.compile = compile
@@ -82,9 +82,9 @@ class Phase:
         return math.ceil(self.batches_per_epoch / self.accumulate)
 
     @property
-    def steps(self) -> int:
+    def total_steps(self) -> int:
         """How many optimizer steps the whole phase has."""
-        return self.total * self.steps_per_epoch
+        return self.total_epochs * self.steps_per_epoch
 
     @property
     def is_step(self) -> bool:
@@ -121,16 +121,16 @@ class Phase:
         longer = {k: v for k, v in vars(self.state["schedule"]).items() if k in _OF_THE_WHOLE_CYCLE}
         for name, part in self.state.items():
             state = saved["state"][name]
-            is_extended = name == "schedule" and self.total > saved["planned"]
+            is_extended = name == "schedule" and self.total_epochs > saved["planned"]
             part.load_state_dict({**state, **longer} if is_extended else state)
         self.run.restore_precision()
         self.epoch, self.batch = saved["epoch"], saved["batch"]
         self.losses = _Losses(*saved["losses"]) if self.run.fabric.is_global_zero else _Losses()
         self.best, self.best_loss = saved["best"], saved["best_loss"]
         self.peak, self.stale = saved["peak"], saved["stale"]
-        self.is_over = saved["is_over"] and self.total <= saved["planned"]
+        self.is_over = saved["is_over"] and self.total_epochs <= saved["planned"]
         self.is_stopped_early = self.is_over and saved["is_stopped_early"]
-        if self.total > saved["planned"]:
+        if self.total_epochs > saved["planned"]:
             self.save()  # from now on the longer phase is the plan
 
     def save(self) -> None:
@@ -139,7 +139,7 @@ class Phase:
         self.run.save(
             {
                 "phase": self.number,
-                "planned": self.total,
+                "planned": self.total_epochs,
                 "epoch": self.epoch,
                 "batch": self.batch,
                 "losses": self._losses_of_all(),
@@ -171,7 +171,7 @@ class Phase:
         best = self.run.best(self.number) if self.is_stopped_early else None
         if best is not None:
             self.model.load_state_dict(best)
-        if self.total:  # a phase without training keeps the state of the phase before
+        if self.total_epochs:  # a phase without training keeps the state of the phase before
             kept = optimizer_state_of(self.state["optimizer"], self.model) if keep_optimizer else {}
             self.run.optimizer_state = kept
         if self.run.fabric.is_global_zero:
@@ -182,7 +182,7 @@ class Phase:
     def epochs(self, *, stop_early: str | None = None, patience: int = 0, at_least: float = 0.0) -> Iterator[int]:
         """The epochs that are left. With `stop_early`, training ends when that score has not improved for `patience`
         epochs, and the best weights are used."""
-        while self.epoch < self.total and not self.is_over:
+        while self.epoch < self.total_epochs and not self.is_over:
             self._row, self.can_be_best = None, True
             yield self.epoch
             if self._row is None:
@@ -193,7 +193,7 @@ class Phase:
             self.epoch += 1
             self.batch, self.losses = 0, _Losses()
             stops = stop_early is not None and self.stale >= max(1, patience)
-            self.is_over = stops or self.epoch >= self.total
+            self.is_over = stops or self.epoch >= self.total_epochs
             self.is_stopped_early = stops
             if stops:
                 since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
@@ -365,7 +365,7 @@ class Phase:
     # -- progress
 
     def _title(self) -> str:
-        return f"{self.name} {self.epoch + 1}/{self.total}"
+        return f"{self.name} {self.epoch + 1}/{self.total_epochs}"
 
     def _last_score(self) -> str:
         score = self.run.rows[-1].get(self.run.monitor) if self.run.rows else None

@@ -14,7 +14,7 @@ _PARTS = {"build_data": "data", "build_model": "model", "build_metrics": "metric
 FIELDS = ("data.source", "data.train", "data.eval", "optimizer")  # that failures are about
 _STEPS = {  # runtime functions that a plan does not name, and the fields that they carry out
     "load_weights": "because_weights",
-    "starter": "because_weights",
+    "packaged_weights": "because_weights",
     "freeze": "freeze",
     "unfreeze_by_epoch": "unfreeze_later",
     "reinit": "preparations",

@@ -56,7 +56,7 @@ class Prune:
     def before_epoch(self, phase: "Phase") -> None:
         if self.over is None:
             return
-        epochs = min(self.over, phase.total)
+        epochs = min(self.over, phase.total_epochs)
         left = max(0.0, 1 - (phase.epoch + 1) / epochs)
         phase.can_be_best = left == 0
         if phase.batch == 0 and phase.epoch < epochs:  # in the middle of an epoch, a run goes on with what it had

