@@ -1,7 +1,7 @@
 """What a name means, as plain data: a `Card` and its `Parameter`s.
 
 A card comes from one of two places: a file of Leaven's own (`own.py` reads those) or the index of what the installed
-libraries offer (`library.py`). Nothing here knows which; the checker, the encyclopedia and completion read cards only.
+libraries offer (`library.py`). Nothing here knows which; checker, `leaven catalog` and completion read only cards.
 """
 
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -38,7 +38,7 @@ class Parameter(Record):
 
     `type` holds one or more words joined by `|`. Plain values: `int`, `float`, `bool`, `text`, `path`, `list`, `none`,
     `any`. Values of the language: `choice` (one of `choices`), `quantity` (a number in one of `units`, the first is
-    meant when none is written), `selector`, `score` (`val.accuracy`), `function` (of the user's), `transforms` (a
+    meant when none is written), `selector`, `score` (`val.accuracy`), `function` (in user code), `transforms` (a
     pipeline), `name`, `statement`, or a kind of card (`model`, `optimizer`, …).
     """
 

@@ -127,7 +127,7 @@ def _class_card(node: ast.ClassDef, alias: str, names: Names) -> Card:
 
 
 def technique_card(card: Card) -> Card:
-    """A class of the user's as a technique: what the program passes to its constructor is not the recipe's to say."""
+    """A class in user code as a technique, without the parameters that the program passes."""
     return replace(card, parameters=tuple(parameter for parameter in card.parameters if parameter.name not in PROVIDED))
 
 

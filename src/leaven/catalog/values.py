@@ -111,7 +111,7 @@ Number = int | float | Quantity | FromData | Pending  # what a calculation may c
 
 
 class UserDefinition(Record):
-    """A function or class in a file of the user's."""
+    """A function or class in user code."""
 
     module: str
     name: str
@@ -164,7 +164,7 @@ class Arg(Record):
 
 
 class UserModule(Record):
-    """An imported file or package of the user's."""
+    """An imported file or package of user code."""
 
     alias: str
     target: str

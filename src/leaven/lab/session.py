@@ -31,7 +31,7 @@ SHOWN = 60  # layers, in a summary
 
 
 class Session:
-    """A recipe that is being run: `batch`, `step` and `evaluate`; `model`, `optimizer` and `data` to look at."""
+    """A recipe that is being run: `batch`, `step` and `evaluate`; its `model`, `optimizer` and `data`."""
 
     def __init__(self, plan: Plan) -> None:
         self._place = tempfile.TemporaryDirectory(prefix="leaven-")
@@ -86,7 +86,7 @@ class Session:
     # -- training
 
     def step(self, count: int = 1) -> float | None:
-        """Train on so many batches; the loss of the last one, or None when training is over."""
+        """Train on `count` batches; the loss of the last one, or None when training is over."""
         loss = None
         for _ in range(count):
             if not self._thread.is_alive() and not self._turn.is_over:

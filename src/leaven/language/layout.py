@@ -21,6 +21,7 @@ ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t"}
 
 _CLOSING = {"LPAR": ("RPAR", ")"), "CALL": ("RPAR", ")"), "LSQB": ("RSQB", "]"), "LBRACE": ("RBRACE", "}")}
 _AFTER_STRING = {")": "RPAR", "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA"}
+_NAME_OR_VALUE = ("NAME", "STRING", "NUMBER")
 _STATEMENT_START = ("", "END", "LBRACE")  # types of the token before a statement
 
 
@@ -49,7 +50,8 @@ class _Open:
 
 class _LayoutPass:
     def __init__(self, tokens: list[Token], source: Source) -> None:
-        self.raw = tokens
+        end = source.span(len(source.text), len(source.text))
+        self.raw = [*tokens, Token("NEWLINE", "", end)]
         self.source = source
         self.result = Layout()
         self.open: list[_Open] = [_Open(Token("START", "", source.span(0, 0)))]
@@ -60,7 +62,8 @@ class _LayoutPass:
     def run(self) -> Layout:
         following = self._significant_followers()
         block_ends = self._ends_of_unclosed_blocks()
-        for index, token in enumerate(self.raw):
+        *tokens, end = self.raw
+        for index, token in enumerate(tokens):
             for _ in range(block_ends.get(index, 0)):
                 self._end_unclosed_block(token)
             match token.type:
@@ -72,13 +75,12 @@ class _LayoutPass:
                     self._close_brackets(token)
                     self._end_statement(token)
                 case "NAME":
-                    self._name(token, self._at(index + 1))
+                    self._name(token, self.raw[index + 1])
                 case _:
                     self._other(token)
             if self.depth > MAX_DEPTH or len(self.open) > MAX_NESTING + 1:
                 too_deep = lexical_errors.too_deep(token, MAX_NESTING, MAX_DEPTH)
                 return Layout([], self.result.comments, [too_deep], is_beyond_limit=True)
-        end = Token("NEWLINE", "", self.source.span(len(self.source.text), len(self.source.text)))
         while len(self.open) > 1:
             self._report_unclosed()
             self._close_top(end)
@@ -87,13 +89,14 @@ class _LayoutPass:
 
     # -- newlines and statements
 
-    def _continues_after_newline(self, following: int | None) -> bool:
+    def _continues_after_newline(self, following: int) -> bool:
         """Whether a newline has no meaning; `following` is the index of the next significant token."""
-        starts_statement = following is not None and self._starts_statement(following)
+        next_type = self.raw[following].type
+        # A name before a name, string or number can only start a statement.
+        starts_statement = next_type == "NAME" and self.raw[following + 1].type in _NAME_OR_VALUE
         if self._in_brackets():
             return not starts_statement
         previous = self._previous()
-        next_type = self.raw[following].type if following is not None else ""
         if previous in ("COMMA", "ARROW") and not starts_statement:
             return True
         return next_type == "ARROW" or (next_type == "LBRACE" and previous not in (*_STATEMENT_START, "RBRACE"))
@@ -104,18 +107,11 @@ class _LayoutPass:
         self._forget_operators()
         self.first_word = ""
 
-    def _starts_statement(self, index: int) -> bool:
-        """Whether a token can only start a statement: a name before a name, string or number."""
-        return self.raw[index].type == "NAME" and _is_name_or_value(self._at(index + 1))
-
-    def _at(self, index: int) -> Token | None:
-        return self.raw[index] if index < len(self.raw) else None
-
-    def _significant_followers(self) -> list[int | None]:
-        """For each token, the index of the next one that is neither newline nor comment."""
-        followers: list[int | None] = [None] * len(self.raw)
-        upcoming: int | None = None
-        for index in range(len(self.raw) - 1, -1, -1):
+    def _significant_followers(self) -> list[int]:
+        """For each token, the index of the next one that is neither newline nor comment; the last for the rest."""
+        upcoming = len(self.raw) - 1
+        followers = [upcoming] * len(self.raw)
+        for index in range(upcoming, -1, -1):
             followers[index] = upcoming
             if self.raw[index].type not in ("NEWLINE", "COMMENT"):
                 upcoming = index
@@ -228,7 +224,7 @@ class _LayoutPass:
 
     # -- names, numbers and strings
 
-    def _name(self, token: Token, following: Token | None) -> None:
+    def _name(self, token: Token, following: Token) -> None:
         previous = self._previous()
         if previous in _STATEMENT_START and not self._in_brackets():
             self.first_word = token.value
@@ -241,16 +237,16 @@ class _LayoutPass:
             self._name(token, following)
         elif number := self._number_in_other_base(token):
             self._emit(number)
-        elif previous == "NUMBER" and (following is None or following.type not in ("EQUALS", "LPAR")):
+        elif previous == "NUMBER" and following.type not in ("EQUALS", "LPAR"):
             self._emit(token, "UNIT")
         else:
             self._emit(token)
 
-    def _is_second_statement(self, previous: str, following: Token | None) -> bool:
+    def _is_second_statement(self, previous: str, following: Token) -> bool:
         """Whether a name can only start a statement although the one before it has not ended."""
         if self._in_brackets() or previous not in ("RPAR", "RSQB", "STRING", "RBRACE"):
             return False
-        return previous == "RBRACE" or _is_name_or_value(following)
+        return previous == "RBRACE" or following.type in _NAME_OR_VALUE
 
     def _other(self, token: Token) -> None:
         match token.type:
@@ -323,7 +319,3 @@ class _LayoutPass:
     def _insert(self, at: Token, kind: str, value: str = "") -> None:
         """Add a token that is not in the text, before another."""
         self.result.tokens.append(Token(kind, value, at.span.at_start))
-
-
-def _is_name_or_value(token: Token | None) -> bool:
-    return token is not None and token.type in ("NAME", "STRING", "NUMBER")

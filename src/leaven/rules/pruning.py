@@ -33,7 +33,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _order(pruning: Pruning, earlier: Sequence[Technique | Pruning]) -> Iterator[Diagnostic]:
-    """Layers with an adapter can't be pruned, nor channels where a mask lies over single weights."""
+    """Layers with an adapter can't be pruned, nor channels where single weights are masked."""
     for other in earlier:
         if isinstance(other, Technique) or (pruning.removes_channels and not other.removes_channels):
             yield messages.pruning_order(pruning.invocation, other.invocation, isinstance(other, Technique))
@@ -41,7 +41,7 @@ def _order(pruning: Pruning, earlier: Sequence[Technique | Pruning]) -> Iterator
 
 
 def _reinit(reinit: Reinit, earlier: Sequence[Technique | Pruning]) -> Iterator[Diagnostic]:
-    """A layer re-initialises its weights as a whole, whatever mask lies over them."""
+    """A layer re-initialises all of its weights, also masked ones."""
     if reinit.how != "default" or reinit.layers.parameters is None:
         return
     for other in earlier:
