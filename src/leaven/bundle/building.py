@@ -223,7 +223,7 @@ def plain(value: Any, what: str) -> Any:
             return [plain(item, what) for item in value]
         case dict() if all(isinstance(key, str) for key in value):
             return {key: plain(item, what) for key, item in value.items()}
-    raise Failure(f"a bundle can't hold {what}: {value!r} is no plain value", "use numbers, texts and lists of them")
+    raise Failure(f"a bundle can't hold {what}: {value!r} is not a plain value", "use numbers, texts and lists of them")
 
 
 def _refuse_fetching(arguments: Mapping[str, Any]) -> None:

@@ -73,7 +73,7 @@ def _imported(source: bytes, path: Path) -> list[str]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as problem:
-        raise Failure(f"{path} is no Python that can be read: {problem}") from None
+        raise Failure(f"{path} can't be read as Python: {problem}") from None
     names: dict[str, None] = {}
     for node in ast.walk(tree):
         match node:

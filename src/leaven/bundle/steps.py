@@ -121,7 +121,7 @@ def _encoded(value: Any, name: str, sources: Sources) -> Any:
             return [_encoded(item, name, sources) for item in value]
         case _ if callable(value):
             return describe(value, sources)
-    raise _undescribed(name, f"{value!r} is no plain value")
+    raise _undescribed(name, f"{value!r} is not a plain value")
 
 
 def _decoded_all(arguments: Mapping[str, Any], code: Code, depth: int) -> dict[str, Any]:

@@ -94,8 +94,8 @@ def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) ->
     place = span_of(phase.origin)
     return error(
         "unknown-phase",
-        f'no phase up to this one is named "{phase.value}"',
-        Spot(place, "not started yet, or unknown"),
+        f'unknown phase "{phase.value}"',
+        Spot(place, "not this phase or an earlier one"),
         fix=similar(place, [quoted(name) for name in near]) or f"name one of {', '.join(map(quoted, phases))}",
     )
 
