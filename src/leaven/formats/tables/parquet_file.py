@@ -51,7 +51,7 @@ class _Opened:
             from pyarrow import parquet  # a large library that few recipes need
         except ImportError:
             self.file.close()
-            raise ValueError("it needs the library pyarrow: pip install 'leaven[parquet]'") from None
+            raise ValueError("it needs the library pyarrow: pip install pyarrow") from None
         try:
             return parquet.ParquetFile(self.file)
         except Exception as problem:
