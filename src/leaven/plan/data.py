@@ -18,7 +18,8 @@ from leaven.plan.translate import (
     value_of,
 )
 from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
-from leaven.recipe.recipe import Data, Recipe, Steps
+from leaven.recipe.recipe import Data, Recipe
+from leaven.recipe.recipe import Transforms as RecipeTransforms
 from leaven.recipe.task import USUAL
 
 _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
@@ -112,7 +113,7 @@ def _share(setting: Setting) -> Value:
 # -- transforms
 
 
-def _transforms(steps: Steps) -> Transforms:
+def _transforms(steps: RecipeTransforms) -> Transforms:
     calls = tuple(call for stage in steps.stages for call in _transform(stage))
     text = " -> ".join(recipe_name(stage) for stage in steps.stages) or "nothing"
     return Transforms(calls, text, because(steps.origin))

@@ -10,7 +10,7 @@ from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting
 from leaven.messages import inputs as messages
 from leaven.recipe.data import DataFacts
 from leaven.recipe.model_facts import ModelFacts
-from leaven.recipe.recipe import Steps
+from leaven.recipe.recipe import Transforms
 
 USUAL_SIZE = 224
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
@@ -32,54 +32,54 @@ def default_split(split: Invocation, facts: DataFacts) -> Invocation:
     return replace(split, settings=settings, origin=Default(reason))
 
 
-def fill_steps(
-    train: Steps | None, eval: Steps | None, data: DataFacts, model: ModelFacts
-) -> tuple[Steps | None, Steps | None]:
+def fill_in(
+    train: Transforms | None, eval: Transforms | None, data: DataFacts, model: ModelFacts
+) -> tuple[Transforms | None, Transforms | None]:
     """The transforms of training and evaluation, with what was not written filled in."""
     if not data.task.is_for_images:
         return train, eval
     size = model.size or data.size or (USUAL_SIZE, USUAL_SIZE)
     if eval is None:
-        eval = _deterministic(train, data) if train is not None else _model_steps(size, data, model)
+        eval = _deterministic(train, data) if train is not None else _for_evaluation(size, data, model)
         if train is None:
-            train = _training_steps(size, data, model, eval)
+            train = _for_training(size, data, model, eval)
     elif train is None:
-        train = Steps(eval.stages, Default("as in evaluation"))
+        train = Transforms(eval.stages, Default("as in evaluation"))
     return _completed(train, data, model), _completed(eval, data, model)
 
 
-def _model_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Steps:
+def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Transforms:
     origin = Default(f"as {model.name} was trained" if model.size else "the data's own size")
     if data.size == size:
-        return Steps((), origin)
+        return Transforms((), origin)
     if model.size is None and data.is_natural is None:
-        return Steps((), Default("as they are in the data"))
+        return Transforms((), Default("as they are in the data"))
     how = model.interpolation
     if data.size is not None or data.is_natural is False:
-        return Steps((step("resize", origin, size=list(size), interpolation=how),), origin)
+        return Transforms((transform("resize", origin, size=list(size), interpolation=how),), origin)
     shorter = model.resize or round(min(size) / 0.875)
-    resized = step("resize", origin, size=shorter, interpolation=how)
-    return Steps((resized, step("center_crop", origin, size=_side(size))), origin)
+    resized = transform("resize", origin, size=shorter, interpolation=how)
+    return Transforms((resized, transform("center_crop", origin, size=_side(size))), origin)
 
 
-def _training_steps(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Steps) -> Steps:
+def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Transforms) -> Transforms:
     safe = data.task.known.augmentation if data.task.known is not None else ()
     if data.is_natural is None:
-        return Steps(eval.stages, Default("as in evaluation: it is not known whether flips and crops are safe"))
+        return Transforms(eval.stages, Default("as in evaluation: it is not known whether flips and crops are safe"))
     if not data.is_natural:
-        return Steps(eval.stages, Default("as in evaluation: flips and crops are not safe for this data"))
+        return Transforms(eval.stages, Default("as in evaluation: flips and crops are not safe for this data"))
     if not safe:
-        return Steps(eval.stages, Default("as in evaluation: a crop or a flip may change the target"))
+        return Transforms(eval.stages, Default("as in evaluation: a crop or a flip may change the target"))
     origin = Default("photographs may be cropped and mirrored" if "crop" in safe else "photographs may be mirrored")
     stages = eval.stages
     if "crop" in safe and data.size is not None and data.size == size:
-        stages = (step("random_crop", origin, size=_side(size), padding=max(1, size[0] // 8)),)
+        stages = (transform("random_crop", origin, size=_side(size), padding=max(1, size[0] // 8)),)
     elif "crop" in safe:
-        stages = (step("random_resized_crop", origin, size=_side(size), interpolation=model.interpolation),)
-    return Steps((*stages, step("horizontal_flip", origin)) if "flip" in safe else stages, origin)
+        stages = (transform("random_resized_crop", origin, size=_side(size), interpolation=model.interpolation),)
+    return Transforms((*stages, transform("horizontal_flip", origin)) if "flip" in safe else stages, origin)
 
 
-def _deterministic(train: Steps, data: DataFacts) -> Steps:
+def _deterministic(train: Transforms, data: DataFacts) -> Transforms:
     """The training transforms without the random ones, at the same output size."""
     origin = Default("the training transforms without the random ones")
     stages: list[Invocation] = []
@@ -92,12 +92,12 @@ def _deterministic(train: Steps, data: DataFacts) -> Steps:
         if name == "random_resized_crop":
             if (sides := height_and_width(side)) is not None:
                 shorter = round(min(sides) / 0.875)
-                stages += [step("resize", origin, size=shorter), step("center_crop", origin, size=side)]
+                stages += [transform("resize", origin, size=shorter), transform("center_crop", origin, size=side)]
             elif side is not None:  # known only when the recipe runs
-                stages.append(step("resize", origin, size=side if isinstance(side, tuple) else (side, side)))
+                stages.append(transform("resize", origin, size=side if isinstance(side, tuple) else (side, side)))
         elif name == "random_crop" and side is not None and data.size != height_and_width(side):
-            stages.append(step("center_crop", origin, size=side))
-    return Steps(tuple(stages), origin)
+            stages.append(transform("center_crop", origin, size=side))
+    return Transforms(tuple(stages), origin)
 
 
 def is_random(stage: Invocation) -> bool:
@@ -105,25 +105,25 @@ def is_random(stage: Invocation) -> bool:
     return stage.card.transform.is_random
 
 
-def _completed(steps: Steps, data: DataFacts, model: ModelFacts) -> Steps:
+def _completed(written: Transforms, data: DataFacts, model: ModelFacts) -> Transforms:
     """The transforms with conversion to RGB and to tensors and with normalisation, unless these are written."""
-    names = [stage.card.friendly for stage in steps.stages]
+    names = [stage.card.friendly for stage in written.stages]
     origin = Default("always")
     before: list[Invocation] = []
     middle: list[Invocation] = []
     after: list[Invocation] = []
     first = next((at for at, name in enumerate(names) if name in _ON_TENSORS), len(names))
     if data.channels == 1 and model.channels == 3 and not {"rgb", "grayscale"} & set(names):
-        before.append(step("rgb", Default(f"{model.name} takes three channels")))
+        before.append(transform("rgb", Default(f"{model.name} takes three channels")))
     if not set(_TENSORS) & set(names):
-        middle.append(step("to_tensor", origin))
+        middle.append(transform("to_tensor", origin))
     if model.mean and "normalize" not in names:
         known = Default(f"as {model.name} was trained")
-        after.append(step("normalize", known, mean=list(model.mean), std=list(model.std)))
-    return Steps((*before, *steps.stages[:first], *middle, *steps.stages[first:], *after), steps.origin)
+        after.append(transform("normalize", known, mean=list(model.mean), std=list(model.std)))
+    return Transforms((*before, *written.stages[:first], *middle, *written.stages[first:], *after), written.origin)
 
 
-def step(name: str, origin: Origin, **values: Any) -> Invocation:
+def transform(name: str, origin: Origin, **values: Any) -> Invocation:
     """A transform that is not written in the recipe."""
     card = lookup.find("transform", name)[0]
     settings = []

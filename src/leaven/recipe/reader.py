@@ -29,7 +29,7 @@ from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.model_statement import read_model
 from leaven.recipe.phases import PhaseReader
-from leaven.recipe.recipe import Data, FitHead, Model, Recipe, Steps
+from leaven.recipe.recipe import Data, FitHead, Model, Recipe, Transforms
 from leaven.statements import options
 from leaven.statements.assemble import Assembled, assemble
 from leaven.statements.contexts import Recognised, by_name, recognise
@@ -219,12 +219,12 @@ class RecipeReader:
             default_transforms.check_split(written["split"], self.scope)
         if call is None or len(written) < len(inside):
             return None
-        steps = {
-            name: Steps(written[name].settings[0].value, written[name].origin)
+        transforms = {
+            name: Transforms(written[name].settings[0].value, written[name].origin)
             for name in ("train", "eval")
             if name in written
         }
-        train, eval = default_transforms.fill_steps(steps.get("train"), steps.get("eval"), facts, model)
+        train, eval = default_transforms.fill_in(transforms.get("train"), transforms.get("eval"), facts, model)
         needs_tokens = facts.task.input == "text"
         sampler = call_in(written.get("sampler", default_of("data.sampler")))
         assert sampler is not None

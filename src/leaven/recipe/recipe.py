@@ -39,7 +39,7 @@ class Model(Record):
         return self.pretrained or self.weights is not None
 
 
-class Steps(Record):
+class Transforms(Record):
     """A pipeline of transforms."""
 
     stages: tuple[Invocation, ...]
@@ -51,8 +51,8 @@ class Data(Record):
 
     source: Invocation
     split: Invocation
-    train: Steps | None
-    eval: Steps | None
+    train: Transforms | None
+    eval: Transforms | None
     sampler: Invocation
     workers: Invocation
     on_bad_file: Invocation

@@ -102,9 +102,9 @@ def _without_fitted(model: Model) -> Invocation:
 def _data(data: Data) -> Iterator[Line]:
     yield from _called("data", data.source, ending=" {")
     yield from _statement("    split", data.split)
-    for name, steps in (("train", data.train), ("eval", data.eval)):
-        if steps is not None and steps.stages:
-            yield from _stages(f"    {name}", steps.stages, str(steps.origin))
+    for name, transforms in (("train", data.train), ("eval", data.eval)):
+        if transforms is not None and transforms.stages:
+            yield from _stages(f"    {name}", transforms.stages, str(transforms.origin))
     if data.tokenize is not None:
         yield from _statement("    tokenize", data.tokenize)
     yield from _called("    sampler", data.sampler)

@@ -13,7 +13,7 @@ from leaven.recipe.data import DataFacts
 from leaven.recipe.default_transforms import USUAL_SIZE, height_and_width
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, takes_size
-from leaven.recipe.recipe import Data, KeepHead, Steps
+from leaven.recipe.recipe import Data, KeepHead, Transforms
 
 _UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda")
 
@@ -55,7 +55,7 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
 # -- what the transforms make of an image
 
 
-def _through(transforms: Steps, data: Data, facts: DataFacts) -> tuple[Image, dict[str, Span]]:
+def _through(transforms: Transforms, data: Data, facts: DataFacts) -> tuple[Image, dict[str, Span]]:
     """What the transforms make of an image, and the places to blame for its channels and its size."""
     is_known = data.source.card.kind != "user"
     image = Image(facts.channels, facts.size, None, facts.size is None and is_known)
