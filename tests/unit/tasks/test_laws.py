@@ -14,6 +14,8 @@ import leaven
 from leaven import bundle, tasks
 from leaven.bundle import Bundle
 from leaven.catalog import own
+from leaven.language.source import Source
+from leaven.rules.checker import check
 
 COUNT = 60
 RECIPE = """
@@ -76,6 +78,31 @@ def test_card_and_target_tell_the_same(name: str) -> None:
     assert (target.task, target.kind) == (name, card.task.target_kind)
     fitted, _ = target.fitted(values, range(len(values)))
     assert module.read_target(fitted.to_json()) == fitted  # type: ignore[union-attr]
+
+
+ARGUMENTS = {
+    "distill": "teacher=former()",
+    "distill_features": "teacher=former()",
+    "prune": "unstructured(), amount=20%",
+}
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_a_technique_fits_the_task_or_is_refused(name: str, tmp_path: Path) -> None:
+    ask, _, columns, cells = TASKS[name]
+    rows = [f"file,{columns}", *(f"{number}.png,{cells(number)}" for number in range(9))]
+    (tmp_path / "table.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    task = own.read("task", name)
+    assert task is not None
+    start = f'model efficientnet_lite0(pretrained=true)\ndata csv("table.csv", image="file", {ask})\n'
+    for technique in own.names("technique"):
+        card = own.read("technique", technique)
+        assert card is not None
+        given = ARGUMENTS.get(technique, "")
+        text = f'{start}phase "one", epochs=1\nphase "two", epochs=20 {{ {technique} {given} }}\n'
+        found = {report.id for report in check(Source("r.leaven", text, tmp_path)).diagnostics if report.is_error}
+        fits = not card.technique.targets or task.task.target_kind in card.technique.targets
+        assert found == (set() if fits else {"wrong-task"}), technique
 
 
 def test_the_bundle_says_its_task(trained: Bundle) -> None:

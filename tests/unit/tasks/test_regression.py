@@ -134,7 +134,7 @@ class TestReading:
         assert items.values is not None
         assert items.values[4] == (4.0, 8.0)
         named.target_names = ["age"]  # type: ignore[attr-defined]
-        with pytest.raises(Failure, match="has 2 numbers, and others have 1"):
+        with pytest.raises(Failure, match="has 2 numbers, but others have 1"):
             user_dataset(named, target=task.Numbers())
 
     def test_a_stream_must_name_the_numbers_which_are_not_standardised(self) -> None:

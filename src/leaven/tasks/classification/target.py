@@ -113,7 +113,9 @@ def _names(labels: Sequence[Any]) -> tuple[str, ...]:
         if label is None or label == "":
             raise BadTarget("wrong-label", "has no label", "fill it in, or remove the line", at=at)
         if not isinstance(label, int | str):
-            raise BadTarget("wrong-label", f"has a label of type {type(label).__name__}, which is not a class", at=at)
+            help = 'several labels per image are another task: `labels="…"`' if isinstance(label, list | tuple) else ""
+            fact = f"has a label of type {type(label).__name__}, which is not a class"
+            raise BadTarget("wrong-label", fact, help, at=at)
     distinct = set(labels)
     if len(distinct) < 2:
         has = f"only the class `{labels[0]}`" if labels else "no classes"
