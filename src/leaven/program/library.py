@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[1]
 PLAIN = "leaven.runtime.plain"
 HELPERS = (  # in the order in which they are written
     *("failures", "seeding", "datasets", "splits", "batches", "model", "freezing", "schedules", "run", "scoring"),
-    "batch_norm",
+    *("batch_norm", "targets"),
 )
 SIMPLE = {f"{PLAIN}.freezing": "simple_freezing", f"{PLAIN}.schedules": "simple_cosine"}  # enough for these traits
 _MARK = re.compile(r"  #: (?:if (?P<traits>.+)|(?P<used>used))$")
@@ -125,12 +125,12 @@ class Needed:
     imports: tuple[tuple[str, str, str], ...]  # module, name there (empty for the module), name here
 
 
-def needed(targets: Iterable[str], traits: frozenset[str]) -> Needed:
-    """What a program with these traits needs that uses these functions and classes."""
+def needed(targets: Iterable[str], traits: frozenset[str], task: str = "classification") -> Needed:
+    """What a program with these traits and this task needs that uses these functions and classes."""
     used: set[str] = set()
     roots = [find(target, traits) for target in targets]
     while True:
-        chosen = _Chosen(traits, frozenset(used))
+        chosen = _Chosen(traits, frozenset(used), task)
         for root in roots:
             chosen.add(root)
         if chosen.attributes <= used:
@@ -143,7 +143,8 @@ def needed(targets: Iterable[str], traits: frozenset[str]) -> Needed:
 class _Chosen:
     """Definitions with all that they use."""
 
-    def __init__(self, traits: frozenset[str], used: frozenset[str]) -> None:
+    def __init__(self, traits: frozenset[str], used: frozenset[str], task: str) -> None:
+        self.measured = f"leaven.tasks.{task}.code.measured"
         self.traits = traits
         self.used = used
         self.definitions: dict[Definition, Definition] = {}  # as it is in its module, and as it is written
@@ -164,12 +165,19 @@ class _Chosen:
         for name in sorted(_used_names(tree)):
             if name in module.definitions:
                 self.add(module.definitions[name])
-            elif name in module.imports and module.imports[name][0].partition(".")[0] == "leaven":
-                used = find(".".join(module.imports[name]), self.traits)
+            elif target := self._target(name, module):
+                used = find(target, self.traits)
                 uses.setdefault(used.module)
                 self.add(used)
             elif name in module.imports:
                 self.imports.add((*module.imports[name], name))
+
+    def _target(self, name: str, module: Module) -> str:
+        """What a name means that a module takes from this package; helpers call `measured`, which is the task's."""
+        if name == "measured" and module.name.startswith(PLAIN):
+            return self.measured
+        imported = ".".join(module.imports.get(name, ()))
+        return imported if imported.partition(".")[0] == "leaven" else ""
 
     def in_order(self) -> Iterator[Definition]:
         """The definitions, each module after those that it uses."""

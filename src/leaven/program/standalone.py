@@ -17,64 +17,81 @@ from leaven.program.imports import Imports, is_pythons
 from leaven.program.library import Definition, needed
 from leaven.program.model import build_model
 from leaven.program.phases import function_name, phase_functions
-from leaven.program.techniques import teacher_functions
+from leaven.program.techniques import teacher_functions, used_in
 from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, techniques_of, traits_of
-from leaven.program.values import Values, cite
+from leaven.program.values import Values, cite, user_name
 
 _LEFT_OUT = {"leaven.runtime.model_builder"}  # it is for bundles
+_LOADERS = (("only_starters", "load_packaged"), ("plain_files", "load_file"))
+_OF_TARGETS = {  # helpers for tasks other than classification
+    "leaven.runtime.table": "table_of_targets",
+    "leaven.runtime.image_folder": "folder_of_targets",
+    "leaven.runtime.user_dataset": "user_targets",
+}
 _PIP = {"PIL": "pillow", "sklearn": "scikit-learn", "torch_pruning": "torch-pruning"}
 
 
 def obstacles(plan: Plan) -> list[str]:
     """What a standalone program can't do, in words for the user."""
     found = []
-    if plan.task.name != "classification":
-        found.append(f"its task is {plan.task.name}")
-    if plan.data.source.target == "leaven.runtime.table" and not plan.data.source.text.startswith("csv("):
-        found.append("its data is a table that is not CSV")
-    if plan.data.source.target == "leaven.runtime.image_folder" and plan.data.source.argument("target") is not None:
-        found.append("its data is a folder with a table in it")
     if any(model.is_bundle for model in models_of(plan)):
         found.append('it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)')
     devices = plan.run.argument("devices")
     if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
         found.append("it trains on several devices")
-    for unit in ("steps", "minutes"):
-        every = checkpoint_setting(plan, unit)
-        if every is not None:
-            found.append(f"it saves checkpoints every {every.text}, not after epochs")
+    if not found:
+        found += [f"it calls something of its own `{name}`, as a helper is called" for name in _clashes(plan)]
     return found
+
+
+def _clashes(plan: Plan) -> list[str]:
+    """The names of the user's modules and techniques in the program that helpers have too."""
+    helpers = {definition.name for definition in _Parts(_without_resplit(plan)).definitions}
+    used = [one.name for phase in plan.phases for one in used_in(phase)]
+    return sorted(helpers & {*(user_name(module.alias) for module in plan.user_modules), *used})
 
 
 def standalone(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
     plan = _without_resplit(plan)
-    traits = traits_of(plan)
-    imports = _PlainImports(traits)
-    for line in ("import argparse", "from torch import nn"):
-        imports.add(line)
-    values = _PlainValues(imports, plan.task, traits)
-    teachers = teacher_functions(plan, values)
-    functions = [
-        build_data(plan, values),
-        build_model(plan.model, values),
-        *(function for _, function in teachers),
-        build_metrics(plan, values),
-        *phase_functions(plan, values, teachers),
-    ]
-    functions.append(_main(plan, values, {function.name: function for function in functions}))
-    functions.insert(0, _parse_args(plan, values))
-    own = own_modules(plan, values)
-    library = needed(imports.targets, traits | ({"args"} if values.used_args else frozenset()))
-    for module, name, here in library.imports:
-        imports.add_as(module, name, here)
-    parts = [
-        f"{_header(plan, file, imports.packages())}\n\n" + "\n".join(imports.lines()) + _laid_out(library.definitions),
-        "# -- the program" + ("\n\n" + "\n".join(own) if own else ""),
-        *("\n".join(each.lines()) for each in functions),
-        'if __name__ == "__main__":\n    main()\n',
-    ]
-    return "\n\n\n".join(parts)
+    parts = _Parts(plan)
+    own = parts.own
+    return "\n\n\n".join(
+        [
+            f"{_header(plan, file, parts.imports.packages())}\n\n"
+            + "\n".join(parts.imports.lines())
+            + _laid_out(parts.definitions),
+            "# -- the program" + ("\n\n" + "\n".join(own) if own else ""),
+            *("\n".join(each.lines()) for each in parts.functions),
+            'if __name__ == "__main__":\n    main()\n',
+        ]
+    )
+
+
+class _Parts:
+    """The imports, the definitions and the functions of a program."""
+
+    def __init__(self, plan: Plan) -> None:
+        traits = traits_of(plan)
+        self.imports = imports = _PlainImports(traits)
+        for line in ("import argparse", "from torch import nn"):
+            imports.add(line)
+        values = _PlainValues(imports, plan.task, traits)
+        teachers = teacher_functions(plan, values)
+        built = [
+            build_data(plan, values),
+            build_model(plan.model, values),
+            *(function for _, function in teachers),
+            build_metrics(plan, values),
+            *phase_functions(plan, values, teachers),
+        ]
+        main = _main(plan, values, {function.name: function for function in built})
+        self.functions = [_parse_args(plan, values), *built, main]
+        self.own = own_modules(plan, values)
+        library = needed(imports.targets, traits | ({"args"} if values.used_args else frozenset()), plan.task.name)
+        self.definitions = library.definitions
+        for module, name, here in library.imports:
+            imports.add_as(module, name, here)
 
 
 def _without_resplit(plan: Plan) -> Plan:
@@ -94,7 +111,9 @@ class _PlainImports(Imports):
         self.targets: dict[str, None] = {}
         self.renamed = {  # a program has a variable `split`, and starters load in another way than files
             "leaven.runtime.split": "split_by_shares" if "shares" in traits else "split_samples",
-            "leaven.runtime.load_weights": "load_packaged" if "only_starters" in traits else "load_weights",
+            "leaven.runtime.load_weights": next((name for trait, name in _LOADERS if trait in traits), "load_weights"),
+            **({"leaven.runtime.image_folder": "labelled_folder"} if "labelled_folder" in traits else {}),
+            **(_OF_TARGETS if "targets" in traits else {}),
         }
 
     def use(self, target: str) -> str:
@@ -197,7 +216,7 @@ def _main(plan: Plan, values: _PlainValues, functions: Mapping[str, Function]) -
         lines += statement("", call(name, "run", "model", "data", "metrics", *args))
     evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
     lines += ["", *_best(plan, values), *statement("scores = ", evaluated), *merged(plan, values)]
-    return Function("main", (), "None", [*lines, "    run.finish(model, data.classes, scores)"])
+    return Function("main", (), "None", [*lines, "    run.finish(model, data, scores)"])
 
 
 def _run(plan: Plan, values: _PlainValues) -> tuple[dict[str, Code], str]:

@@ -11,6 +11,7 @@ from leaven.plan.values import Argument, Call, Value
 DIGITS = "leaven.runtime.digits"
 # transforms of torchvision that compute every pixel by itself, or on Pillow's images
 _BY_PIXEL = {"RGB", "Resize", "CenterCrop", "ToImage", "ToDtype", "Normalize", "Grayscale", "Pad"}
+_STATE_DICTS = (".pth", ".pt", ".th", ".bin", ".safetensors")
 _FEWEST = 5  # percent for training, with which no class of the digits runs out of samples
 
 
@@ -20,11 +21,14 @@ def traits_of(plan: Plan) -> frozenset[str]:
     wanted = {name for use in techniques_of(plan) for name in use.wants}
     found["fabric"] = found["wrapped"] or "fabric" in wanted
     found["outputs"] = plan.task.outputs == "num_outputs" or "outputs" in wanted or found["user_code"]
+    found["targets"] = plan.task.name != "classification"
+    found["read_first"] = found["user_data"] or found["skip"]
     found["maybe_empty"] = found["shares"]
     found["by_position"] = found["augmented"] or found["user_data"] or found["skip"]
     special = ("early_stop", "averaged", "lower", "save_every", "keep_all", "loggers", "wrapped", "phase_of_best")
-    is_gradual = any(use.call.name in ("Prune", "Soup") for use in techniques_of(plan))
-    found["simple_epochs"] = found["best"] and not is_gradual and not any(found[name] for name in special)
+    names = {use.call.name for use in techniques_of(plan)}
+    found["prunes"] = "Prune" in names
+    found["simple_epochs"] = found["best"] and not names & {"Prune", "Soup"} and not any(map(found.get, special))
     return frozenset(name for name, is_true in found.items() if is_true)
 
 
@@ -62,7 +66,13 @@ def _of_data(plan: Plan) -> dict[str, bool]:
     known = [call.name for call in calls if isinstance(call, Call)]
     is_digits = plan.data.source.target == DIGITS
     skips = loading.get("on_bad_file") == "skip"
+    table = plan.data.source.text.partition("(")[0]  # as recipes call it
+    is_labelled = plan.data.source.name == "image_folder" and plan.data.source.argument("target") is not None
     return {
+        "labelled_folder": is_labelled,
+        "csv": table not in ("jsonl", "parquet"),
+        "jsonl": table == "jsonl" or is_labelled,
+        "parquet": table == "parquet" or is_labelled,
         "user_data": is_users,
         "augmented": not set(known) <= _BY_PIXEL and not is_users,
         "one_thread": skips or is_users or not set(known) <= _BY_PIXEL,
@@ -91,7 +101,11 @@ def _of_model(plan: Plan) -> dict[str, bool]:
     weights = [model.weights for model in models_of(plan)]
     starters = [each for each in weights if isinstance(each, StarterWeights)]
     files = [each for each in weights if isinstance(each, FileWeights)]
-    return {"starters": bool(starters), "only_starters": not files}
+    return {
+        "starters": bool(starters),
+        "only_starters": not files,
+        "plain_files": not starters and all(isinstance(f.file, str) and f.file.endswith(_STATE_DICTS) for f in files),
+    }
 
 
 def _of_run(plan: Plan) -> dict[str, bool]:

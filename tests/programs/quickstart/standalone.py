@@ -208,10 +208,10 @@ class Run:
         file = self.folder / name
         return torch.load(file, map_location="cpu", weights_only=True) if file.is_file() else None
 
-    def finish(self, model: nn.Module, classes: Sequence[str], scores: Mapping[str, float]) -> None:
-        """Save the trained weights and the names of the classes."""
+    def finish(self, model: nn.Module, data: Data, scores: Mapping[str, float]) -> None:
+        """Save the trained weights and what the outputs mean."""
         self.save("model.pth", model.state_dict())
-        (self.folder / "classes.json").write_text(json.dumps(classes))
+        (self.folder / "classes.json").write_text(json.dumps(data.classes))
         print("  ".join(f"{name} {score:.4f}" for name, score in scores.items()))
         print(f"weights saved to {self.folder / 'model.pth'}")
 
@@ -391,7 +391,7 @@ def main() -> None:
 
     model.load_state_dict(run.load("best.pt"))
     scores = evaluate(run, model, data.test, metrics)
-    run.finish(model, data.classes, scores)
+    run.finish(model, data, scores)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from leaven.runtime.plain.datasets import Samples
 from leaven.runtime.plain.seeding import derive_seed, seed_all
+from leaven.tasks.classification.target import Classes
 
 
 class Data:
@@ -20,6 +21,11 @@ class Data:
     def __init__(
         self, dataset: Samples, split: dict[str, np.ndarray], train_transform: Any, eval_transform: Any, **options: Any
     ) -> None:
+        if dataset.labels is not None:  #: if targets
+            target, labels = dataset.target.fitted(dataset.labels, split["train"].tolist())
+            dataset = dataset._replace(target=target, labels=labels)
+        self.target = dataset.target  #: if targets
+        self.target = Classes(dataset.classes)  #: if prunes and not targets
         self.classes = dataset.classes
         self.eval_transform = eval_transform  #: used
         self.train = Split("train", dataset, split["train"], train_transform, **options)
@@ -60,7 +66,8 @@ class Split(Dataset[Any]):
         return len(self.indices)
 
     def __getitem__(self, index: int) -> Any:  #: if not by_position
-        return self.transform(self.dataset.images[index]), self.dataset.labels[index]
+        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.labels[index])  #: if targets
+        return self.transform(self.dataset.images[index]), self.dataset.labels[index]  #: if not targets
 
     def __getitem__(self, key: tuple[int, int, int]) -> Any:  #: if by_position
         epoch, position, index = key
@@ -71,9 +78,10 @@ class Split(Dataset[Any]):
         except Exception:  # a damaged file makes Pillow raise nearly anything  #: if skip
             return None
         image, label = self.image_and_label(index)  #: if user_data and not skip
-        return self.transform(image), label  #: if user_data
-        return self.transform(image), label  #: if skip and not user_data
-        return self.transform(self.dataset.images[index]), self.dataset.labels[index]  #: if not user_data and not skip
+        return self.transform(image), torch.tensor(label)  #: if read_first and targets
+        return self.transform(image), label  #: if read_first and not targets
+        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.labels[index])  #: if targets and not read_first
+        return self.transform(self.dataset.images[index]), self.dataset.labels[index]  #: if not targets and not read_first
 
     def image_and_label(self, index: int) -> tuple[Any, Any]:  #: used
         if self.dataset.labels is None:  #: if user_data

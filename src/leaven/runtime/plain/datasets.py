@@ -2,12 +2,16 @@
 
 import csv
 import inspect
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
+from pyarrow import parquet
 from sklearn.datasets import load_digits
 from torch.utils.data import ConcatDataset, IterableDataset, Subset
 
@@ -25,6 +29,7 @@ class Samples(NamedTuple):
     images: Any
     labels: Any
     predefined: Mapping[str, np.ndarray] = {}  #: if predefined
+    target: Any = None  # what the labels mean  #: if targets
 
 
 def digits() -> Samples:
@@ -40,14 +45,17 @@ def digits() -> Samples:
 class ImageFiles:
     """Opens image files by their index in a list."""
 
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[Any]) -> None:
         self.files = files
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> Image.Image:
-        with Image.open(self.files[index]) as opened:
+        file = self.files[index]
+        with Image.open(BytesIO(file) if isinstance(file, bytes) else file) as opened:  #: if parquet
+            image = ImageOps.exif_transpose(opened)
+        with Image.open(file) as opened:  #: if not parquet
             image = ImageOps.exif_transpose(opened)
         if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # which Pillow alone would clip at 255
             image = Image.fromarray(eight_bits(np.asarray(image), image.mode))
@@ -101,26 +109,83 @@ class Label(NamedTuple):
     column: str = "label"
 
 
-def table(
-    path: str, *, image: str, target: Label, root: str | None = None, separator: str | None = None
-) -> Samples:
-    """The images that a table lists, one per row; a folder may hold one table per split: `train.csv`, `val.csv`."""
+def table(path: str, *, image: str, target: Label, root: str | None = None, separator: str | None = None) -> Samples:
+    """The images that a table lists, one per row; a folder may hold one table per split."""
+    return labelled(table_splits(path, (image, target.column), root, separator))
+
+
+def labelled_folder(path: str, *, target: Label) -> Samples:
+    """The images of a folder that a table in it lists, `metadata.csv`; splits are folders with a table each."""
+    return labelled(metadata_splits(path, ("file_name", target.column)))
+
+
+def labelled(splits: Mapping[str, Sequence[tuple[Any, Any]]]) -> Samples:
+    """Images with labels, split after split; the classes are the different labels."""
+    labels = [plain(label) for pairs in splits.values() for _, label in pairs]
+    classes = [str(label) for label in in_order(set(labels))]
+    images = [image for pairs in splits.values() for image, _ in pairs]
+    numbers = [classes.index(str(label)) for label in labels]
+    return Samples(tuple(classes), ImageFiles(images), numbers, predefined_in(splits))
+
+
+def metadata_splits(path: str, columns: Sequence[str]) -> dict[str, list[tuple[Any, Any]]]:
+    """The images and labels in the table of a folder, or in those of the folders of its splits."""
+    folder = Path(path)
+    places = {"": [folder]} | {split: [folder / name for name in names] for split, names in PART_NAMES.items()}
+    known = [(split, each / "metadata") for split, there in places.items() for each in there]
+    found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
+    tables = {split: file for split, file in found if file.is_file()}
+    tables = {"": tables[""]} if "" in tables else tables
+    return {split: list(table_rows(file, columns, file.parent, None)) for split, file in tables.items()}
+
+
+def table_splits(
+    path: str, columns: Sequence[str], root: str | None, separator: str | None
+) -> dict[str, list[tuple[Any, Any]]]:
+    """The images and labels in a table, or in the tables of a folder: `train.csv`, `val.csv`."""
     file = Path(path)
     tables = {"": file}
     if file.is_dir():
-        names = [(split, file / f"{name}.csv") for split, names in PART_NAMES.items() for name in names]
-        tables = {split: table for split, table in names if table.is_file()}
+        known = [(split, file / name) for split, names in PART_NAMES.items() for name in names]
+        found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
+        tables = {split: there for split, there in found if there.is_file()}
     start = Path(root) if root else file if file.is_dir() else file.parent
-    splits = {split: list(table_rows(table, image, target.column, start, separator)) for split, table in tables.items()}
-    labels = {label for pairs in splits.values() for _, label in pairs}
-    return dataset_of_files(splits, in_order(labels))
+    return {split: list(table_rows(there, columns, start, separator)) for split, there in tables.items()}
 
 
-def table_rows(file: Path, image: str, label: str, root: Path, separator: str | None) -> Iterator[tuple[str, str]]:
-    """The path of each image, and its class."""
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        for row in csv.DictReader(lines, delimiter=separator or ("\t" if file.suffix == ".tsv" else ",")):
-            yield str(root / row[image].strip()), row[label].strip()
+def stripped(cell: Any) -> Any:
+    return (cell or "").strip() if isinstance(cell, str | None) else cell
+
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq")
+
+
+def table_rows(
+    file: Path, columns: Sequence[str], root: Path, separator: str | None
+) -> Iterator[tuple[Any, Any]]:
+    """Each image, as a path or as bytes, and its label or labels."""
+    rows: list[dict[str, Any]]
+    if file.suffix in (".parquet", ".pq"):  #: if labelled_folder
+        rows = parquet.read_table(file, columns=list(columns)).to_pylist()
+    elif file.suffix in (".jsonl", ".ndjson"):  #: if labelled_folder
+        rows = [json.loads(line) for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
+    else:  #: if labelled_folder
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            rows = list(csv.DictReader(lines, delimiter="\t" if file.suffix == ".tsv" else ","))
+    with file.open(newline="", encoding="utf-8-sig") as lines:  #: if csv and not labelled_folder
+        rows = list(csv.DictReader(lines, delimiter=separator or ("\t" if file.suffix == ".tsv" else ",")))
+    with file.open(encoding="utf-8-sig") as lines:  #: if jsonl and not labelled_folder
+        rows = [json.loads(line) for line in lines if line.strip()]
+    rows = parquet.read_table(file, columns=list(columns)).to_pylist()  #: if parquet and not labelled_folder
+    for row in rows:
+        image, *labels = (stripped(row.get(column)) for column in columns)  #: if csv
+        image, *labels = (row.get(column) for column in columns)  #: if not csv
+        if isinstance(image, dict):  # as Hugging Face's datasets have it  #: if parquet
+            image = image["bytes"] or image["path"]
+        is_inside = isinstance(image, bytes)  #: if parquet
+        place: Any = image if is_inside else os.path.join(root, image)  #: if parquet
+        place = os.path.join(root, image)  #: if not parquet
+        yield place, labels[0] if len(labels) == 1 else tuple(labels)
 
 
 # -- Python objects
@@ -143,13 +208,18 @@ def torchvision_dataset(
 
 def user_dataset(source: Any) -> Samples:
     """A dataset of (image, label) pairs, or several: {"train": …, "val": …}; or what returns them."""
+    return concatenated(splits_of_user(source), None)
+
+
+def splits_of_user(source: Any) -> dict[str, Any]:
+    """The datasets of the user's for each split; a single one is the split \'\'."""
     made = source() if inspect.isclass(source) or inspect.isroutine(source) else source
     if hasattr(made, "train_dataloader"):
         made = _of_lightning(made)
     splits = dict(made) if isinstance(made, Mapping) else {"": made}
     if any(isinstance(dataset, IterableDataset) for dataset in splits.values()):
         raise Failure("a standalone program can't read an IterableDataset", "the normal program can")
-    return concatenated(splits, None)
+    return splits
 
 
 def concatenated(splits: Mapping[str, Any], classes: tuple[str, ...] | None) -> Samples:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import files
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from safetensors.torch import load_file as load_safetensors
 from torch import nn
 
 from leaven.formats.layer_names import is_under
@@ -39,6 +40,28 @@ def load_packaged(model: nn.Module, file: Path) -> None:
     """Load weights that have other names but the model's own order."""
     state = torch.load(file, map_location="cpu", weights_only=True)
     model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))
+
+
+def load_file(model: nn.Module, file: str, new: Sequence[str] = ()) -> None:
+    """Load the weights of a file into a model, except for the layers in `new`. All else must fit."""
+    state = load_safetensors(file) if file.endswith(".safetensors") else torch.load(file, weights_only=True)
+    for wrapping in ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "state"):
+        state = state[wrapping] if isinstance(state.get(wrapping), dict) else state
+    own = model.state_dict()
+    wanted = [name for name in own if not f"{name}.".startswith(tuple(f"{path}." for path in new))]
+    found = {bare_name(name, own): value for name, value in state.items()}
+    missing = [name for name in wanted if name not in found and not name.endswith("num_batches_tracked")]
+    if missing:
+        raise SystemExit(f"{file} does not fit the model: it has no {missing[0]}")
+    model.load_state_dict({name: found[name] for name in wanted if name in found}, strict=False)
+
+
+def bare_name(name: str, own: Mapping[str, Any]) -> str:
+    """The name of a weight in the model, without what wrappers add to it."""
+    name = name.replace("._orig_mod.", ".")
+    while name not in own and name.startswith(("module.", "model.", "_orig_mod.", "backbone.")):
+        name = name.partition(".")[2]
+    return name
 
 
 def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> None:

@@ -98,10 +98,11 @@ class Run:
     def print(self, text: str) -> None:  #: used
         tqdm.write(text)
 
-    def finish(self, model: nn.Module, classes: Sequence[str], scores: Mapping[str, float]) -> None:
-        """Save the trained weights and the names of the classes."""
+    def finish(self, model: nn.Module, data: Data, scores: Mapping[str, float]) -> None:
+        """Save the trained weights and what the outputs mean."""
         self.save("model.pth", model.state_dict())
-        (self.folder / "classes.json").write_text(json.dumps(classes))
+        (self.folder / "target.json").write_text(json.dumps(data.target.to_json()))  #: if targets
+        (self.folder / "classes.json").write_text(json.dumps(data.classes))  #: if not targets
         for logger in self.loggers:  #: if loggers
             logger.write(scores, self.rows)
             logger.close()

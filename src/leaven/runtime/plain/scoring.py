@@ -41,8 +41,9 @@ def evaluate(
             loss += criterion(outputs, labels).item() * len(labels)
         count += len(labels)  #: if skip
         for metric in metrics.values():
-            metric.update(outputs.float(), labels)  #: if wrapped
-            metric.update(outputs, labels)  #: if not wrapped
+            metric.update(*measured(outputs.float(), labels, split.dataset.target))  #: if targets
+            metric.update(outputs.float(), labels)  #: if wrapped and not targets
+            metric.update(outputs, labels)  #: if not wrapped and not targets
     for module, mode in modes:  # frozen layers are in evaluation mode during training too
         module.training = mode
     scores = {} if criterion is None else {"loss": loss / count}  #: if skip

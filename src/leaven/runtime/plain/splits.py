@@ -112,8 +112,9 @@ def split_pool(
     dataset: Samples, pool: np.ndarray, shares: tuple[Share, Share, Share], seed: int
 ) -> dict[str, np.ndarray]:
     """Some of the samples, split so that every class has its share of each split."""
-    strata = np.zeros(len(pool)) if dataset.labels is None else np.asarray(dataset.labels)[pool]  #: if user_data
-    strata = np.asarray(dataset.labels)[pool]  #: if not user_data
+    strata = np.zeros(len(pool)) if dataset.labels is None else np.asarray(dataset.labels)[pool]  #: if user_data and not targets
+    strata = np.asarray(dataset.labels)[pool]  #: if not user_data and not targets
+    strata = np.asarray(dataset.target.strata([dataset.labels[index] for index in pool.tolist()]))  #: if targets
     val, test, _, train = stratified(strata, split_sizes(len(pool), *shares), seed)
     return {"train": pool[train], "val": pool[val], "test": pool[test]}
 

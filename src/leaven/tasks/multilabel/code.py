@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -41,20 +42,20 @@ def evaluate(
     criterion: Criterion | None = None,
     step: EvalStep = outputs_of,
 ) -> dict[str, float]:
-    """The loss and the metrics of a model over one split of the data: `{"val.f1": 0.8}`.
-
-    Metrics get probabilities: of logits between 0 and 1, torchmetrics would think that they are some already.
-    """
-
-    def measured(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        return outputs.sigmoid(), targets.int()
-
+    """The loss and the metrics of a model over one split of the data: `{"val.f1": 0.8}`."""
+    target = split.target
+    assert isinstance(target, LabelSet)
     with warnings.catch_warnings():
         # a label that does not occur in the split has no score, and is left out of the mean
         warnings.filterwarnings(
             "ignore", message=r"Average precision score for one or more classes|No positive samples"
         )
-        return scoring.evaluate(run, model, split, metrics, criterion, step, measured)
+        return scoring.evaluate(run, model, split, metrics, criterion, step, partial(measured, target=target))
+
+
+def measured(outputs: Tensor, targets: Tensor, target: LabelSet) -> tuple[Tensor, Tensor]:
+    """What metrics compare: probabilities. Logits between 0 and 1, torchmetrics would take for some."""
+    return outputs.sigmoid(), targets.int()
 
 
 def exported(model: nn.Module, target: LabelSet) -> nn.Module:

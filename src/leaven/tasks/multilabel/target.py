@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from leaven.formats.target import BadTarget, Kind, values_of
 from leaven.tasks.classification.target import in_order, listed
 
-Value = tuple[float, ...]  # a 0 or 1 for each label
+Bits = tuple[float, ...]  # a 0 or 1 for each label
 SEPARATOR = ";"
 _BITS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0}
 
@@ -27,7 +27,7 @@ class LabelSet:
     def brief(self) -> str:
         return f"{len(self.names)} labels"
 
-    def value(self, given: Any) -> Value:
+    def value(self, given: Any) -> Bits:
         """The value of a sample with these labels: names in a string or a list, or a 0 or 1 for each label.
 
         A tuple has the cells of several columns.
@@ -37,12 +37,12 @@ class LabelSet:
             return self._of_bits(labels)
         return self._of_names([_name(label) for label in labels])
 
-    def _of_bits(self, given: Sequence[Any]) -> Value:
+    def _of_bits(self, given: Sequence[Any]) -> Bits:
         if len(given) != len(self.names):
             raise BadTarget("wrong-label", f"has {len(given)} values, but there are {len(self.names)} labels")
         return tuple(_bit(one, name) for one, name in zip(given, self.names, strict=True))
 
-    def _of_names(self, given: Sequence[str]) -> Value:
+    def _of_names(self, given: Sequence[str]) -> Bits:
         for label in given:
             if label not in self.names:
                 near = difflib.get_close_matches(label, self.names, n=1)
@@ -53,13 +53,13 @@ class LabelSet:
                 )
         return tuple(float(name in given) for name in self.names)
 
-    def plain(self, value: Value) -> list[str]:
+    def plain(self, value: Bits) -> list[str]:
         return [name for name, bit in zip(self.names, value, strict=True) if bit]
 
-    def fitted(self, values: Sequence[Value], train: Sequence[int]) -> tuple["LabelSet", Sequence[Value]]:
+    def fitted(self, values: Sequence[Bits], train: Sequence[int]) -> tuple["LabelSet", Sequence[Bits]]:
         return self, values
 
-    def strata(self, values: Sequence[Value]) -> Sequence[int]:
+    def strata(self, values: Sequence[Bits]) -> Sequence[int]:
         """The rarest label of each sample, so that rare labels are in every split; samples without one go together."""
         counts = [sum(column) for column in zip(*values, strict=True)]
         order = sorted(range(len(counts)), key=lambda at: (counts[at], at))
@@ -68,7 +68,7 @@ class LabelSet:
     def stratum(self, number: int) -> str:
         return self.names[number] if number < len(self.names) else "no label"
 
-    def unseen(self, train: Sequence[Value], other: Sequence[Value]) -> str:
+    def unseen(self, train: Sequence[Bits], other: Sequence[Bits]) -> str:
         trained, evaluated = _occurring(train), _occurring(other)
         names = [self.names[at] for at in sorted(evaluated - trained)]
         return f"the label{'s' * (len(names) > 1)} {listed(names)}" if names else ""
@@ -77,7 +77,7 @@ class LabelSet:
         return {"names": list(self.names), "columns": list(self.columns), "separator": self.separator}
 
 
-def _occurring(values: Sequence[Value]) -> set[int]:
+def _occurring(values: Sequence[Bits]) -> set[int]:
     return {at for value in values for at, bit in enumerate(value) if bit}
 
 
@@ -107,7 +107,7 @@ class Labels:
             return LabelSet(tuple(map(str, names)))
         return None
 
-    def read(self, given: Sequence[Any]) -> tuple[LabelSet, list[Value]]:
+    def read(self, given: Sequence[Any]) -> tuple[LabelSet, list[Bits]]:
         columns = tuple(self.columns)
         if not self.separator:
             raise BadTarget("wrong-label", "can't be split into labels: `label_separator` is empty")

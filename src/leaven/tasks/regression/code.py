@@ -1,6 +1,7 @@
 """The code of regression: what needs torch."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -40,15 +41,15 @@ def evaluate(
     step: EvalStep = outputs_of,
 ) -> dict[str, float]:
     """The loss, on standardised numbers, and the metrics, in the numbers' own units: `{"val.mae": 2.1}`."""
-
     target = split.target
     assert isinstance(target, Quantities)
+    return scoring.evaluate(run, model, split, metrics, criterion, step, partial(measured, target=target))
 
-    def measured(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        pair = in_units(outputs, target), in_units(targets, target)
-        return (pair[0].squeeze(1), pair[1].squeeze(1)) if targets.shape[1] == 1 else pair
 
-    return scoring.evaluate(run, model, split, metrics, criterion, step, measured)
+def measured(outputs: Tensor, targets: Tensor, target: Quantities) -> tuple[Tensor, Tensor]:
+    """What metrics compare: numbers in their own units."""
+    pair = in_units(outputs, target), in_units(targets, target)
+    return (pair[0].squeeze(1), pair[1].squeeze(1)) if targets.shape[1] == 1 else pair
 
 
 class InUnits(nn.Module):

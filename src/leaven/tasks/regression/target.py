@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from leaven.formats.target import BadTarget, Kind, values_of
 
-Value = tuple[float, ...]
+Vector = tuple[float, ...]
 DECILES = 10
 FEWEST = 10  # samples in a stratum
 
@@ -22,8 +22,8 @@ class Quantities:
     """Numbers by their names. A value is standardised once `mean` and `std` are known."""
 
     names: tuple[str, ...]
-    mean: Value = ()
-    std: Value = ()
+    mean: Vector = ()
+    std: Vector = ()
     task: ClassVar[str] = "regression"
     kind: ClassVar[Kind] = "number"
 
@@ -40,7 +40,7 @@ class Quantities:
         """Mean and standard deviation of each number; 0 and 1 where they are not known."""
         return list(zip(self.mean or [0.0] * len(self.names), self.std or [1.0] * len(self.names), strict=True))
 
-    def value(self, given: Any) -> Value:
+    def value(self, given: Any) -> Vector:
         """The value of a sample with one number, or with several: in order, or by name."""
         given = [given[name] for name in self.names] if isinstance(given, Mapping) else as_list(given)
         if len(given) != len(self.names):
@@ -48,11 +48,11 @@ class Quantities:
         numbers = [_number(one, name) for one, name in zip(given, self.names, strict=True)]
         return tuple((number - mean) / std for number, (mean, std) in zip(numbers, self.scales, strict=True))
 
-    def plain(self, value: Value) -> dict[str, float]:
+    def plain(self, value: Vector) -> dict[str, float]:
         numbers = [number * std + mean for number, (mean, std) in zip(value, self.scales, strict=True)]
         return dict(zip(self.names, numbers, strict=True))
 
-    def fitted(self, values: Sequence[Value], train: Sequence[int]) -> tuple["Quantities", Sequence[Value]]:
+    def fitted(self, values: Sequence[Vector], train: Sequence[int]) -> tuple["Quantities", Sequence[Vector]]:
         """With mean and standard deviation of the training split, and values standardised by them."""
         columns = list(zip(*(values[index] for index in train), strict=True))
         std = [pstdev(column) for column in columns]
@@ -62,7 +62,7 @@ class Quantities:
         fitted = replace(self, mean=tuple(map(fmean, columns)), std=tuple(std))
         return fitted, [fitted.value(value) for value in values]
 
-    def strata(self, values: Sequence[Value]) -> Sequence[int]:
+    def strata(self, values: Sequence[Vector]) -> Sequence[int]:
         """The deciles of the number, or of the first of several, so that every split has its whole range."""
         count = min(DECILES, len(values) // FEWEST)
         if count < 2:
@@ -75,7 +75,7 @@ class Quantities:
     def stratum(self, number: int) -> str:
         return f"the {number + 1}th part of the range of `{self.names[0]}`"
 
-    def unseen(self, train: Sequence[Value], other: Sequence[Value]) -> str:
+    def unseen(self, train: Sequence[Vector], other: Sequence[Vector]) -> str:
         return ""
 
     def to_json(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Numbers:
             return Quantities(tuple(names))
         return None
 
-    def read(self, given: Sequence[Any]) -> tuple[Quantities, list[Value]]:
+    def read(self, given: Sequence[Any]) -> tuple[Quantities, list[Vector]]:
         if not given:
             raise BadTarget("not-a-number", "has no samples")
         count = len(self.columns) or len(as_list(given[0]))
