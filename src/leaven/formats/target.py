@@ -76,7 +76,7 @@ class TargetReader(Protocol):
         """The attribute in which a data set of the user's may tell what the outputs are called."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Sequence[str]:
         """Where a table has the labels."""
 
     def told(self, dataset: Any) -> Target | None:

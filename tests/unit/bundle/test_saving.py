@@ -260,7 +260,7 @@ class TestADescriptionThatIsWrong:
             bundle.save(tmp_path / "a.bundle", colour_net(), built_by=built_by, preprocess=STEPS, target=TARGET)
 
     def test_arguments_must_be_plain(self) -> None:
-        with pytest.raises(Failure, match="no plain value"):
+        with pytest.raises(Failure, match="not a plain value"):
             bundle.Timm("resnet10t", act_layer=nn.ReLU)
 
 

@@ -21,14 +21,19 @@ class Net(nn.Sequential):
     def __init__(self, width: int, classes: int) -> None:
         super().__init__(nn.Conv2d(1, width, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes))
 """
-CALL = 'return timm.create_model("test_resnet", num_classes=classes)  # line 1'
+CALL = 'return timm.create_model("test_resnet", num_classes=num_classes)  # line 1'
 EDITS = {  # a recipe, a line of its program, what it is edited to, and whether loading the bundle then needs trust
-    "another model": (TIMM, CALL, 'return timm.create_model("test_efficientnet", num_classes=classes)', False),
-    "other arguments": (TIMM, CALL, 'return timm.create_model("test_resnet", num_classes=classes, in_chans=3)', False),
+    "another model": (TIMM, CALL, 'return timm.create_model("test_efficientnet", num_classes=num_classes)', False),
+    "other arguments": (
+        TIMM,
+        CALL,
+        'return timm.create_model("test_resnet", num_classes=num_classes, in_chans=3)',
+        False,
+    ),
     "a head in two steps": (
         TIMM,
         CALL,
-        'model = timm.create_model("test_resnet"); runtime.replace_head(model, "fc", classes); return model',
+        'model = timm.create_model("test_resnet"); runtime.replace_head(model, "fc", num_classes); return model',
         False,
     ),
     "another component": (COMPONENTS, "Conv(1, 4),", "Conv(1, 4), Conv(4, 4, kernel=5),", False),
@@ -36,14 +41,15 @@ EDITS = {  # a recipe, a line of its program, what it is edited to, and whether 
     "dropout before the head": (
         TIMM,
         CALL,
-        'model = timm.create_model("test_resnet", num_classes=classes)\n'
+        'model = timm.create_model("test_resnet", num_classes=num_classes)\n'
         "    model.fc = nn.Sequential(nn.Dropout(0.3), model.fc)\n    return model",
         True,
     ),
     "another activation": (
         TIMM,
         CALL,
-        'model = timm.create_model("test_resnet", num_classes=classes)\n    model.act1 = nn.GELU()\n    return model',
+        'model = timm.create_model("test_resnet", num_classes=num_classes)\n'
+        "    model.act1 = nn.GELU()\n    return model",
         True,
     ),
     "a model of one's own, as it was": (OWN, "mine.Net", "mine.Net", True),
@@ -62,7 +68,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         assert line in text
         text = text.replace(line, edited)
         if "nn.Sequential(nn.ReLU(), *mine" in text:
-            text = text.replace("classes=classes)  # line 2", "classes=classes))")
+            text = text.replace("classes=num_classes)  # line 2", "classes=num_classes))")
         files[name].write_text(text)
     assert not at_work.run_each(list(files.values()), "--devices", "1")
     return {name: at_work.run_folder(file) / "model.bundle" for name, file in files.items()}

@@ -51,7 +51,7 @@ class Epoch:
     """Where a phase is."""
 
     epoch: int
-    total: int = 10
+    total_epochs: int = 10
     batch: int = 0
     can_be_best: bool = True
 
@@ -333,7 +333,7 @@ def test_a_phase_that_was_cut_short_reaches_the_amount() -> None:
     net = plain_net()
     prune = Prune(Told(), Some(), Unstructured(), amount=80, on=["0"], over=4)  # type: ignore[arg-type]
     prune.on_model(net)
-    epoch = Epoch(0, total=1)
+    epoch = Epoch(0, total_epochs=1)
     prune.before_epoch(epoch)  # type: ignore[arg-type]
     assert zeros(net[0].weight) == pytest.approx(0.8, abs=0.01)
     assert epoch.can_be_best
