@@ -183,8 +183,8 @@ def table_rows(
         if isinstance(image, dict):  # as Hugging Face's datasets have it  #: if parquet
             image = image["bytes"] or image["path"]
         is_inside = isinstance(image, bytes)  #: if parquet
-        place: Any = image if is_inside else os.path.join(root, image)  #: if parquet
-        place = os.path.join(root, image)  #: if not parquet
+        place: Any = image if is_inside else os.path.join(root, str(image))  #: if parquet
+        place = os.path.join(root, str(image))  #: if not parquet
         yield place, labels[0] if len(labels) == 1 else tuple(labels)
 
 
