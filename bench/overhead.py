@@ -44,13 +44,13 @@ from leaven.language.source import Source
 RECIPE = """
 model mobilenetv3_small_050(in_chans=1)
 data  digits() {
-    split train=1440 items, val=180 items
+    split train=1440 samples, val=180 samples
     eval  resize(64) -> to_tensor() -> normalize([0.5], [0.5])
 }
 optimizer adamw(lr=1e-3)
 train epochs=10
 """
-BATCH, EPOCHS, STEPS = 32, 10, 45  # 1440 items
+BATCH, EPOCHS, STEPS = 32, 10, 45  # 1440 samples
 TURN = 9  # steps; an epoch is five turns, of which the last also validates and saves
 MOST = 1.03
 # One compute thread each, and one memory arena for all: each thread would otherwise get its own.

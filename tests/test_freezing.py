@@ -47,7 +47,7 @@ HEAD = """
 import "watch.py" as mine
 arg later: int = 1
 model conv(4) -> res_block(8) -> squeeze_excite() -> res_block(8) -> global_pool() -> linear(classes)
-data  digits() { split train=20 items, val=10 items, test=10 items }
+data  digits() { split train=20 samples, val=10 samples, test=10 samples }
 mine.Watch
 """
 

@@ -29,7 +29,7 @@ from leaven.runtime.seeding import seed_all
 
 FILE = Path(__file__).with_name("nets.py")
 MODEL = "model conv(6) -> dropout(0.2) -> conv(8, stride=2) -> global_pool() -> linear(classes)\n"
-DATA = "data digits() { split train=200 items, val=60 items }\n"
+DATA = "data digits() { split train=200 samples, val=60 samples }\n"
 Weights = dict[str, Tensor]
 
 
@@ -126,7 +126,9 @@ def keep_still(model: Tiny) -> None:
 def test_all_of_a_trained_net(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save(timm.create_model("mobilenetv3_small_050", in_chans=1).state_dict(), "small.pth")
     model_line = 'model mobilenetv3_small_050(in_chans=1, weights="small.pth")\n'
-    data_line = "data digits() { split train=200 items, val=60 items; eval to_tensor() -> normalize([0.0], [1.0]) }\n"
+    data_line = (
+        "data digits() { split train=200 samples, val=60 samples; eval to_tensor() -> normalize([0.0], [1.0]) }\n"
+    )
     weights = run_program(model_line + data_line + "train epochs=2\n", monkeypatch)
 
     data = digits()
@@ -212,7 +214,7 @@ def test_accumulated_and_clipped_gradients(monkeypatch: pytest.MonkeyPatch) -> N
     data = digits(batch=16)
     model = Tiny(10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, nesterov=True)
-    step, last = 0, 12  # 200 items make 13 batches, of which the last is a step of its own
+    step, last = 0, 12  # 200 samples make 13 batches, of which the last is a step of its own
     for epoch in range(2):
         model.train()
         for number, (images, labels) in enumerate(batches(data, epoch)):

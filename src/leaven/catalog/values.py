@@ -58,7 +58,14 @@ def is_written(origin: Origin) -> bool:
 
 # -- values
 
-_PLURALS = {"epoch": "epochs", "step": "steps", "minute": "minutes", "hour": "hours", "item": "items", "percent": "%"}
+_PLURALS = {
+    "epoch": "epochs",
+    "step": "steps",
+    "minute": "minutes",
+    "hour": "hours",
+    "sample": "samples",
+    "percent": "%",
+}
 
 
 def plural_unit(unit: str) -> str:

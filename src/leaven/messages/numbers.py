@@ -9,7 +9,7 @@ from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
 from leaven.messages import describe
 from leaven.messages.suggestions import write
 
-UNITS = ("epochs", "steps", "items", "%", "seconds", "minutes", "hours")
+UNITS = ("epochs", "steps", "samples", "%", "seconds", "minutes", "hours")
 
 
 def different_units(left: syntax.Value, left_unit: str, right: syntax.Value, right_unit: str) -> Diagnostic:

@@ -105,7 +105,7 @@ def _split(data: Data) -> Call:
 
 def _share(setting: Setting) -> Value:
     value = value_of(setting)
-    if isinstance(setting.value, Quantity) and setting.value.unit == "items":
+    if isinstance(setting.value, Quantity) and setting.value.unit == "samples":
         return Call("leaven.runtime.Count", (Argument("", value),))
     return value
 

@@ -12,7 +12,7 @@ from leaven.lab.session import Session
 
 RECIPE = """
 model conv(8) -> conv(16, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
-data digits() { train random_crop(8, padding=1); split train=40 items, val=20 items, test=20 items }
+data digits() { train random_crop(8, padding=1); split train=40 samples, val=20 samples, test=20 samples }
 optimizer sgd(lr=0.1)
 phase "one", epochs=1 { freeze "0" }
 phase "two", epochs=2

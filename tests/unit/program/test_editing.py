@@ -9,7 +9,7 @@ from tests import at_work
 import leaven
 from leaven.runtime.failures import Failure
 
-DATA = "data digits() { split train=40 items, val=20 items, test=20 items; eval resize(32) }\ntrain epochs=1\n"
+DATA = "data digits() { split train=40 samples, val=20 samples, test=20 samples; eval resize(32) }\ntrain epochs=1\n"
 TIMM = "model timm.test_resnet()\n" + DATA
 COMPONENTS = "model conv(4) -> global_pool() -> linear(classes)\n" + DATA
 OWN = 'import "net.py" as mine\nmodel mine.Net(width=3)\n' + DATA

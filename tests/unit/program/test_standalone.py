@@ -29,7 +29,7 @@ from leaven.program.standalone import obstacles, standalone
 from leaven.runtime.model.weights import read_weights
 from leaven.statements.options import Options
 
-SPLIT = "split train=96 items, val=32 items, test=32 items"
+SPLIT = "split train=96 samples, val=32 samples, test=32 samples"
 TINY = "conv(8) -> global_pool() -> linear(classes)"
 RECIPES = {
     "two_phases": f"""

@@ -9,7 +9,7 @@ from tests.unit.runtime.run.test_resuming import assert_same
 
 RECIPE = """
 model conv(8) -> res_block(8, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
-data digits() {{ train random_crop(8, padding=1); split train=80 items, val=20 items, test=20 items }}
+data digits() {{ train random_crop(8, padding=1); split train=80 samples, val=20 samples, test=20 samples }}
 optimizer adamw(lr=0.01)
 phase "one", epochs=3 {{ {techniques} }}
 phase "two", epochs=1 {{}}

@@ -19,7 +19,7 @@ from leaven.program.emit import emit
 
 RECIPE = """
 model conv(8) -> batch_norm() -> relu() -> res_block(8) -> global_pool() -> linear(classes)
-data digits() {{ split train=16 items, val=10 items, test=10 items }}
+data digits() {{ split train=16 samples, val=10 samples, test=10 samples }}
 train epochs=2, batch=8
 {first}
 {second}

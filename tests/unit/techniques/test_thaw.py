@@ -82,7 +82,7 @@ def test_what_is_named_twice_joins_at_the_first() -> None:
 
 RECIPE = """
 model conv(8) -> conv(16, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
-data digits() {{ split train=80 items, val=20 items, test=20 items }}
+data digits() {{ split train=80 samples, val=20 samples, test=20 samples }}
 optimizer adamw(lr=0.01)
 phase "one", epochs=3 {{ {first} }}
 phase "two", epochs=1 {{}}

@@ -32,7 +32,7 @@ def test_one_recipe_prunes_adapts_distils_merges_and_exports(tmp_path: Path) -> 
 def test_what_was_pruned_and_adapted_answers_as_the_bundle_does(tmp_path: Path) -> None:
     recipe = """
 model conv(16) -> res_block(32, stride=2) -> global_pool() -> linear(classes)
-data digits() { split train=80 items, val=20 items, test=20 items }
+data digits() { split train=80 samples, val=20 samples, test=20 samples }
 phase "learn", epochs=1 { }
 phase "shrink", epochs=0 { prune structured(), amount=50% }
 phase "recover", epochs=2 { lora rank=2; distill former("shrink"); ema 0.9 }
@@ -53,7 +53,7 @@ train batch=8
 def test_what_was_frozen_before_a_phase_that_only_prepares_moves_after_it(tmp_path: Path) -> None:
     recipe = """
 model conv(8) -> res_block(16, stride=2) -> global_pool() -> linear(classes)
-data digits() { split train=80 items, val=20 items, test=20 items }
+data digits() { split train=80 samples, val=20 samples, test=20 samples }
 phase "head", epochs=1 { freeze all - head }
 phase "shrink", epochs=0 { prune structured(), amount=50% }
 phase "all", epochs=1 { }
@@ -71,7 +71,7 @@ train batch=8
 def test_techniques_of_one_kind_have_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "soup.py").write_text("class Soup:\n    def after_step(self, module):\n        pass\n")
     recipe = 'import "soup.py" as soup\nmodel conv(4) -> global_pool() -> linear(classes)\n'
-    recipe += "data digits() { split train=20 items, val=10 items, test=10 items }\n"
+    recipe += "data digits() { split train=20 samples, val=10 samples, test=10 samples }\n"
     recipe += "soup.Soup\nsoup.Soup\nsoup.Soup\ntrain epochs=1\n"
     file = at_work.program(tmp_path, recipe)
     assert file.read_text().count("soup.Soup()") == 3
@@ -81,7 +81,7 @@ def test_techniques_of_one_kind_have_names_of_their_own(tmp_path: Path) -> None:
 def test_features_are_compared_and_not_the_weights_under_a_mask(tmp_path: Path) -> None:
     recipe = """
 model conv(8) -> res_block(16, stride=2) -> global_pool() -> linear(classes)
-data digits() { split train=80 items, val=20 items, test=20 items }
+data digits() { split train=80 samples, val=20 samples, test=20 samples }
 phase "a", epochs=1 { }
 phase "b", epochs=1 { prune unstructured(), amount=30%; distill_features former("a"), how=hint }
 train batch=32

@@ -8,7 +8,7 @@ from tests import at_work
 from tests.pages import carry_out
 
 NET = "model conv(8) -> conv(16, stride=2) -> global_pool() -> linear(classes)\n"
-DIGITS = "data digits() { split train=80 items, val=40 items, test=40 items }\n"
+DIGITS = "data digits() { split train=80 samples, val=40 samples, test=40 samples }\n"
 PHASES = 'phase "first", epochs=1 { optimizer sgd(lr=0.1) }\nphase "second", epochs=1 {}\ntrain batch=8\n'
 
 

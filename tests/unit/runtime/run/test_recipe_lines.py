@@ -34,7 +34,7 @@ class Net(nn.Sequential):
         raise RuntimeError("tired") if self.training else super().forward(images)
 """
 NET = "model conv(4) -> global_pool() -> linear(classes)\n"
-DATA = "data digits() { split train=20 items, val=20 items, test=20 items }\n"
+DATA = "data digits() { split train=20 samples, val=20 samples, test=20 samples }\n"
 FAILURES = {  # a recipe, and its line that fails
     "a transform": (NET + "data digits() {\n  train mine.upside_down() -> to_tensor()\n}\n", 4),
     "an optimizer": (NET + DATA + "train epochs=1\noptimizer mine.Picky(lr=1)\n", 5),

@@ -12,7 +12,7 @@ from tests.at_work import Moment
 
 RECIPE = """
 model conv(8) -> conv(16, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
-data digits() { train random_crop(8, padding=1); split train=160 items, val=40 items, test=40 items }
+data digits() { train random_crop(8, padding=1); split train=160 samples, val=40 samples, test=40 samples }
 optimizer sgd(lr=0.1, momentum=0.9)
 phase "one", epochs=2 { freeze "0" }
 phase "two", epochs=3 { ema 0.9 }
@@ -184,7 +184,7 @@ def test_chance_in_code_of_ones_own_is_the_same_after_an_interruption(tmp_path: 
         "    return share * criterion(outputs, batch[1]) + (1 - share) * criterion(outputs, batch[1].flip(0))\n"
     )
     recipe = 'import "mine.py" as mine\nmodel conv(4) -> global_pool() -> linear(classes)\n'
-    recipe += "data digits() { split train=200 items, val=20 items, test=20 items }\n"
+    recipe += "data digits() { split train=200 samples, val=20 samples, test=20 samples }\n"
     recipe += "optimizer timm.adahessian(lr=0.01)\ntrain epochs=3, batch=4\noverride train_step, mine.train_step\n"
     file = at_work.program(tmp_path, recipe)
     at_work.run(file, "--output", "whole")

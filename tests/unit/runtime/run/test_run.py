@@ -14,7 +14,7 @@ from PIL import Image
 from tests import at_work
 
 NET = "model conv(8) -> conv(16, stride=2) -> global_pool() -> linear(classes)\n"
-DIGITS = "data digits() { split train=80 items, val=40 items, test=40 items }\n"
+DIGITS = "data digits() { split train=80 samples, val=40 samples, test=40 samples }\n"
 
 
 def photos(folder: Path, classes: dict[str, int]) -> Path:

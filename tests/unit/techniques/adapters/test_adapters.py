@@ -253,7 +253,7 @@ def test_without_the_library_the_check_says_so(monkeypatch: pytest.MonkeyPatch) 
 
 RECIPE = """
 model conv(8) -> conv(16, stride=2) -> dropout(0.2) -> global_pool() -> linear(classes)
-data digits() { train random_crop(8, padding=1); split train=160 items, val=40 items, test=40 items }
+data digits() { train random_crop(8, padding=1); split train=160 samples, val=40 samples, test=40 samples }
 optimizer adamw(lr=0.01)
 phase "whole", epochs=1 {}
 phase "adapted", epochs=2 { dora rank=2, dropout=0.1; ema 0.9 }

@@ -11,12 +11,12 @@ from tests.unit.runtime.run.test_resuming import assert_same
 
 TEACHER = """
 model conv(8) -> conv(16, stride=2) -> global_pool() -> linear(classes)
-data digits() { split train=160 items, val=40 items, test=40 items }
+data digits() { split train=160 samples, val=40 samples, test=40 samples }
 train batch=16, epochs=1
 """
 STUDENT = """
 model conv(4) -> conv(8, stride=2) -> dropout(0.1) -> global_pool() -> linear(classes)
-data digits() { eval resize(12); split train=160 items, val=40 items, test=40 items }
+data digits() { eval resize(12); split train=160 samples, val=40 samples, test=40 samples }
 phase "warm up", epochs=1 { mixup 0.2 }
 phase "learn", epochs=2 {
     distill bundle("teacher.bundle"), weight=0.4, how=dkd

@@ -15,7 +15,7 @@ from leaven.runtime.failures import Failure
 
 RECIPE = """
 model conv(16) -> conv(32, stride=2) -> res_block(32) -> global_pool() -> linear(classes)
-data digits() { split train=160 items, val=40 items, test=40 items }
+data digits() { split train=160 samples, val=40 samples, test=40 samples }
 optimizer sgd(lr=0.05, momentum=0.9)
 phase "learn", epochs=2 { }
 phase "shrink", epochs=2 { prune structured(by="l1"), amount=50% }
@@ -100,7 +100,7 @@ def test_its_weights_begin_another_run(whole: tuple[Path, Path, str], tmp_path: 
     recipe = f"""
 let net = conv(16) -> conv(32, stride=2) -> res_block(32) -> global_pool() -> linear(classes)
 model net, weights="{whole[1]}/model.bundle"
-data digits() {{ split train=40 items, val=20 items, test=20 items }}
+data digits() {{ split train=40 samples, val=20 samples, test=20 samples }}
 train epochs=1, batch=20
 """
     file = at_work.program(tmp_path, recipe)
