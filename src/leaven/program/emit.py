@@ -12,6 +12,7 @@ from leaven.program.phases import function_name, phase_functions
 from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, argument_name, cite, user_name
 
+_BUILT = ("data", "model", "metrics")
 _TYPES = {"int": "int", "float": "float"}
 
 
@@ -129,22 +130,19 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
 # -- main
 
 
-def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
-    def built(name: str) -> str:
-        return flat(call(name, *functions[name].given()))
-
-    lines = [
-        "    args = parse_args()",
-        "    run = build_run(args)",
-        f"    data = {built('build_data')}",
-        f"    model = {built('build_model')}",
-        f"    metrics = {built('build_metrics')}",
-        "",
-    ]
+def building_and_training(plan: Plan, functions: Mapping[str, Function]) -> list[str]:
+    """The lines of `main` that build data, model and metrics and call the phases."""
+    built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in _BUILT}
+    lines = [*(f"    {name} = {code}" for name, code in built.items()), ""]
     for phase in plan.phases:
         name = function_name(phase, plan)
         args = ["args"] if ARGS in functions[name].parameters else []
         lines += statement("", call(name, "run", "model", "data", "metrics", *args))
+    return lines
+
+
+def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
+    lines = ["    args = parse_args()", "    run = build_run(args)", *building_and_training(plan, functions)]
     evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
     lines += ["", "    run.load_best(model)", *statement("scores = ", evaluated), "    run.finish(scores)"]

@@ -10,13 +10,13 @@ from dataclasses import replace
 from textwrap import wrap
 
 from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
-from leaven.program.code import ARGS, WIDTH, Code, Function, call, flat, statement, text
+from leaven.program.code import WIDTH, Code, Function, call, statement, text
 from leaven.program.data import build_data
-from leaven.program.emit import build_metrics, deterministic, flag, merged, own_modules
+from leaven.program.emit import build_metrics, building_and_training, deterministic, flag, merged, own_modules
 from leaven.program.imports import Imports, is_pythons
 from leaven.program.library import Definition, needed
 from leaven.program.model import build_model
-from leaven.program.phases import function_name, phase_functions
+from leaven.program.phases import phase_functions
 from leaven.program.techniques import teacher_functions, used_in
 from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, techniques_of, traits_of
 from leaven.program.values import Values, cite, user_name
@@ -197,23 +197,13 @@ def _parse_args(plan: Plan, values: Values) -> Function:
 
 
 def _main(plan: Plan, values: _PlainValues, functions: Mapping[str, Function]) -> Function:
-    def built(name: str) -> str:
-        return flat(call(name, *functions[name].given()))
-
     named, cited = _run(plan, values)
     lines = [
         *deterministic(plan, values),
         "    args = parse_args()",
         *statement("run = ", call(values.runtime("Run"), "args", **named), cited),
-        f"    data = {built('build_data')}",
-        f"    model = {built('build_model')}",
-        f"    metrics = {built('build_metrics')}",
-        "",
+        *building_and_training(plan, functions),
     ]
-    for phase in plan.phases:
-        name = function_name(phase, plan)
-        args = ["args"] if ARGS in functions[name].parameters else []
-        lines += statement("", call(name, "run", "model", "data", "metrics", *args))
     evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
     lines += ["", *_best(plan, values), *statement("scores = ", evaluated), *merged(plan, values)]
     return Function("main", (), "None", [*lines, "    run.finish(model, data, scores)"])
