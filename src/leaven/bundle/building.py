@@ -34,11 +34,8 @@ MOST_COMPONENTS = 10_000
 MOST_OUTPUTS = 1_000_000
 
 
-class Timm:
-    """A model of timm's, by its name and the arguments of `timm.create_model`.
-
-    `head=("fc", 10)` says that the linear layer at that path was replaced by one for ten classes.
-    """
+class _LibraryModel:
+    """A model of a library's, by its name and the arguments of what builds it."""
 
     def __init__(
         self,
@@ -51,6 +48,13 @@ class Timm:
         self.name = name
         self.head = head
         self.arguments = plain({**(arguments or {}), **more}, f"the arguments of {name}")
+
+
+class Timm(_LibraryModel):
+    """A model of timm's, by its name and the arguments of `timm.create_model`.
+
+    `head=("fc", 10)` says that the linear layer at that path was replaced by one for ten classes.
+    """
 
     def describe(self, sources: Sources) -> dict[str, Any]:
         return {"by": "timm", "name": self.name, "arguments": self.arguments, **_head_data(self.head)}
@@ -65,20 +69,8 @@ class Timm:
         return _with_head(_module(model, self.name), self.head)
 
 
-class Torchvision:
+class Torchvision(_LibraryModel):
     """A classifier of torchvision's, by its name and the arguments of its builder; `head` is as for `Timm`."""
-
-    def __init__(
-        self,
-        name: str,
-        /,
-        head: tuple[str, int] | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        **more: Any,
-    ) -> None:
-        self.name = name
-        self.head = head
-        self.arguments = plain({**(arguments or {}), **more}, f"the arguments of {name}")
 
     def describe(self, sources: Sources) -> dict[str, Any]:
         return {"by": "torchvision", "name": self.name, "arguments": self.arguments, **_head_data(self.head)}
