@@ -67,7 +67,7 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="leaven")
 def leaven() -> None:
-    """Fine-tune, distil and prune pre-trained PyTorch models, by short recipes.
+    """Fine-tune, distill and prune pre-trained PyTorch models, by short recipes.
 
     \b
     A recipe names the model, the data and how to train:

@@ -103,14 +103,8 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
         yield f"frozen: {frozen}; {count}", _why(phase.freeze.because)
     for later in phase.unfreeze_later:
         yield f"frozen until {later.at.text}: {', '.join(later.paths)}", _why(later.because)
-    yield _call(phase.loss, "loss ")
-    yield _call(phase.optimizer.call, "optimizer ")
-    for group in phase.optimizer.groups:
-        settings = ", ".join(f"{setting.name}={setting.text}" for setting in group.settings)
-        yield f"  {', '.join(group.paths)}: {settings}", _why(group.because)
-    per = {"step": "every step", "epoch": "every epoch", "score": "every epoch, by the score"}
-    schedule, why = _call(phase.schedule.call, "schedule ")
-    yield f"{schedule}, {per[phase.schedule.stepped_by]}", why
+    if phase.trains:
+        yield from _training(phase)
     for override in phase.overrides:
         yield f"{override.hook} by {override.function}", _why(override.because)
     for use in phase.techniques:
@@ -123,6 +117,17 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     for setting in (phase.accumulate, phase.clip, plan.run.argument("precision")):
         if setting is not None:
             yield f"{setting.name} {setting.text}", _why(setting.because)
+
+
+def _training(phase: TrainPhase) -> Iterator[Line]:
+    yield _call(phase.loss, "loss ")
+    yield _call(phase.optimizer.call, "optimizer ")
+    for group in phase.optimizer.groups:
+        settings = ", ".join(f"{setting.name}={setting.text}" for setting in group.settings)
+        yield f"  {', '.join(group.paths)}: {settings}", _why(group.because)
+    per = {"step": "every step", "epoch": "every epoch", "score": "every epoch, by the score"}
+    schedule, why = _call(phase.schedule.call, "schedule ")
+    yield f"{schedule}, {per[phase.schedule.stepped_by]}", why
 
 
 def _call(call: Call | Bound, title: str = "") -> Line:
