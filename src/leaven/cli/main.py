@@ -285,7 +285,7 @@ def main() -> None:
     """The command `leaven`. Any failure is one line; LEAVEN_DEBUG=1 shows the traceback."""
     # Most commands are short, and what they make lives to the end: collecting it takes a tenth of a check's time.
     gc.set_threshold(200_000)
-    atexit.register(gc.freeze)
+    atexit.register(_skip_last_collection)
     _accept_any_output()
     try:
         sys.exit(leaven.main(prog_name="leaven", standalone_mode=False))
@@ -297,6 +297,12 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except Exception as failure:
         sys.exit(_failed(failure))
+
+
+def _skip_last_collection() -> None:
+    """Leave the memory of a short command to the system. Triton, which torch imports, reports what isn't collected."""
+    if "torch" not in sys.modules:
+        gc.freeze()
 
 
 def _accept_any_output() -> None:

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -64,6 +66,11 @@ class TestPredict:
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.splitlines() == ["blue   100.0 %", "red      0.0 %", "green    0.0 %"]
         assert run(commands.predict, "data/blue/c.png", "--top", "1").stdout == "blue  100.0 %\n"
+
+    def test_the_process_ends_without_a_word(self, folder: Path) -> None:
+        words = [sys.executable, "-m", "leaven", "predict", "colours.bundle", "data/blue/c.png", "--top", "1"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == ("blue  100.0 %\n", "")
 
     def test_a_folder_gets_a_table(self, folder: Path) -> None:
         result = run(commands.predict, "data")
