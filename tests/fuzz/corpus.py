@@ -45,7 +45,7 @@ phase "fine-tune", epochs=28, keep=optimizer {
     drop     loss
 }
 phase "last", epochs=width {
-    reinit head, how=kaiming
+    reinit head, method=kaiming
     sam    0.05
     swa    75%, lr=1e-4
     distill mine.Net(weights="weights.pth"), temperature=4, weight=0.7

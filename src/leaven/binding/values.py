@@ -358,10 +358,10 @@ MODEL_PARAMETERS = (
     Parameter(
         "head",
         "choice|text",
-        choices=("fit", "keep"),
-        default="fit",
+        choices=("new", "keep"),
+        default="new",
         positional=False,
-        summary="fit: to the data's classes, newly initialised; keep: as it was trained; a string names the layer",
+        summary="new: a new layer for the data's classes; keep: the trained one; a string: a new layer at this path",
     ),
 )
 

@@ -244,7 +244,7 @@ def adapter_after_pruning(adapter: Invocation, pruning: Invocation) -> Diagnosti
 
 def pruned_reinit(reinit: Origin, pruning: Invocation) -> Diagnostic:
     written = _text(reinit)
-    kept = 'how="kaiming"' if "how=" in written else f'{written}, how="kaiming"'
+    kept = 'method="kaiming"' if "method=" in written else f'{written}, method="kaiming"'
     return error(
         "pruned-reinit",
         "`reinit` would restore pruned weights of these layers",

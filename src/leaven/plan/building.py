@@ -16,7 +16,7 @@ from leaven.plan.plan import (
 from leaven.plan.translate import because, because_of_call, call_of, setting_text, value_of
 from leaven.plan.values import Argument, Call, Variable
 from leaven.recipe.pipeline_shapes import channels_through
-from leaven.recipe.recipe import FitHead, KeepHead, Model, Recipe
+from leaven.recipe.recipe import KeepHead, Model, NewHead, Recipe
 
 _CLASSES = Variable("outputs")
 _CHANGE_INPUTS = ("img_size", "image_size", "in_chans")  # arguments of libraries
@@ -65,7 +65,7 @@ def _head(model: Model, source: Invocation, weights: Weights | None) -> tuple[tu
     match model.head:
         case KeepHead():
             return (), None, not isinstance(weights, HubWeights | StarterWeights)
-        case FitHead(path):
+        case NewHead(path):
             replaced = path or (_plain_head(layers) if weights is not None and source.card.kind != "user" else None)
     if replaced is None:
         return layers.head if weights is not None else (), None, True

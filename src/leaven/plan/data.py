@@ -113,10 +113,10 @@ def _share(setting: Setting) -> Value:
 # -- transforms
 
 
-def _transforms(steps: RecipeTransforms) -> Transforms:
-    calls = tuple(call for stage in steps.stages for call in _transform(stage))
-    text = " -> ".join(recipe_name(stage) for stage in steps.stages) or "nothing"
-    return Transforms(calls, text, because(steps.origin))
+def _transforms(transforms: RecipeTransforms) -> Transforms:
+    calls = tuple(call for stage in transforms.stages for call in _transform(stage))
+    text = " -> ".join(recipe_name(stage) for stage in transforms.stages) or "nothing"
+    return Transforms(calls, text, because(transforms.origin))
 
 
 def _transform(stage: Invocation) -> tuple[Call | Bound, ...]:

@@ -88,8 +88,8 @@ def _phase(
 def _steps(phase: Phase, recipe: Recipe, layers: Layers) -> Iterator[Reinitialise | UseTechnique]:
     for technique in phase.techniques:
         match technique:
-            case Reinit(selected, how, origin):
-                yield Reinitialise(paths_of(selected.parameters or (), layers), how, because(origin))
+            case Reinit(selected, method, origin):
+                yield Reinitialise(paths_of(selected.parameters or (), layers), method, because(origin))
             case Technique(invocation) if invocation.card.technique.hooks:
                 yield use_of(invocation, phase, recipe, layers)
 

@@ -136,7 +136,7 @@ class Reinitialise:
     """Give parameters new random values."""
 
     paths: tuple[str, ...]
-    how: str
+    method: str
     because: Reasons = field(compare=False)
 
 

@@ -162,7 +162,7 @@ def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teac
     lines: list[str] = []
     for one in sorted(phase.steps, key=lambda step: step not in phase.preparations):
         if isinstance(one, Reinitialise):
-            more: dict[str, Code] = {} if one.how == "default" else {"how": text(one.how)}
+            more: dict[str, Code] = {} if one.method == "default" else {"method": text(one.method)}
             paths = listing(*(text(path) for path in one.paths))
             lines += statement("", call(values.runtime("reinit"), "model", paths, **more), cite(*one.because))
             continue

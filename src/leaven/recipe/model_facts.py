@@ -21,7 +21,7 @@ from leaven.messages import models as messages
 from leaven.messages.places import setting_span, span_of
 from leaven.recipe.data import DataFacts
 from leaven.recipe.pipeline_shapes import check_shapes
-from leaven.recipe.recipe import FitHead, Model
+from leaven.recipe.recipe import Model, NewHead
 
 
 class ModelFacts(Record):
@@ -83,7 +83,7 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         scope.add(messages.for_other_task(model.source, made_for, data.task.title, example))
         return described
     described = _with_layers(described, model.source, _library_request(model.source), scope)
-    if described.layers is not None and not described.layers.head and model.head == FitHead(None):
+    if described.layers is not None and not described.layers.head and model.head == NewHead(None):
         scope.add(messages.no_head(model.source))
     return described
 
@@ -138,7 +138,7 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
     """A model in user code: its layers are known only when its code runs."""
     card = source.card
     fitted = [p for p in card.parameters if p.name in ("classes", "num_classes")]
-    if isinstance(model.head, FitHead) and model.head.path is None and not fitted and not card.open_ended:
+    if isinstance(model.head, NewHead) and model.head.path is None and not fitted and not card.open_ended:
         scope.add(messages.unknown_head(source, _needed(scope)))
     described = ModelFacts(card.name, classes=next((p.default for p in fitted if isinstance(p.default, int)), None))
     if not run_code:

@@ -10,7 +10,7 @@ from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language import syntax
 from leaven.recipe.data import DataFacts
 from leaven.recipe.model_facts import ModelFacts, describe_model
-from leaven.recipe.recipe import FitHead, KeepHead, Model
+from leaven.recipe.recipe import KeepHead, Model, NewHead
 from leaven.statements.contexts import Recognised
 
 _OWN = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
@@ -86,7 +86,7 @@ def _chosen(source: Invocation | tuple[Invocation, ...], chosen: Invocation, ori
         source=source,
         pretrained=bool(chosen.value("pretrained")),
         weights=chosen.value("weights"),
-        head=KeepHead() if head == "keep" else FitHead(None if head == "fit" else head),
+        head=KeepHead() if head == "keep" else NewHead(None if head == "new" else head),
         origin=origin,
         chosen_weights=chosen.setting("weights" if chosen.value("weights") is not None else "pretrained"),
     )

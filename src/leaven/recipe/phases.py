@@ -151,7 +151,7 @@ class PhaseReader:
             case "unfreeze":
                 return Unfreeze(call.value("layers"), _later(call["at"]), call.origin)
             case "reinit":
-                return Reinit(call.value("layers"), call.value("how"), call.origin)
+                return Reinit(call.value("layers"), call.value("method"), call.origin)
         return Technique(self._with_default_layers(call))
 
     def _with_default_layers(self, call: Invocation) -> Invocation:

@@ -28,7 +28,7 @@ def to_json(recipe: Recipe) -> dict[str, Any]:
             "source": _json(recipe.model.source),
             "pretrained": recipe.model.pretrained,
             "weights": _json(recipe.model.weights),
-            "head": "keep" if isinstance(recipe.model.head, KeepHead) else recipe.model.head.path or "fit",
+            "head": "keep" if isinstance(recipe.model.head, KeepHead) else recipe.model.head.path or "new",
             "from": str(recipe.model.origin),
         },
         "data": {
@@ -85,7 +85,7 @@ def _json(item: Any) -> Any:
             }
             return {"card": item.card.name, "kind": item.card.kind, "arguments": arguments, "from": str(item.origin)}
         case Transforms():
-            return {"steps": _json(item.stages), "from": str(item.origin)}
+            return {"transforms": _json(item.stages), "from": str(item.origin)}
         case tuple() | list():
             return [_json(part) for part in item]
         case Selection():

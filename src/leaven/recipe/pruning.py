@@ -7,8 +7,8 @@ from leaven.recipe.recipe import Pruning
 
 def resolve_pruning(call: Invocation) -> Pruning | None:
     """A technique that prunes, with the parameters it may take from; None for any other technique."""
-    how = call.value("how")
-    if not isinstance(how, Invocation) or how.card.kind != "pruning":
+    method = call.value("method")
+    if not isinstance(method, Invocation) or method.card.kind != "pruning":
         return None
     on: Selection = call.value("on")
-    return Pruning(call, on.parameters, how.card.pruning.shrinks_model)
+    return Pruning(call, on.parameters, method.card.pruning.shrinks_model)

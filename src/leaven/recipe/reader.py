@@ -29,7 +29,7 @@ from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.model_statement import read_model
 from leaven.recipe.phases import PhaseReader
-from leaven.recipe.recipe import Data, FitHead, Model, Recipe, Transforms
+from leaven.recipe.recipe import Data, Model, NewHead, Recipe, Transforms
 from leaven.statements import options
 from leaven.statements.assemble import Assembled, assemble
 from leaven.statements.contexts import Recognised, by_name, recognise
@@ -46,7 +46,7 @@ def model_layers(
     reader = open_reader(source, given or Options(), run_code, requires_args=False)
     model = reader.read_model_and_data(require_data=False).model
     scope = reader.scope
-    is_fitted = isinstance(model, Model) and model.head == FitHead(None)
+    is_fitted = isinstance(model, Model) and model.head == NewHead(None)
     return scope.model_name, scope.layers, scope.outputs if is_fitted else None, in_order(scope.diagnostics)
 
 
@@ -90,7 +90,7 @@ class RecipeReader:
         model, model_facts = self._model(top, data_facts)
         if isinstance(model, Model) and model_facts.layers is not None:
             layers = model_facts.layers
-            if isinstance(model.head, FitHead) and data_facts.outputs is not None:
+            if isinstance(model.head, NewHead) and data_facts.outputs is not None:
                 layers = layers.fitted(data_facts.outputs)
             model, model_facts = replace(model, layers=layers), replace(model_facts, layers=layers)
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name

@@ -12,7 +12,7 @@ from leaven.language.record import Record
 from leaven.recipe.task import Task
 
 
-class FitHead(Record):
+class NewHead(Record):
     """The head is replaced by a new one for the data; `path` names it if the model does not tell."""
 
     path: str | None = None
@@ -28,7 +28,7 @@ class Model(Record):
     source: Invocation | tuple[Invocation, ...]
     pretrained: bool
     weights: FilePath | None
-    head: FitHead | KeepHead
+    head: NewHead | KeepHead
     origin: Origin = field(compare=False)
     chosen_weights: Setting | None = field(default=None, compare=False)  # `pretrained` or `weights`, as written
     layers: Layers | None = field(default=None, compare=False)  # with the head fitted; None where they are not known
@@ -78,7 +78,7 @@ class Unfreeze(Record):
 
 class Reinit(Record):
     layers: Selection
-    how: str
+    method: str
     origin: Origin = field(compare=False)
 
 

@@ -15,10 +15,10 @@ from leaven.messages import describe
 from leaven.recipe.recipe import (
     AnyTechnique,
     Data,
-    FitHead,
     Freeze,
     KeepHead,
     Model,
+    NewHead,
     Optimizer,
     Phase,
     Recipe,
@@ -77,9 +77,9 @@ def _model(model: Model) -> Iterator[Line]:
     match model.head:
         case KeepHead():
             extra.append("head=keep")
-        case FitHead(path=None):
-            extra.append("head=fit")
-        case FitHead(path=path):
+        case NewHead(path=None):
+            extra.append("head=new")
+        case NewHead(path=path):
             extra.append(f"head={value_text(path)}")
     if isinstance(model.source, tuple):
         yield from _stages("model", model.source, str(model.origin), extra)
@@ -92,7 +92,7 @@ def _model(model: Model) -> Iterator[Line]:
 def _without_fitted(model: Model) -> Invocation:
     """The call that makes a model, without the number of classes that the data gives in place of a default."""
     assert isinstance(model.source, Invocation)
-    if model.source.card.kind != "user" or model.head != FitHead(None):
+    if model.source.card.kind != "user" or model.head != NewHead(None):
         return model.source
     settings = model.source.settings
     given = (s for s in settings if s.name not in ("classes", "num_classes") or not isinstance(s.origin, Default))
@@ -146,8 +146,8 @@ def technique_text(technique: AnyTechnique) -> str:
             return f"freeze {selector(layers.selector)}, norms={_choice_or_value(norms, _CHOICE)}"
         case Unfreeze(layers=layers, at=at):
             return f"unfreeze {selector(layers.selector)}" + (f", at={value_text(at.value)}" if at else "")
-        case Reinit(layers=layers, how=how):
-            return f"reinit {selector(layers.selector)}, how={_choice_or_value(how, _CHOICE)}"
+        case Reinit(layers=layers, method=method):
+            return f"reinit {selector(layers.selector)}, method={_choice_or_value(method, _CHOICE)}"
         case Technique(invocation=invocation):
             return f"{invocation.card.name} {', '.join(_arguments(invocation))}".rstrip()
 

@@ -9,7 +9,7 @@ from leaven.language.diagnostics import Diagnostic
 from leaven.messages import freezing as messages
 from leaven.recipe.draft import Draft
 from leaven.recipe.freezing import trained_words, unfreezes_gradually
-from leaven.recipe.recipe import FitHead, Freezing, Group, Phase, Reinit, Technique, Unfreeze
+from leaven.recipe.recipe import Freezing, Group, NewHead, Phase, Reinit, Technique, Unfreeze
 
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
@@ -38,7 +38,7 @@ def _phase(phase: Phase, freezing: Freezing, layers: Layers, draft: Draft) -> It
         yield messages.nothing_trainable(who, name, [one.origin for one in freezing.causes], bool(freezing.later))
         return
     head = matching(Word("head"), layers)
-    if isinstance(draft.model.head, FitHead) and head and freezing.frozen >= head:
+    if isinstance(draft.model.head, NewHead) and head and freezing.frozen >= head:
         cause = next(one for one in reversed(freezing.causes) if one.parameters & head)
         yield messages.frozen_new_head(name, cause.origin)
     yield from _frozen_in_vain(phase, freezing)

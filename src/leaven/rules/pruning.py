@@ -42,7 +42,7 @@ def _order(pruning: Pruning, earlier: Sequence[Technique | Pruning]) -> Iterator
 
 def _reinit(reinit: Reinit, earlier: Sequence[Technique | Pruning]) -> Iterator[Diagnostic]:
     """A layer re-initialises all of its weights, also masked ones."""
-    if reinit.how != "default" or reinit.layers.parameters is None:
+    if reinit.method != "default" or reinit.layers.parameters is None:
         return
     for other in earlier:
         is_mask = isinstance(other, Pruning) and not other.removes_channels

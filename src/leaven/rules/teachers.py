@@ -185,7 +185,7 @@ def _names(setting: Setting, layers: Layers, model: str) -> Iterator[Diagnostic]
 
 
 def _earlier_phase(teacher: Invocation, phases: Sequence[str]) -> Iterator[Diagnostic]:
-    """`former("phase")` names a phase that has begun."""
+    """`before_phase("phase")` names a phase that has begun."""
     phase = teacher.setting("phase")
     if phase is not None and isinstance(phase.value, str) and phase.value not in phases:
         yield messages.unknown_phase(phase, phases, nearest(phase.value, phases))

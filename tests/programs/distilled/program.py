@@ -103,7 +103,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         data=data,
         fabric=run.fabric,
         teacher=teacher,
-        how="hint",
+        method="hint",
         layers=["2"],
         teacher_layers=["blocks.4"],
         weight=10,
@@ -120,7 +120,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         teacher=run.snapshots["taught"],
         temperature=2,
         weight=0.3,
-        how="dkd",
+        method="dkd",
         beta=2,
     )
     distill_features = techniques.DistillFeatures(  # line 11
@@ -128,7 +128,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         data=data,
         fabric=run.fabric,
         teacher=teacher,
-        how="attention",
+        method="attention",
         size=64,
     )
     # sets up devices and precision; an interrupted run resumes here

@@ -86,7 +86,7 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     techniques.Prune(  # line 8
         run=run,
         data=data,
-        how=techniques.Structured(by="l2", of="flops"),
+        method=techniques.Structured(by="l2", of="flops"),
         amount=50,
         on=["0", "1", "2"],
     ).on_model(model)
@@ -120,8 +120,14 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
 def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "thin out" (line 11): 4 epochs."""
     phase = run.phase("thin out", model, data, epochs=4, is_last=True)  # line 11
-    # line 12
-    prune = techniques.Prune(run=run, data=data, how=techniques.Unstructured(), amount=80, on=["0", "1", "2"], over=2)
+    prune = techniques.Prune(  # line 12
+        run=run,
+        data=data,
+        method=techniques.Unstructured(),
+        amount=80,
+        on=["0", "1", "2"],
+        over=2,
+    )
     prune.on_model(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)

@@ -59,7 +59,7 @@ RECIPES = {
         model {TINY}
         data digits() {{ {SPLIT} }}
         phase "alone", epochs=1
-        phase "taught", epochs=2 {{ distill former("taught"), temperature=2, weight=0.5 }}
+        phase "taught", epochs=2 {{ distill before_phase("taught"), temperature=2, weight=0.5 }}
     """,
     "averaged": f"""
         model conv(8) -> conv(8) -> global_pool() -> linear(classes)

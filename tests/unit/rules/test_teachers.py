@@ -127,4 +127,5 @@ def test_a_mistake_that_holds_for_every_phase_is_told_once(tmp_path: Path) -> No
     phases = 'phase "a", epochs=1 { mixup 0.1 }\nphase "b", epochs=1 { ema 0.9 }\n'
     assert len(told(check(tmp_path, 'resnet18(weights="t.pth")', more=phases))) == 1
     assert len(told(check(tmp_path, "resnet18()", more=phases))) == 1
-    assert len(told(check(tmp_path, "former(), weight=0.6\ndistill former(), weight=0.6", more=phases))) == 1
+    twice = "before_phase(), weight=0.6\ndistill before_phase(), weight=0.6"
+    assert len(told(check(tmp_path, twice, more=phases))) == 1

@@ -81,8 +81,8 @@ def test_card_and_target_tell_the_same(name: str) -> None:
 
 
 ARGUMENTS = {
-    "distill": "teacher=former()",
-    "distill_features": "teacher=former()",
+    "distill": "teacher=before_phase()",
+    "distill_features": "teacher=before_phase()",
     "prune": "unstructured(), amount=20%",
 }
 

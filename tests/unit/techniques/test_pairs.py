@@ -44,7 +44,7 @@ def said(name: str) -> str:
     card = own.read("technique", name)
     assert card is not None
     wants_teacher = any(parameter.required and "model" in parameter.types for parameter in card.parameters)
-    return SAID.get(name, f'{name} former("train")' if wants_teacher else name)
+    return SAID.get(name, f'{name} before_phase("train")' if wants_teacher else name)
 
 
 def places(name: str) -> set[str]:

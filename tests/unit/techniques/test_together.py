@@ -35,7 +35,7 @@ model conv(16) -> res_block(32, stride=2) -> global_pool() -> linear(classes)
 data digits() { split train=80 samples, val=20 samples, test=20 samples }
 phase "learn", epochs=1 { }
 phase "shrink", epochs=0 { prune structured(), amount=50% }
-phase "recover", epochs=2 { lora rank=2; distill former("shrink"); ema 0.9 }
+phase "recover", epochs=2 { lora rank=2; distill before_phase("shrink"); ema 0.9 }
 train batch=8
 """
     file = at_work.program(tmp_path, recipe)
@@ -83,7 +83,7 @@ def test_features_are_compared_and_not_the_weights_under_a_mask(tmp_path: Path) 
 model conv(8) -> res_block(16, stride=2) -> global_pool() -> linear(classes)
 data digits() { split train=80 samples, val=20 samples, test=20 samples }
 phase "a", epochs=1 { }
-phase "b", epochs=1 { prune unstructured(), amount=30%; distill_features former("a"), how=hint }
+phase "b", epochs=1 { prune unstructured(), amount=30%; distill_features before_phase("a"), method=hint }
 train batch=32
 """
     at_work.run(at_work.program(tmp_path, recipe))

@@ -27,7 +27,7 @@ class Distill:
         *,
         temperature: float = 4.0,
         weight: float = 0.7,
-        how: Literal["kd", "dkd", "dist"] = "kd",
+        method: Literal["kd", "dkd", "dist"] = "kd",
         alpha: float = 1.0,
         beta: float = 8.0,
         size: int | Sequence[int] | None = None,
@@ -37,7 +37,7 @@ class Distill:
         self.criterion = criterion
         self.temperature = temperature
         self.weight = weight
-        self.how = how
+        self.method = method
         self.alpha = alpha
         self.beta = beta
 
@@ -49,8 +49,8 @@ class Distill:
     def distance(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
         if student.shape != teacher.shape:
             raise Failure(f"the teacher has {teacher.shape[1]} outputs, but the student has {student.shape[1]}")
-        if self.how == "dkd":
+        if self.method == "dkd":
             return dkd_loss(student, teacher, labels, self.temperature, self.alpha, self.beta)
-        if self.how == "dist":
+        if self.method == "dist":
             return dist_loss(student, teacher, self.temperature)
         return kd_loss(student, teacher, self.temperature)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from leaven.runtime.data.batches import Data
 
-How = Literal["hint", "attention", "similarity", "relational", "contrastive"]
-USUAL_WEIGHTS: dict[How, float] = {  # by which the methods' authors, and Tian et al. 2020, compared them
+Method = Literal["hint", "attention", "similarity", "relational", "contrastive"]
+USUAL_WEIGHTS: dict[Method, float] = {  # by which the methods' authors, and Tian et al. 2020, compared them
     "hint": 100.0,
     "attention": 1000.0,
     "similarity": 3000.0,
@@ -43,7 +43,7 @@ class DistillFeatures:
         fabric: "Fabric",
         teacher: nn.Module,
         *,
-        how: How = "hint",
+        method: Method = "hint",
         layers: Sequence[str] | None = None,
         teacher_layers: Sequence[str] | None = None,
         weight: float | None = None,
@@ -52,8 +52,8 @@ class DistillFeatures:
     ) -> None:
         self.teacher = Teacher(teacher, fabric, data, size)
         self.fabric = fabric
-        self.how = how
-        self.weight = USUAL_WEIGHTS[how] if weight is None else weight
+        self.method = method
+        self.weight = USUAL_WEIGHTS[method] if weight is None else weight
         self.temperature = temperature
         picture = _picture(data)
         placed = picture.to(next(model.parameters()).device)
@@ -74,7 +74,7 @@ class DistillFeatures:
                 f"{len(ours)} layers of the student can't be compared with {len(theirs)} of the teacher",
                 "name as many in `layers` as in `teacher_layers`",
             )
-        if layers is None and teacher_layers is None and self.how != "attention":
+        if layers is None and teacher_layers is None and self.method != "attention":
             count = 1
         return list(zip(list(ours)[-count:], list(theirs)[-count:], strict=True))
 
@@ -82,9 +82,9 @@ class DistillFeatures:
         """What brings both sides into one space, a part for each pair, the same in every process."""
         parts: list[nn.Module] = []
         for ours, theirs in widths:
-            if self.how == "hint":
+            if self.method == "hint":
                 parts.append(nn.Conv2d(ours, theirs, 1))
-            if self.how == "contrastive":
+            if self.method == "contrastive":
                 parts.append(nn.ModuleList([nn.Linear(ours, EMBEDDED), nn.Linear(theirs, EMBEDDED)]))
         learnt = nn.ModuleList(parts)
         learnt.load_state_dict(self.fabric.broadcast(learnt.state_dict()))
@@ -100,7 +100,7 @@ class DistillFeatures:
 
     def distance(self, at: int, ours: Tensor, theirs: Tensor) -> Tensor:
         """Between the features of one pair of layers."""
-        match self.how:
+        match self.method:
             case "hint":
                 return hint_loss(self.learnt[at](ours), theirs)
             case "attention":

@@ -24,33 +24,33 @@ class Prune:
         self,
         run: "Run",
         data: "Data",
-        how: Structured | Unstructured,
+        method: Structured | Unstructured,
         *,
         amount: float,
         on: Sequence[str] | None = None,
         over: int | None = None,
     ) -> None:
-        if over is not None and isinstance(how, Structured):
+        if over is not None and isinstance(method, Structured):
             raise Failure(
                 "whole channels are taken out at once", "write several phases, each with a `prune` of its own"
             )
         self.run = run
         self.data = data
-        self.how = how
+        self.method = method
         self.share = amount / 100
         self.on = on
         self.over = over
         self.layers: list[MaskedLayer] = []
 
     def on_model(self, model: nn.Module) -> None:
-        if isinstance(self.how, Unstructured):
+        if isinstance(self.method, Unstructured):
             self.layers = mask_layers(model, self.on, self.run.seed)
             if self.over is None:
                 self._grow(self.share)
             return
         example = self._example(model)
         before = cost_of(model, example)
-        cut = self.how.cut(model, example, self.share, self.on, self.data, self.run.seed)
+        cut = self.method.cut(model, example, self.share, self.on, self.data, self.run.seed)
         self.run.print(f"{cut}\n{cost_table(before, cost_of(model, example))}")
 
     def before_epoch(self, phase: "Phase") -> None:
@@ -63,9 +63,9 @@ class Prune:
             self._grow(self.share * (1 - left**3))
 
     def _grow(self, share: float) -> None:
-        assert isinstance(self.how, Unstructured)
+        assert isinstance(self.method, Unstructured)
         for layer in self.layers:
-            self.how.take_out(layer, share)
+            self.method.take_out(layer, share)
         self.run.print(sparsity_summary(self.layers))
 
     def _example(self, model: nn.Module) -> Tensor:

@@ -102,12 +102,12 @@ def test_several_teachers_leave_the_rest_to_the_labels_in_any_order(fabric: Fabr
         assert found.item() == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize("how", ["kd", "dkd", "dist"])
+@pytest.mark.parametrize("method", ["kd", "dkd", "dist"])
 @pytest.mark.parametrize("is_mixed", [False, True])
-def test_each_way_draws_the_student_to_the_teacher(fabric: Fabric, how: Any, is_mixed: bool) -> None:
+def test_each_way_draws_the_student_to_the_teacher(fabric: Fabric, method: Any, is_mixed: bool) -> None:
     torch.manual_seed(0)
     teacher, student, (images, labels) = net(), net().eval(), batch()
-    distill = taught(fabric, teacher, how=how, weight=1.0)
+    distill = taught(fabric, teacher, method=method, weight=1.0)
     targets = F.one_hot(labels, 3).float() * 0.8 + 0.2 / 3 if is_mixed else labels
     optimizer = torch.optim.Adam(student.parameters(), lr=0.02)
 

@@ -14,7 +14,7 @@ from leaven.runtime.failures import Failure
 from leaven.techniques import DistillFeatures
 from leaven.techniques.distillation.features import as_map, layers_of
 
-HOWS = ["hint", "attention", "similarity", "relational", "contrastive"]
+METHODS = ["hint", "attention", "similarity", "relational", "contrastive"]
 
 
 def stage(channels: int, width: int) -> nn.Sequential:
@@ -103,7 +103,7 @@ def test_all_features_become_maps(shape: tuple[int, ...], expected: tuple[int, .
 
 def test_by_default_the_last_maps_are_compared_and_for_attention_every_stage(fabric: Fabric) -> None:
     assert technique(fabric, Net(4), Net(6)).student_taps.paths == ("layer2",)
-    of_all = technique(fabric, Net(4), Net(6), how="attention")
+    of_all = technique(fabric, Net(4), Net(6), method="attention")
     assert of_all.student_taps.paths == of_all.teacher_taps.paths == ("stem", "layer1", "layer2")
 
 
@@ -127,14 +127,14 @@ def test_layers_that_do_not_fit_are_told(fabric: Fabric, more: dict[str, Any], t
 # -- learning
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_each_way_draws_the_student_to_another_width_and_size(how: str, precision: Any) -> None:
+def test_each_way_draws_the_student_to_another_width_and_size(method: str, precision: Any) -> None:
     torch.manual_seed(0)
     fabric = Fabric(accelerator="cpu", devices=1, precision=precision)
     teacher = nn.Sequential(Net(6))
     student = Net(4)
-    features = technique(fabric, student, teacher, how=how, weight=1.0, size=24)
+    features = technique(fabric, student, teacher, method=method, weight=1.0, size=24)
     optimizer = torch.optim.Adam([*student.parameters(), *features.parameters()], lr=0.01)
     model, optimizer = fabric.setup(student, optimizer)
     images = torch.randn(8, 3, 16, 16)
@@ -151,7 +151,7 @@ def test_each_way_draws_the_student_to_another_width_and_size(how: str, precisio
 
 
 def test_the_usual_weight_depends_on_the_way(fabric: Fabric) -> None:
-    assert [technique(fabric, Net(4), Net(4), how=how).weight for how in HOWS] == [100, 1000, 3000, 25, 0.8]
+    assert [technique(fabric, Net(4), Net(4), method=method).weight for method in METHODS] == [100, 1000, 3000, 25, 0.8]
 
 
 def test_what_is_learnt_is_saved_and_taken_up(fabric: Fabric) -> None:

@@ -19,9 +19,9 @@ model conv(4) -> conv(8, stride=2) -> dropout(0.1) -> global_pool() -> linear(cl
 data digits() { eval resize(12); split train=160 samples, val=40 samples, test=40 samples }
 phase "warm up", epochs=1 { mixup 0.2 }
 phase "learn", epochs=2 {
-    distill bundle("teacher.bundle"), weight=0.4, how=dkd
-    distill former("learn"), weight=0.1
-    distill_features bundle("teacher.bundle"), how=hint
+    distill bundle("teacher.bundle"), weight=0.4, method=dkd
+    distill before_phase("learn"), weight=0.1
+    distill_features bundle("teacher.bundle"), method=hint
     ema 0.9
 }
 train batch=16

@@ -56,9 +56,9 @@ class Epoch:
     can_be_best: bool = True
 
 
-def pruned(net: nn.Module, how: Structured | Unstructured, amount: float, size: int = 8, **more: Any) -> Told:
+def pruned(net: nn.Module, method: Structured | Unstructured, amount: float, size: int = 8, **more: Any) -> Told:
     run = Told()
-    Prune(run, Some(size=size), how, amount=amount, **more).on_model(net)  # type: ignore[arg-type]
+    Prune(run, Some(size=size), method, amount=amount, **more).on_model(net)  # type: ignore[arg-type]
     return run
 
 
