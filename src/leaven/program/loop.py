@@ -63,7 +63,7 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[st
     if phase.optimizer.needs_closure:
         return [*first, *_closure(loss, values), *steps, "phase.log(loss)"]
     if phase.accumulate is not None:
-        backward = flat(values.backward(f"loss / {values.operand(phase.accumulate.value)}"))
+        backward = flat(values.backward("loss / phase.batches_in_step"))
         steps = ["if phase.is_step:", *_indented(steps, 1)]
         return [*first, *loss, _cited(backward, phase.accumulate.because), *steps, "phase.log(loss)"]
     graph = {"create_graph": "True"} if phase.optimizer.is_second_order else {}

@@ -66,7 +66,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            phase.backward(loss / 4)  # line 7
+            phase.backward(loss / phase.batches_in_step)  # line 7
             if phase.is_step:
                 phase.clip_gradients(optimizer, max_norm=1.0)  # line 7
                 optimizer.step()

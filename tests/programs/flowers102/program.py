@@ -101,7 +101,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     for _ in phase.epochs():
         for images, labels in phase.batches():
             loss = criterion(model(images), labels)
-            phase.backward(loss / 2)  # line 9
+            phase.backward(loss / phase.batches_in_step)  # line 9
             if phase.is_step:
                 optimizer.step()
                 optimizer.zero_grad()

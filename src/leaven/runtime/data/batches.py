@@ -35,8 +35,8 @@ class Data:
     """A dataset with its split and transforms.
 
     Transforms are callables on an image, or None where samples are tensors already. `batch_size` is the number of
-    samples per step over all processes. Without a `seed`, the global generators are left alone; then there is no
-    shuffled order either.
+    samples in a batch over all processes; an optimizer step may use several batches. Without a `seed`, the global
+    generators are left alone; then there is no shuffled order either.
     """
 
     def __init__(

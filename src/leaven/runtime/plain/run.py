@@ -151,6 +151,12 @@ class Phase:
         return (self.batch + 1) % self.accumulate == 0 or self.batch + 1 == self.data.train.steps
 
     @property
+    def batches_in_step(self) -> int:  #: if accumulate
+        """How many batches the current optimizer step averages: `accumulate`, or fewer at the end of an epoch."""
+        first = self.batch - self.batch % self.accumulate
+        return min(self.accumulate, self.data.train.steps - first)
+
+    @property
     def ends_epoch(self) -> bool:  #: used
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.data.train.steps

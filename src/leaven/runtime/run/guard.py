@@ -70,6 +70,7 @@ def _too_large(trace: TracebackType | None) -> Failure:
     accumulate = -(-phase.data.batch_size * phase.accumulate // fits)
     return Failure(
         f"a batch of {phase.data.batch_size} does not fit into memory",
-        f"a batch of {fits} does: write `train batch={fits}, accumulate={accumulate}`, which gives the same gradients",
+        f"a batch of {fits} does: write `train batch={fits}, accumulate={accumulate}`, which gives about the same "
+        "gradients (batch norm sees the smaller batches)",
         about="batch_size",
     )

@@ -92,6 +92,12 @@ class Phase:
         return (self.batch + 1) % self.accumulate == 0 or self.ends_epoch
 
     @property
+    def batches_in_step(self) -> int:
+        """How many batches the current optimizer step averages: `accumulate`, or fewer at the end of an epoch."""
+        first = self.batch - self.batch % self.accumulate
+        return min(self.accumulate, self.batches_per_epoch - first)
+
+    @property
     def ends_epoch(self) -> bool:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
