@@ -1,6 +1,7 @@
 """The file format of a bundle: a zip archive of known members, uncompressed, each with its checksum.
 
 Decides which members are allowed, and refuses every file that has others. What they mean is decided elsewhere.
+The checksums find damage, not tampering: whoever changes a member can change its checksum too.
 """
 
 import hashlib
@@ -70,9 +71,7 @@ def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
 
 def damaged(path: str | os.PathLike[str], what: str) -> Failure:
     """A failure for a bundle that is not what `save` writes."""
-    return Failure(
-        f"{os.fspath(path)} is damaged or was changed: {what}", "download or copy it again; it was not loaded"
-    )
+    return Failure(f"{os.fspath(path)} is damaged: {what}", "download or copy it again; it was not loaded")
 
 
 def _fault(sizes: Sequence[tuple[str, int]]) -> str | None:

@@ -29,9 +29,9 @@ _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, RecursionError, Over
 def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str | torch.device = "cpu") -> Bundle:
     """The model in a bundle, ready to predict.
 
-    `file` may be the folder of a run, or a folder of several runs, of which the newest is loaded. A bundle that was
-    changed or truncated is refused. Code in it runs only with `trust_code=True`, which custom models and transforms
-    need.
+    `file` may be the folder of a run, or a folder of several runs, of which the newest is loaded. A damaged bundle
+    is refused; that does not protect against one that was changed on purpose. Code in it runs only with
+    `trust_code=True`, which custom models and transforms need.
     """
     path = Path(os.fspath(file))
     path = newest(path, BUNDLE) or path

@@ -86,12 +86,12 @@ class TestTruncated:
     def test_its_end_is_missing(self, tmp_path: Path, colours_file: Path, share: float) -> None:
         whole = colours_file.read_bytes()
         (tmp_path / "a.bundle").write_bytes(whole[: int(len(whole) * share)])
-        refused(tmp_path / "a.bundle", "damaged or was changed")
+        refused(tmp_path / "a.bundle", "is damaged")
 
     def test_its_middle_is_missing(self, tmp_path: Path, colours_file: Path) -> None:
         whole = colours_file.read_bytes()
         (tmp_path / "a.bundle").write_bytes(whole[:1500] + whole[2500:])
-        refused(tmp_path / "a.bundle", "damaged or was changed")
+        refused(tmp_path / "a.bundle", "is damaged")
 
 
 class TestTampered:
@@ -105,7 +105,7 @@ class TestTampered:
                     changed = bytearray(whole)
                     changed[place] ^= 1
                     (tmp_path / "a.bundle").write_bytes(changed)
-                    refused(tmp_path / "a.bundle", "damaged or was changed")
+                    refused(tmp_path / "a.bundle", "is damaged")
 
     @pytest.mark.parametrize("name", ["weights.safetensors", "bundle.json", "README.md", "golden.safetensors"])
     def test_a_member_without_its_checksum(self, tmp_path: Path, members: Members, name: str) -> None:
@@ -181,7 +181,7 @@ class TestBombs:
         header = whole.rindex(b"PK\x01\x02", 0, entry)
         huge = struct.pack("<II", 2**32 - 10, 2**32 - 10)
         (tmp_path / "a.bundle").write_bytes(whole[: header + 20] + huge + whole[header + 28 :])
-        refused(tmp_path / "a.bundle", "damaged or was changed")
+        refused(tmp_path / "a.bundle", "is damaged")
 
     def test_members_that_overlap(self, tmp_path: Path, members: Members) -> None:
         """Entries of the table of contents that all point at the same bytes."""
@@ -233,7 +233,7 @@ class TestManifests:
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"format": 3}', b"1e999"])
     def test_what_can_not_be_read(self, tmp_path: Path, members: Members, content: bytes) -> None:
         members["bundle.json"] = content
-        refused(write(tmp_path / "a.bundle", members), "damaged or was changed")
+        refused(write(tmp_path / "a.bundle", members), "is damaged")
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -258,7 +258,7 @@ class TestManifests:
     )
     def test_values_of_other_kinds(self, tmp_path: Path, members: Members, key: str, value: object) -> None:
         other = changed(members, lambda manifest: manifest.update({key: value}))
-        refused(write(tmp_path / "a.bundle", other), "damaged or was changed|can't be made|can't be used|a task that")
+        refused(write(tmp_path / "a.bundle", other), "is damaged|can't be made|can't be used|a task that")
 
     @pytest.mark.parametrize(
         "built_by",
@@ -284,7 +284,7 @@ class TestManifests:
     @pytest.mark.parametrize("content", [b"", b"\x80\x04", b"\xff" * 64, safetensors.torch.save({})])
     def test_tensors_that_are_none(self, tmp_path: Path, members: Members, name: str, content: bytes) -> None:
         members[name] = content
-        refused(write(tmp_path / "a.bundle", members), "damaged or was changed|is missing from the weights")
+        refused(write(tmp_path / "a.bundle", members), "is damaged|is missing from the weights")
 
     def test_other_outputs_than_when_it_was_saved(self, tmp_path: Path, members: Members) -> None:
         weights = safetensors.torch.load(members["weights.safetensors"])
