@@ -319,9 +319,9 @@ class Binder:
     def _model_call(self, card: Card, call: syntax.Call, is_teacher: bool) -> Invocation | Unknown:
         # `pretrained`, `weights` and `head` are Leaven's in every model call, whatever the model itself takes.
         own = {parameter.name for parameter in MODEL_PARAMETERS}
-        fitted = {"classes", "num_classes"} if card.kind == "user" else set()
+        from_data = card.outputs_parameter if card.kind == "user" else None
         parameters = [
-            replace(parameter, required=parameter.required and parameter.name not in fitted)
+            replace(parameter, required=parameter.required and parameter != from_data)
             for parameter in card.parameters
             if parameter.name not in own
         ]

@@ -104,6 +104,9 @@ class _TraitsOf(Generic[T]):
         return self.traits()
 
 
+OUTPUTS_PARAMETERS = ("classes", "num_classes", "outputs", "num_outputs")
+
+
 class Card(Record):
     """What one name means. `name` is the qualified one; `target` is what a program imports and calls."""
 
@@ -125,6 +128,12 @@ class Card(Record):
 
     def parameter(self, name: str) -> Parameter | None:
         return next((parameter for parameter in self.parameters if parameter.name == name), None)
+
+    @property
+    def outputs_parameter(self) -> Parameter | None:
+        """The parameter of a model in user code that gets the number of outputs."""
+        found = (self.parameter(name) for name in OUTPUTS_PARAMETERS)
+        return next((parameter for parameter in found if parameter is not None), None)
 
     @property
     def bare_name(self) -> str:

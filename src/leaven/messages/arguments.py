@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from leaven.catalog import lookup, own
-from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.catalog.card import KINDS, OUTPUTS_PARAMETERS, Card, Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
@@ -226,7 +226,7 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
         return Fix(f"write `{name}, {value}`", Edit(argument.span, f"{name}, {argument.value.span.text}"))
     if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers"):
         return f"write it in the block of `data`: `data … {{ {word} {value} }}`"
-    if card.kind == "model" and name in ("classes", "num_classes"):
+    if card.kind == "model" and name in OUTPUTS_PARAMETERS:
         return "remove it: the model gets a new head with one output per class"
     owner = suggestions.owner_of(word)
     if owner and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):

@@ -86,7 +86,7 @@ def unknown_head(source: Invocation, outputs: str) -> Diagnostic:
         "unknown-head",
         f"can't tell which layer of `{source.card.name}` is the head",
         Spot(span_of(source.origin), f"needs a new head for {outputs}"),
-        notes=["alternatively, give the constructor a parameter `classes` or `num_classes`"],
+        notes=["alternatively, give the constructor a parameter `num_classes` or `num_outputs`"],
         fix='name the layer: `head="fc"`, or keep it: `head=keep`',
     )
 

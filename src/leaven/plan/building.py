@@ -88,8 +88,8 @@ def _call(source: Invocation, weights: Weights | None, *, fits_by_argument: bool
     if card.model.loads == "bundle":
         return call_of(source, target="leaven.bundle.load_model")
     if card.kind == "user":
-        by = next((p.name for p in card.parameters if p.name in ("classes", "num_classes")), None)
-        fitted = [Argument(by, _CLASSES)] if by is not None and fits_by_argument else []
+        by = card.outputs_parameter
+        fitted = [Argument(by.name, _CLASSES)] if by is not None and fits_by_argument else []
         return call_of(source, by_name=True, more=fitted)
     fitted = [Argument("num_classes", _CLASSES)] if fits_by_argument else []
     if card.model.timm_name:

@@ -137,10 +137,11 @@ def _needed(scope: Scope) -> str:
 def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -> ModelFacts:
     """A model in user code: its layers are known only when its code runs."""
     card = source.card
-    fitted = [p for p in card.parameters if p.name in ("classes", "num_classes")]
-    if isinstance(model.head, NewHead) and model.head.path is None and not fitted and not card.open_ended:
+    outputs = card.outputs_parameter
+    if isinstance(model.head, NewHead) and model.head.path is None and outputs is None and not card.open_ended:
         scope.add(messages.unknown_head(source, _needed(scope)))
-    described = ModelFacts(card.name, classes=next((p.default for p in fitted if isinstance(p.default, int)), None))
+    default = outputs.default if outputs is not None else None
+    described = ModelFacts(card.name, classes=default if isinstance(default, int) else None)
     if not run_code:
         label = "`leaven check --run-code` builds it"
         scope.add(messages.layers_not_checked(source, "are known only when its code runs", label))
@@ -218,9 +219,9 @@ def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str
             value = value.number
         if isinstance(setting.origin, Written) and isinstance(value, int | float | str | bool | tuple):
             found[setting.name] = list(value) if isinstance(value, tuple) else value
-    for name in ("classes", "num_classes"):
-        if source.card.kind == "user" and source.card.parameter(name) and name not in found:
-            found[name] = classes or 10
+    from_data = source.card.outputs_parameter if source.card.kind == "user" else None
+    if from_data is not None:
+        found.setdefault(from_data.name, classes or 10)
     return found
 
 

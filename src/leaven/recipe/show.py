@@ -90,12 +90,14 @@ def _model(model: Model) -> Iterator[Line]:
 
 
 def _without_fitted(model: Model) -> Invocation:
-    """The call that makes a model, without the number of classes that the data gives in place of a default."""
+    """The call that makes a model, without the number of outputs that the data gives in place of a default."""
     assert isinstance(model.source, Invocation)
     if model.source.card.kind != "user" or model.head != NewHead(None):
         return model.source
-    settings = model.source.settings
-    given = (s for s in settings if s.name not in ("classes", "num_classes") or not isinstance(s.origin, Default))
+    outputs = model.source.card.outputs_parameter
+    if outputs is None:
+        return model.source
+    given = (s for s in model.source.settings if s.name != outputs.name or not isinstance(s.origin, Default))
     return replace(model.source, settings=tuple(given))
 
 
