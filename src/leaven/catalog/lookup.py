@@ -3,6 +3,7 @@
 Also finds the nearest names for a misspelt one.
 """
 
+import re
 from collections.abc import Iterable
 
 from leaven.catalog import library, own
@@ -80,6 +81,11 @@ def names(kind: str) -> list[str]:
     return [*own.names(kind), *(library.installed().names(kind) if kind in LIBRARY_KINDS else ())]
 
 
+def _natural_order(name: str) -> list[tuple[int, str]]:
+    """A sort key by which `lite2` comes before `lite10`."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
 def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     """The candidates that `word` most likely stands for."""
     from difflib import SequenceMatcher, get_close_matches
@@ -92,9 +98,10 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     plain = word.lower().replace("-", "_")
     if plain in folded:
         return [folded[plain]]
-    close = get_close_matches(plain, folded, n=limit, cutoff=0.7)
-    best = SequenceMatcher(None, plain, close[0]).ratio() if close else 0
-    close = [name for name in close if SequenceMatcher(None, plain, name).ratio() > best - 0.05]
+    close = get_close_matches(plain, folded, n=max(1, len(folded)), cutoff=0.7)
+    ratios = {name: SequenceMatcher(None, name, plain).ratio() for name in close}
+    close = [name for name in close if ratios[name] > ratios[close[0]] - 0.05]
+    close.sort(key=lambda name: (-ratios[name], _natural_order(name)))
     if not close and len(plain) >= 4:
         close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))]
     return [folded[name] for name in close[:limit]]

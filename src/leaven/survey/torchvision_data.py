@@ -32,7 +32,7 @@ _KNOWN = {
     "CIFAR10": _Known(10, (32, 32)),
     "CIFAR100": _Known(100, (32, 32)),
     "MNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
-    "FashionMNIST": _Known(10, (28, 28), 1),
+    "FashionMNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
     "KMNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
     "QMNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
     "EMNIST": _Known(0, (28, 28), 1, is_safe_to_augment=False),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.catalog import library, versions
+from leaven.catalog import library, lookup, own, versions
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.library import Library
 from leaven.formats import sealed
@@ -84,6 +84,20 @@ def test_torch_comes_before_timm_for_optimizers_and_timm_before_torchvision_for_
 )
 def test_a_name_means(kind: str, written: str, meant: str) -> None:
     assert card(kind, written).name == meant
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "fashion_mnist", "mnist", "imagenet"])
+def test_a_dataset_is_augmented_alike_by_either_name(name: str) -> None:
+    leavens = own.read("data", name)
+    assert leavens is not None
+    librarys = card("data", f"torchvision.{leavens.target.rpartition('.')[2]}")
+    assert librarys.source == "torchvision"
+    assert librarys.data.is_safe_to_augment == leavens.data.is_safe_to_augment
+
+
+def test_names_that_are_equally_near_come_in_natural_order() -> None:
+    names = [f"efficientnet_lite{number}" for number in (10, 4, 3, 2, 1, 0)]
+    assert lookup.nearest("efficientnet_lite", names) == [f"efficientnet_lite{number}" for number in (0, 1, 2)]
 
 
 @pytest.mark.parametrize(
