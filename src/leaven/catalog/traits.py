@@ -56,6 +56,7 @@ class TechniqueTraits(NamedTuple):
     unfreezes: Literal["", "backbone", "stages"] = ""  # in the course of the phase; until then it is frozen
     unfreezes_after: str = ""  # the parameter that says when
     is_adapter: bool = False
+    adds_per_output: int = 0  # parameters that an adapter adds for each output of a layer, besides those of its rank
     default_layers: str = ""  # the selector word for its layers where the recipe names none
     blends_labels: bool = False
     balances_classes: bool = False

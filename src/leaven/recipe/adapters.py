@@ -46,7 +46,7 @@ def _added_parameters(call: Invocation, weights: Sequence[LayerParameter]) -> in
     """How many parameters an adapter adds."""
     rank = call.value("rank", 0)
     rank = rank if isinstance(rank, int) else 0
-    each = {"lora": 0, "dora": 1, "ia3": 1}[call.card.name]  # for every output
+    each = call.card.technique.adds_per_output
     return sum(rank * (weight.shape[0] + prod(weight.shape[1:])) + each * weight.shape[0] for weight in weights)
 
 
