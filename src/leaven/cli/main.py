@@ -14,10 +14,9 @@ import click
 from leaven import __version__
 from leaven.catalog.card import KINDS
 from leaven.cli import bundle, completion
-from leaven.cli.recipe_command import USAGE_ERROR, RecipeCommand, report_and_exit
+from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, report_and_exit
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
-CANT_WRITE = 74  # EX_IOERR of sysexits.h
 OUR_BUG = 70  # EX_SOFTWARE
 
 # Names that other tools have for these commands, where the spelling does not suggest ours.

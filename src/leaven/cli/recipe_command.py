@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RECIPE_ERROR = 1
 USAGE_ERROR = 2
+CANT_WRITE = 74  # EX_IOERR of sysexits.h
 
 _COMMON = (
     click.Option(["--set", "settings"], multiple=True, metavar="STATEMENT.ARGUMENT=VALUE", help="Change any argument."),

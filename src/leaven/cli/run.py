@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from leaven.catalog import lookup
-from leaven.cli.recipe_command import USAGE_ERROR, exit_code, print_reports, source_or_exit
+from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder
 from leaven.formats.atomic_files import write_text
 from leaven.language.diagnostics import Severity
@@ -23,7 +23,6 @@ from leaven.recipe import show
 from leaven.recipe.recipe import Recipe
 from leaven.statements.options import Options
 
-CANNOT_WRITE = 74
 _LAUNCH = Path(__file__).with_name("launch.py")
 
 
@@ -43,7 +42,7 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     try:
         write_text(output, text)
     except OSError as problem:
-        _fail(f"can't write {output}: {problem.strerror}", CANNOT_WRITE)
+        _fail(f"can't write {output}: {problem.strerror}", CANT_WRITE)
     click.echo(f"{output}: `python {output}` trains", err=True)
 
 
@@ -63,7 +62,7 @@ def start_run(word: str, options: Options, *, is_quick: bool, from_phase: str | 
     try:
         folder = _new_run(source, recipe, plan, is_quick)
     except OSError as problem:
-        _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANNOT_WRITE)
+        _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
     _become(folder, [*begin, *(["--quick"] if is_quick else [])])
 
 
