@@ -134,7 +134,7 @@ def not_a_stage(value: syntax.Value, kind: str) -> Diagnostic:
 def wrong_repetition(value: syntax.Value, times: object) -> Diagnostic:
     return error(
         "out-of-range",
-        "a stage must be repeated a whole number of times",
+        "the number of repetitions must be a positive integer",
         Spot(value.span, "expected 1 or more"),
         fix=f"write `{int(times)}` or `{int(times) + 1}`" if isinstance(times, float) and times > 1 else None,
     )

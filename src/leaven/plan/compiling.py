@@ -56,5 +56,5 @@ def _not_built(missing: NotBuilt) -> Diagnostic:
         "not-built",
         f"this version can't run {missing.what} yet",
         *spots,
-        fix="`leaven check` and `leaven show` know it; to run the recipe, remove it",
+        fix="remove it to run the recipe; `leaven check` and `leaven show` accept it",
     )

@@ -117,7 +117,7 @@ class Pruning(Record):
 
     invocation: Invocation
     parameters: frozenset[str] | None  # None where the model's layers are not known
-    removes_channels: bool  # whole channels; otherwise single weights, by a mask
+    removes_channels: bool  # whole channels; otherwise it masks individual weights
 
 
 class Unfreezing(Record):

@@ -46,7 +46,7 @@ class Task(Record):
         return self.known is not None and self.input == "image"
 
     def takes_model_for(self, task: str) -> bool:
-        """Whether the head of a model that was published for a task can be fitted to this one."""
+        """Whether a model that was pre-trained for `task` can be used for this one with a new head."""
         return task == (f"{self.input}-{self.known.models}" if self.known is not None else self.name)
 
     def reader(self, arguments: Mapping[str, Any]) -> "TargetReader":

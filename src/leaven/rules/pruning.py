@@ -33,7 +33,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _order(pruning: Pruning, earlier: Sequence[Technique | Pruning]) -> Iterator[Diagnostic]:
-    """Layers with an adapter can't be pruned, nor channels where single weights are masked."""
+    """Layers with an adapter can't be pruned, nor channels of layers with masked weights."""
     for other in earlier:
         if isinstance(other, Technique) or (pruning.removes_channels and not other.removes_channels):
             yield messages.pruning_order(pruning.invocation, other.invocation, isinstance(other, Technique))

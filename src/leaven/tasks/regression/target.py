@@ -5,6 +5,7 @@ whoever uses it gets them back in their own units (docs/decisions/0014-targets-a
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
@@ -15,6 +16,7 @@ from leaven.formats.target import BadTarget, Kind, values_of
 Vector = tuple[float, ...]
 DECILES = 10
 FEWEST = 10  # samples in a stratum
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -141,16 +143,8 @@ def _number(given: Any, name: str) -> float:
     try:
         number = float(given)
     except (TypeError, ValueError):
-        hint = "write it with a point" if isinstance(given, str) and _is_number(given.replace(",", ".")) else ""
+        hint = "write it with a point" if isinstance(given, str) and _DECIMAL_COMMA.fullmatch(given) else ""
         raise BadTarget("not-a-number", f"has `{given}` as `{name}`, which is not a number", hint) from None
     if not math.isfinite(number):
         raise BadTarget("not-a-number", f"has `{given}` as `{name}`, which is not a finite number")
     return number
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Prune:
-    """Takes out `amount` percent, at once or, of single weights, over some epochs; tells what came of it."""
+    """Prunes `amount` percent, at once or (individual weights) over several epochs, and reports the result."""
 
     def __init__(
         self,
