@@ -19,6 +19,7 @@ from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import from_json, to_json
 from leaven.program.emit import emit
+from leaven.program.values import argument_name
 from leaven.recipe import show
 from leaven.recipe.recipe import Recipe
 from leaven.statements.options import Options
@@ -86,22 +87,23 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
         _fail(f"no run in {place} has finished the phases before `{phase}`", USAGE_ERROR)
     changed = _changed_since(left.parent, plan, names.index(phase))
     if changed is not None:
-        _fail(f"{changed} has changed since {left.parent}; run the recipe from the beginning", USAGE_ERROR)
+        _fail(f"{changed}; run the recipe from the beginning", USAGE_ERROR)
     return ["--from", phase, "--of", str(left.parent)]
 
 
 def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
-    """The first of what a run's earlier phases did that the recipe says otherwise now: the model, or one of them."""
+    """How the recipe differs from a run in what the phases before the one at `count` depend on."""
     try:
         then = from_json((run / run_folder.PLAN).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return "the plan"
+        return f"the plan has changed since {run}"
     if then.model != plan.model:
-        return "the model"
+        return f"the model has changed since {run}"
     for at, phase in enumerate(plan.phases[:count]):
         if then.phases[at : at + 1] != (phase,):
-            return f"phase `{phase.name}`"
-    return None
+            return f"phase `{phase.name}` has changed since {run}"
+    now = {argument_name(arg.name): arg.default for arg in plan.args}
+    return run_folder.changed_argument(run, plan.phases[count].name, now)
 
 
 def _output(plan: Plan) -> Path:

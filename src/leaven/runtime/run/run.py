@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.run_folder import BEST, LAST, LOCK, METRICS, PROGRAM, SCORES, leaving_files, read_json
+from leaven.formats.run_folder import (
+    BEST,
+    LAST,
+    LOCK,
+    METRICS,
+    PROGRAM,
+    SCORES,
+    changed_argument,
+    leaving_files,
+    read_json,
+)
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import apply_masks
@@ -331,6 +341,8 @@ def _copy_phases(args: argparse.Namespace, into: Path) -> None:
     left = leaving_files(Path(args.of)) if args.of else []
     if args.of and not left:
         raise Failure(f"{args.of} is not a run with finished phases")
+    if left and args.from_phase and (changed := changed_argument(Path(args.of), args.from_phase, vars(args))):
+        raise Failure(changed, f"the phases before {args.from_phase} depend on it: run them again")
     for file in left:
         if not (into / file.name).exists():
             shutil.copyfile(file, into / file.name)

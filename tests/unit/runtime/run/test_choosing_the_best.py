@@ -91,3 +91,23 @@ def test_a_later_phase_is_refused_where_those_before_it_have_changed(tmp_path: P
     code, said = carry_out("leaven run r.leaven --from second", tmp_path)
     assert code == 2
     assert "phase `first` has changed since" in said
+
+
+def test_a_later_phase_is_refused_where_those_before_it_depend_on_an_arg_that_has_changed(tmp_path: Path) -> None:
+    args = "arg lambda: float = 0.1\narg n: int = 1\narg later: float = 1e-3\n"
+    phases = PHASES.replace("epochs=1", "epochs=n", 1).replace("lr=0.1", "lr=lambda * 2")
+    recipe = args + NET + DIGITS + phases.replace("{}", "{ optimizer sgd(lr=later) }")
+    (tmp_path / "r.leaven").write_text(recipe)
+    assert carry_out("leaven run r.leaven", tmp_path)[0] == 0
+    (run,) = (tmp_path / "runs" / "r").iterdir()
+    for flags in ("--lambda 0.5", "--n 2"):
+        code, said = carry_out(f"leaven run r.leaven --from second {flags}", tmp_path)
+        assert code == 2, said
+        name, value = flags.split()
+        assert f"{name} was " in said
+        assert f"and is {value} now" in said
+    assert len(list((tmp_path / "runs" / "r").iterdir())) == 1
+    code, said = carry_out(f"python {run}/program.py --from second --of {run} --lambda 0.5", tmp_path)
+    assert code != 0
+    assert "--lambda was 0.1 in " in said
+    assert carry_out("leaven run r.leaven --from second --later 0.01", tmp_path)[0] == 0
