@@ -63,7 +63,7 @@ class Parameter(Record):
     must_exist: bool = False  # a path
     only_if: Condition | None = None  # without effect otherwise
     targets: tuple[TargetKind, ...] = ()  # the only ones it is for; empty for all
-    enum: str = ""  # the import path of the enum whose members the library takes
+    enum: str = ""  # the import path of the enum whose members the library takes; `torch` for its dtypes
     is_tensor: bool = False  # the library takes the list as a tensor
     passes_default: bool = False  # the default is not the called class's own, so the program must pass it
     taker: str = ""  # the statement whose positional argument it is: reports name that instead

@@ -65,11 +65,6 @@ def value_of(setting: Setting) -> Value:
     """The value of a setting; where it depends on an `arg`, the calculation with it."""
     if setting.syntax is not None:
         return _expression(setting.syntax)
-    if setting.name == "interpolation" and isinstance(setting.value, str):
-        member = setting.value.upper().replace("-", "_")
-        return Reference("torchvision.transforms.v2.InterpolationMode", member)
-    if setting.name == "dtype" and isinstance(setting.value, str):
-        return Reference(f"torch.{setting.value.removeprefix('torch.')}")
     return plain_value(setting.value)
 
 
@@ -172,10 +167,14 @@ def _library_value(setting: Setting, card: Card) -> Value:
     """A setting as the library takes it: some strings are members of an enum, some lists are tensors."""
     parameter = card.parameter(setting.name)
     if parameter is not None and parameter.enum and isinstance(setting.value, str):
-        return Reference(parameter.enum, setting.value.upper())
+        return _member(parameter.enum, setting.value)
     if parameter is not None and parameter.is_tensor and isinstance(setting.value, tuple | list):
         return tensor(value_of(setting))
     return value_of(setting)
+
+
+def _member(enum: str, word: str) -> Reference:
+    return Reference(f"torch.{word}") if enum == "torch" else Reference(enum, word.upper().replace("-", "_"))
 
 
 def tensor(value: Value) -> Call:

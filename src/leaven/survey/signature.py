@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast
 
+import torch
 from torch import Tensor
 
 from leaven.survey.docstring import described_arguments
@@ -43,6 +44,7 @@ _LISTS = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc
 _MAPPINGS = (dict, collections.abc.Mapping)  # which recipes can't write
 _ORDER = ("int", "float", "bool", "text", "path", "choice", "list", "none")
 _EMPTY = inspect.Parameter.empty
+_DTYPES = ("float32", "float16", "bfloat16", "float64", "uint8", "int8", "int16", "int32", "int64", "bool")
 
 
 @dataclass
@@ -147,6 +149,8 @@ def _assemble(parameters: Iterable[inspect.Parameter], documented: dict[str, tup
             entry = entry_of(parameter, documented_type, summary)
             if enum_class := _enum_in(parameter.annotation, parameter.default):
                 entry["enum"] = import_path(enum_class)
+            elif torch.dtype in _alternatives(parameter.annotation):
+                entry["enum"] = "torch"
             if Tensor in _alternatives(parameter.annotation) and "list" in entry["type"]:
                 entry["is_tensor"] = True
             signature.parameters.append(entry)
@@ -211,6 +215,8 @@ def words(annotation: object) -> tuple[set[str], list[str]]:
         return found, [text for _, texts in parts for text in texts]
     if origin is Literal:
         return _literal_words(typing.get_args(annotation))
+    if annotation is torch.dtype:
+        return {"choice"}, list(_DTYPES)
     if _is_enum(annotation):
         return _literal_words(tuple(member.value for member in cast(type[enum.Enum], annotation)))
     if isinstance(annotation, TypeVar):

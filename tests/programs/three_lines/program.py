@@ -31,7 +31,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
-            T.RandomResizedCrop(224, interpolation=T.InterpolationMode.BICUBIC),
+            T.RandomResizedCrop(224, interpolation="bicubic"),
             T.RandomHorizontalFlip(),
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
@@ -40,7 +40,7 @@ def build_data() -> runtime.Data:
     )
     eval_transform = T.Compose(
         [
-            T.Resize(236, interpolation=T.InterpolationMode.BICUBIC),
+            T.Resize(236, interpolation="bicubic"),
             T.CenterCrop(224),
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
