@@ -16,7 +16,7 @@ def default_value(parameter: Parameter) -> Any:
         return Quantity(float(amount) if "." in amount else int(amount), plural_unit(unit))
     if "selector" in parameter.types and isinstance(default, str):
         return Word(default)
-    if "path" in parameter.types and isinstance(default, str):
+    if "path" in parameter.types and "text" not in parameter.types and isinstance(default, str):
         return FilePath(default, Path(default))
     return default
 

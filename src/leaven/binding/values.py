@@ -152,7 +152,7 @@ class Binder:
         types = set(parameter.types)
         if "choice" in types:
             return self._choice(value, text, parameter)
-        if "path" in types:
+        if "path" in types and ("text" not in types or _names_a_file(value, text)):
             return self._path(value, text) if text else self.scope.add(messages.empty_path(value))
         return text if types & {"text", "any"} else self.scope.add(messages.wrong_type(value, parameter))
 
@@ -270,8 +270,8 @@ class Binder:
             if "quantity" in parameter.types:
                 return as_quantity(self.scope, use, value, parameter)
             return within_bounds(self.scope, use, value, parameter)
-        is_path = isinstance(value, str) and arg.type in ("text", "choice") and "path" in parameter.types
-        return self._path(use, str(value)) if is_path else value
+        is_text = isinstance(value, str) and arg.type in ("text", "choice") and "path" in parameter.types
+        return self._text(use, str(value), parameter) if is_text else value
 
     # -- cards and their arguments
 
@@ -384,3 +384,11 @@ def _let_fits(value: syntax.Value, types: set[str]) -> bool:
         case syntax.Call() | syntax.Pipeline():
             return bool(types - _PLAIN_TYPES - {"score", "name", "statement"}) or "any" in types
     return True
+
+
+def _names_a_file(value: syntax.Value, text: str) -> bool:
+    """Whether a string for a user's `str` is the path of something: a plain string must not become one."""
+    try:
+        return bool(text) and (value.span.source.folder / text).exists()
+    except (OSError, ValueError):  # too long, or with characters that no path has
+        return False

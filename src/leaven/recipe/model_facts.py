@@ -217,6 +217,8 @@ def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str
         value = setting.value
         if isinstance(value, FromData):
             value = value.number
+        if isinstance(value, FilePath):
+            value = str(value.place)
         if isinstance(setting.origin, Written) and isinstance(value, int | float | str | bool | tuple):
             found[setting.name] = list(value) if isinstance(value, tuple) else value
     from_data = source.card.outputs_parameter if source.card.kind == "user" else None
