@@ -146,12 +146,13 @@ class Code:
         if member not in self._members:
             raise Failure(f"{self._bundle} has no {member}")
         file = self._unpacked() / member
-        spec = importlib.util.spec_from_file_location(file.stem, file)
+        name = f"{file.stem}_" if _is_library(file.stem) else file.stem
+        spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         with _importing_from(self._unpacked() / "/".join(member.split("/")[:2])):
-            sys.modules[file.stem] = module
+            sys.modules[name] = module
             try:
                 spec.loader.exec_module(module)
             except Exception as problem:
@@ -175,9 +176,10 @@ class Code:
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Let imports look into a folder first; afterwards, the names are free again for others' modules."""
+    """Let imports look into a folder first, except for those of libraries; afterwards, the names are free again."""
     before = dict(sys.modules)
-    names = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
+    found = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
+    names = {name for name in found if not _is_library(name)}
     for name in [known for known in sys.modules if known.partition(".")[0] in names]:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
@@ -188,6 +190,12 @@ def _importing_from(folder: Path) -> Iterator[None]:
         for name in [known for known in sys.modules if known.partition(".")[0] in names]:
             del sys.modules[name]
         sys.modules.update({name: module for name, module in before.items() if name.partition(".")[0] in names})
+
+
+def _is_library(name: str) -> bool:
+    """Whether an imported library has that name: a user's `torch.py` must not take its place."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return name in sys.stdlib_module_names or (file is not None and _is_installed(file))
 
 
 def _imported_module(name: str, bundle: str) -> ModuleType:

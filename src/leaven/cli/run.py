@@ -19,7 +19,7 @@ from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import from_json, to_json
 from leaven.program.emit import emit
-from leaven.program.values import argument_name
+from leaven.program.names import Names
 from leaven.recipe import show
 from leaven.recipe.recipe import Recipe
 from leaven.statements.options import Options
@@ -102,7 +102,8 @@ def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
     for at, phase in enumerate(plan.phases[:count]):
         if then.phases[at : at + 1] != (phase,):
             return f"phase `{phase.name}` has changed since {run}"
-    now = {argument_name(arg.name): arg.default for arg in plan.args}
+    names = Names(plan)
+    now = {names.arg(arg.name): arg.default for arg in plan.args}
     return run_folder.changed_argument(run, plan.phases[count].name, now)
 
 

@@ -83,6 +83,27 @@ def text(value: str) -> str:
     return '"' + quoted[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
 
 
+def docstring(*lines: str, depth: int = 0) -> list[str]:
+    """A docstring of one line, or of several with the quotes that end it below them."""
+    inner = [_shown(line.replace("\\", r"\\").replace('"""', r"\"\"\"")) for line in lines]
+    inner[0] = f'"""{inner[0]}'
+    if len(inner) > 1:
+        inner.append('"""')
+    else:
+        inner[0] += '"""'
+    return [f"{INDENT * depth}{line}" if line else "" for line in inner]
+
+
+def commented(line: str, comment: str) -> str:
+    """A line of code that ends in a comment, if there is one."""
+    return f"{line}  # {_shown(comment)}" if comment else line
+
+
+def _shown(text: str) -> str:
+    """The text on one line: what can't be printed, such as a line break in the name of a file, is escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def number(value: float) -> str:
     """A number as people write it: `3e-4`, not `0.0003`."""
     short = re.sub(r"e([+-])0*(\d)", lambda found: f"e{found[1].replace('+', '')}{found[2]}", f"{value:.0e}")
@@ -103,8 +124,8 @@ def statement(prefix: str, code: Code, comment: str = "", *, depth: int = 1, suf
     """`prefix` followed by the code, in as many lines as it needs."""
     indent = INDENT * depth
     line = f"{indent}{prefix}{flat(code)}{suffix}"
-    if not _needs_lines(code) and len(_with(line, comment)) <= WIDTH:
-        return [_with(line, comment)]
+    if not _needs_lines(code) and len(commented(line, comment)) <= WIDTH:
+        return [commented(line, comment)]
     fits = not _needs_lines(code) and len(line) <= WIDTH
     if isinstance(code, str) and not fits and code.startswith('"'):
         code = _pieces(code, WIDTH - len(indent) - len(INDENT))
@@ -120,14 +141,17 @@ def statement(prefix: str, code: Code, comment: str = "", *, depth: int = 1, suf
         for line in statement(item.prefix, item.code, item.comment, depth=depth + 1, suffix=end)
     ]
     closing = f"{indent}{code.closing}{suffix}"
-    if len(_with(opening, comment)) <= WIDTH:
-        return [_with(opening, comment), *inner, closing]
+    if len(commented(opening, comment)) <= WIDTH:
+        return [commented(opening, comment), *inner, closing]
     return [*_above(comment, indent), opening, *inner, closing]
 
 
-def _pieces(text: str, width: int) -> Bracketed:
-    """A string that is too long for a line, as several that Python joins."""
-    words = wrap(text[1:-1], width - 2, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
+def _pieces(text: str, width: int) -> Code:
+    """A string that is too long for a line, as several that Python joins; one long word stays as it is."""
+    width = max(width - 2, WIDTH // 4)
+    words = wrap(text[1:-1], width, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
+    if len(words) == 1 and len(words[0]) > width:
+        return text
     return Bracketed("(", tuple(Item(f'"{piece}"') for piece in words), ")", is_string=True)
 
 
@@ -138,9 +162,5 @@ def _needs_lines(code: Code) -> bool:
     return code.is_tall or any(item.comment or _needs_lines(item.code) for item in code.items)
 
 
-def _with(line: str, comment: str) -> str:
-    return f"{line}  # {comment}" if comment else line
-
-
 def _above(comment: str, indent: str) -> list[str]:
-    return [f"{indent}# {comment}"] if comment else []
+    return [f"{indent}# {_shown(comment)}"] if comment else []

@@ -4,13 +4,27 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from leaven.plan.plan import Plan, ProgramArg
-from leaven.program.code import ARGS, WIDTH, Code, Function, Item, call, flat, listing, mapping, statement, text
+from leaven.program.code import (
+    ARGS,
+    WIDTH,
+    Code,
+    Function,
+    Item,
+    call,
+    docstring,
+    flat,
+    listing,
+    mapping,
+    statement,
+    text,
+)
 from leaven.program.data import build_data
 from leaven.program.imports import Imports
 from leaven.program.model import build_model
+from leaven.program.names import Names
 from leaven.program.phases import function_name, phase_functions
 from leaven.program.techniques import teacher_functions
-from leaven.program.values import Values, argument_name, cite, user_name
+from leaven.program.values import Values, cite
 
 _BUILT = ("data", "model", "metrics")
 _TYPES = {"int": "int", "float": "float"}
@@ -18,10 +32,11 @@ _TYPES = {"int": "int", "float": "float"}
 
 def emit(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name."""
-    imports = Imports()
+    names = Names(plan)
+    imports = Imports(names.of_user)
     for line in ("import argparse", "from torch import nn"):
         imports.add(line)
-    values = Values(imports, plan.task)
+    values = Values(imports, names, plan.task)
     teachers = teacher_functions(plan, values)
     functions = [
         _build_run(plan, values),
@@ -42,9 +57,9 @@ def emit(plan: Plan, file: str = "program.py") -> str:
 
 
 def _header(plan: Plan, file: str) -> str:
-    lines = [f'"""{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit.', ""]
+    lines = [f"{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit.", ""]
     if plan.summary:
-        lines += [*wrap(plan.summary.replace("\\", "\\\\").replace('"""', "'''"), WIDTH), ""]
+        lines += [*wrap(plan.summary, WIDTH), ""]
     usage = (
         (f"python {file}", "train"),
         (f"python {file} --resume RUN", "resume an interrupted run"),
@@ -52,7 +67,8 @@ def _header(plan: Plan, file: str) -> str:
     )
     reasons = f"`leaven plan {plan.name}.leaven` gives the reasons"
     lines += wrap(f"`# line N` cites the recipe; code without one is a default ({reasons}).", WIDTH)
-    return "\n".join([*lines, "", *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage), '"""'])
+    lines += ["", *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage)]
+    return "\n".join(docstring(*lines))
 
 
 def own_modules(plan: Plan, values: Values) -> list[str]:
@@ -61,9 +77,9 @@ def own_modules(plan: Plan, values: Values) -> list[str]:
     for module in plan.user_modules:
         if module.is_file:
             made = call(values.runtime("import_file"), text(module.target), text(module.alias))
-            lines += statement(f"{user_name(module.alias)} = ", made, depth=0)
+            lines += statement(f"{values.names.user(module.alias)} = ", made, depth=0)
         else:
-            values.imports.add(f"import {module.target} as {user_name(module.alias)}")
+            values.imports.add(f"import {module.target} as {values.names.user(module.alias)}")
     return lines
 
 
@@ -83,8 +99,8 @@ def _parse_args(plan: Plan, values: Values) -> Function:
 
 def flag(arg: ProgramArg, values: Values) -> Code:
     items: list[Item] = [Item(text(f"--{arg.name.replace('_', '-')}"))]
-    if argument_name(arg.name) != arg.name:
-        items.append(Item(text(argument_name(arg.name)), "dest="))
+    if values.names.arg(arg.name) != arg.name:
+        items.append(Item(text(values.names.arg(arg.name)), "dest="))
     if arg.type in _TYPES:
         items.append(Item(_TYPES[arg.type], "type="))
     if arg.type == "bool":

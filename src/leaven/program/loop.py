@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from leaven.plan.plan import Override, TrainPhase
+from leaven.plan.plan import TrainPhase
 from leaven.plan.values import Because
-from leaven.program.code import INDENT, Bracketed, Code, Item, call, flat, listing, statement, text
+from leaven.program.code import INDENT, Bracketed, Code, Item, call, commented, flat, listing, statement, text
 from leaven.program.techniques import Used, calls
-from leaven.program.values import Values, cite, user_name
+from leaven.program.values import Values, cite
 
 
 def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
@@ -58,7 +58,7 @@ def _indented(lines: Iterable[str], depth: int) -> list[str]:
 def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
     """What happens to one batch."""
     first = list(calls(techniques, "on_batch"))
-    loss = _loss(phase, techniques)
+    loss = _loss(phase, techniques, values)
     steps = _step_lines(phase, techniques, values)
     if phase.optimizer.needs_closure:
         return [*first, *_closure(loss, values), *steps, "phase.log(loss)"]
@@ -71,10 +71,10 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[st
     return [*first, *_around([*loss, backward], techniques), *steps, "phase.log(loss)"]
 
 
-def _loss(phase: TrainPhase, techniques: list[Used]) -> list[str]:
+def _loss(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
     """The lines that compute the loss of a batch."""
     if (own := phase.override("train_step")) is not None:
-        return [_cited(f"loss = {_name(own)}(model, (images, labels), criterion)", own.because)]
+        return [_cited(f"loss = {values.names.user(own.function)}(model, (images, labels), criterion)", own.because)]
     changed = list(calls(techniques, "on_loss"))
     if not changed:
         return ["loss = criterion(model(images), labels)"]
@@ -123,7 +123,7 @@ def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, 
     arguments: list[Code] = [run, "averaged" if averaged else "model", f"{data}.val", "metrics", "criterion"]
     cited = ""
     if (own := phase.override("eval_step")) is not None:
-        arguments.append(f"step={_name(own)}")
+        arguments.append(f"step={values.names.user(own.function)}")
         cited = cite(*own.because)
     scores = call(values.task("evaluate"), *arguments)
     more: dict[str, Code] = {"weights": "averaged"} if averaged else {}
@@ -134,7 +134,7 @@ def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, 
         rest.append(f"schedule.step(scores[{text(phase.schedule.score)}])")
     rest += calls(techniques, "after_epoch")
     if (own := phase.override("after_epoch")) is not None:
-        rest.append(_cited(f"{_name(own)}(phase, model, scores)", own.because))
+        rest.append(_cited(f"{values.names.user(own.function)}(phase, model, scores)", own.because))
     if any("scores" in line for line in rest):
         ended = [
             *statement("scores = ", scores, cited, depth=2),
@@ -146,9 +146,4 @@ def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, 
 
 
 def _cited(line: str, reasons: Iterable[Because]) -> str:
-    cited = cite(*reasons)
-    return f"{line}  # {cited}" if cited else line
-
-
-def _name(override: Override) -> str:
-    return user_name(override.function)
+    return commented(line, cite(*reasons))

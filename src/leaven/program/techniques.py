@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from leaven.catalog.hooks import HOOKS, PARAMETERS_METHOD, PROVIDED, STATE_METHOD
 from leaven.plan.plan import BuildModel, EarlierModel, Plan, TrainPhase, UseTechnique
 from leaven.program.code import Code, Function, Item, call, listing, statement, text
 from leaven.program.model import build_model
-from leaven.program.values import NAMES, Values, cite_call
+from leaven.program.names import Names
+from leaven.program.values import Values, cite_call
 
 _IN_LOOP = (
     *("before_epoch", "on_batch", "around_step", "on_loss", "on_gradients", "after_step", "model_for_eval"),
@@ -45,14 +45,10 @@ class Used:
         return any(map(self.has, ("on_data", "on_model", "on_optimizer", PARAMETERS_METHOD)))
 
 
-def used_in(phase: TrainPhase) -> list[Used]:
+def used_in(phase: TrainPhase, names: Names) -> list[Used]:
     """The techniques of a phase, each with a name of its own."""
-    names: list[str] = []
-    for use in phase.techniques:
-        candidates = (use.name if at == 1 else f"{use.name}_{at}" for at in count(1))
-        modules = {use.call.target.partition(".")[0] if use.call.is_user else ""}
-        names.append(next(one for one in candidates if one not in {*names, *NAMES, *modules}))
-    return [Used(name, use) for name, use in zip(names, phase.techniques, strict=True)]
+    variables = names.variables(use.name for use in phase.techniques)
+    return [Used(name, use) for name, use in zip(variables, phase.techniques, strict=True)]
 
 
 def calls(techniques: Iterable[Used], hook: str) -> Iterator[str]:

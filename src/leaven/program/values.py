@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from keyword import iskeyword
 
 from leaven.plan.plan import Task, TrainPhase
 from leaven.plan.values import (
@@ -21,6 +20,7 @@ from leaven.plan.values import (
 )
 from leaven.program.code import Code, Item, call, flat, listing, mapping, number, statement, text
 from leaven.program.imports import Imports
+from leaven.program.names import Names, is_parameter
 
 
 class Values:
@@ -28,8 +28,9 @@ class Values:
 
     what_begin_does = "sets up devices and precision; an interrupted run resumes here"
 
-    def __init__(self, imports: Imports, task: Task) -> None:
+    def __init__(self, imports: Imports, names: Names, task: Task) -> None:
         self.imports = imports
+        self.names = names
         self.outputs = task.outputs  # what the program calls the number of outputs
         self.used_args: set[str] = set()
         self._task = task.name
@@ -82,7 +83,7 @@ class Values:
                 return mapping({key: self.value(each) for key, each in items})
             case ArgValue(name):
                 self.used_args.add(name)
-                return f"{self.name('args')}.{argument_name(name)}"
+                return f"{self.name('args')}.{self.names.arg(name)}"
             case Variable("outputs"):
                 return self.name(self.outputs)
             case Variable(name):
@@ -105,7 +106,7 @@ class Values:
         return f"({written})" if isinstance(value, Calculation) else written
 
     def _reference(self, value: Reference) -> str:
-        name = user_name(value.target) if value.is_user else self.imports.use(value.target)
+        name = self.names.user(value.target) if value.is_user else self.imports.use(value.target)
         return f"{name}.{value.member}" if value.member else name
 
     # -- calls
@@ -115,11 +116,16 @@ class Values:
 
     def target(self, made: Call) -> str:
         if made.is_user:
-            return user_name(made.target)
+            return self.names.user(made.target)
         return self.imports.use(made.target)
 
     def items(self, arguments: Iterable[Argument]) -> list[Item]:
-        return [Item(self.value(each.value), f"{each.name}=" if each.name else "") for each in arguments]
+        return [self._item(each.name, self.value(each.value)) for each in arguments]
+
+    def _item(self, name: str, value: Code) -> Item:
+        if name and not is_parameter(name):  # `class=3` for a user's `**settings`
+            return Item(mapping({name: value}), "**")
+        return Item(value, f"{name}=" if name else "")
 
     def function(self, function: Call) -> Code:
         """What the program calls later; `partial` where the recipe gives arguments."""
@@ -127,26 +133,6 @@ class Values:
             return self.target(function)
         self.imports.add("from functools import partial")
         return call("partial", self.target(function), *self.items(function.arguments))
-
-
-NAMES = {  # that programs use for something else than a user's module
-    *("args", "run", "data", "dataset", "split", "transform", "train_transform", "eval_transform", "model", "teacher"),
-    *("metrics", "phase", "criterion", "optimizer", "schedule", "images", "labels", "outputs", "loss", "scores"),
-    *("averaged", "num_classes", "num_outputs", "channels", "parser", "parse_args", "main", "train", "closure"),
-    *("argparse", "partial", "torch", "nn", "T", "timm", "torchvision", "bundle", "runtime", "techniques", "task"),
-}
-
-
-def user_name(name: str) -> str:
-    """The program's name for something of the user's: a module that is called like one of the program's own variables
-    gets an underscore."""
-    module, dot, rest = name.partition(".")
-    return f"{module}_{dot}{rest}" if module in NAMES else name
-
-
-def argument_name(arg: str) -> str:
-    """The Python name of an `arg`: keywords such as `class` get an underscore."""
-    return f"{arg}_" if iskeyword(arg) else arg
 
 
 def cite(*reasons: Because) -> str:

@@ -364,13 +364,6 @@ def test_no_two_definitions_that_can_meet_have_the_same_name() -> None:
 # -- what can't be done
 
 
-def test_a_module_that_is_called_like_a_helper_is_refused(tmp_path: Path) -> None:
-    recipe = RECIPES["careful"].replace("split", "evaluate").replace("evaluate train=96", "split train=96")
-    (furnish(tmp_path) / "trial.leaven").write_text(recipe)
-    (found,) = obstacles(planned(tmp_path, "trial.leaven"))
-    assert "`evaluate`" in found
-
-
 def test_what_it_can_not_do_is_said(tmp_path: Path) -> None:
     words = "it trains on several devices"
     (tmp_path / "trial.leaven").write_text(f"model {TINY}\ndata digits()\ntrain devices=2\n")
