@@ -18,8 +18,8 @@ from leaven.messages.arguments import Use
 # later; only an optimizer and a schedule can't be constructed without.
 _PASSED = {
     "transform": ("the image",),
-    "loss": ("the outputs", "the labels"),
-    "metric": ("the outputs", "the labels"),
+    "loss": ("the outputs", "the targets"),
+    "metric": ("the outputs", "the targets"),
     "optimizer": ("the parameters to train",),
     "schedule": ("the optimizer",),
 }

@@ -11,9 +11,9 @@ HOOKS = {  # in the order in which a program calls them, with their arguments
     "on_model": ("model",),  # changes the model before the phase
     "on_optimizer": ("optimizer",),  # changes the optimizer before the phase
     "before_epoch": ("phase",),
-    "on_batch": ("images", "labels"),  # returns the batch to use
+    "on_batch": ("images", "targets"),  # returns the batch to use
     "around_step": ("model",),  # yields once for each time that the gradient is to be computed
-    "on_loss": ("loss", "images", "outputs", "labels"),  # returns the loss to use
+    "on_loss": ("loss", "images", "outputs", "targets"),  # returns the loss to use
     "on_gradients": ("model",),
     "after_step": ("model",),
     "model_for_eval": ("model",),  # returns the model to evaluate and save

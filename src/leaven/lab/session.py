@@ -50,7 +50,7 @@ class Session:
     # -- looking
 
     def batch(self, split: str = "train") -> tuple[Tensor, Tensor]:
-        """The images and labels of the first batch of a split; of train, those of the next step."""
+        """The images and targets of the first batch of a split; of train, those of the next step."""
         phase = self._turn.phase
         if split == "train" and phase is not None:
             batches = self.data.train.batches(phase.epochs_before + phase.epoch, first=phase.batch)

@@ -124,7 +124,7 @@ def balanced_twice(call: Invocation, others: Sequence[tuple[Origin, str]]) -> Di
 
 def not_a_technique(call: Invocation, reason: str, similar: tuple[str, str] | None) -> Diagnostic:
     """`similar` is a method of the class, and the hook that was likely meant."""
-    fix = "write a class with a method such as `on_batch(self, images, labels)`"
+    fix = "write a class with a method such as `on_batch(self, images, targets)`"
     if similar is not None:
         fix = f"`{similar[0]}`: did you mean `{similar[1]}`?"
     headline = f"`{call.card.name}` is not a technique: {reason}"

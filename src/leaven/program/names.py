@@ -11,7 +11,7 @@ from leaven.plan.plan import Plan
 
 VARIABLES = {  # of programs, and the modules that they import
     *("args", "run", "data", "dataset", "split", "transform", "train_transform", "eval_transform", "model", "teacher"),
-    *("metrics", "phase", "criterion", "optimizer", "schedule", "images", "labels", "outputs", "loss", "scores"),
+    *("metrics", "phase", "criterion", "optimizer", "schedule", "images", "targets", "outputs", "loss", "scores"),
     *("averaged", "num_classes", "num_outputs", "channels", "parser", "parse_args", "main", "train", "closure"),
     *("argparse", "partial", "torch", "nn", "T", "timm", "torchvision", "bundle", "runtime", "techniques", "task"),
 }

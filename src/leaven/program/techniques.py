@@ -53,7 +53,7 @@ def used_in(phase: TrainPhase, names: Names) -> list[Used]:
 
 def calls(techniques: Iterable[Used], hook: str) -> Iterator[str]:
     """The lines that call a hook."""
-    result = {"on_data": "data = ", "on_batch": "images, labels = ", "on_loss": "loss = "}.get(hook, "")
+    result = {"on_data": "data = ", "on_batch": "images, targets = ", "on_loss": "loss = "}.get(hook, "")
     return (f"{result}{one.call(hook)}" for one in techniques if one.has(hook))
 
 

@@ -12,8 +12,8 @@ class Cutmix:
         self.paste = CutMix(alpha=alpha, num_classes=classes)
         self.probability = probability
 
-    def on_batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def on_batch(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         if self.probability < 1 and torch.rand(()) >= self.probability:
-            return images, labels
-        images, labels = self.paste(images, labels)
-        return images, labels
+            return images, targets
+        images, targets = self.paste(images, targets)
+        return images, targets

@@ -18,7 +18,7 @@ class L2Sp:
         self.alpha = alpha
         self.beta = beta
 
-    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
+    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
         for weight, start in self.reused:
             if weight.requires_grad:
                 loss = loss + self.alpha / 2 * (weight - start).square().sum()

@@ -21,7 +21,7 @@ class LogitAdjustment:
         self.criterion = criterion
         self.shift = tau * torch.log(counts.clamp(min=1) / counts.sum())
 
-    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
+    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
         adjusted = outputs + self.shift.to(outputs.device, outputs.dtype)
         # what other techniques have made of the loss stays in it
-        return loss - self.criterion(outputs, labels) + self.criterion(adjusted, labels)
+        return loss - self.criterion(outputs, targets) + self.criterion(adjusted, targets)

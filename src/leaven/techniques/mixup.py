@@ -12,8 +12,8 @@ class Mixup:
         self.blend = MixUp(alpha=alpha, num_classes=outputs)
         self.probability = probability
 
-    def on_batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def on_batch(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         if self.probability < 1 and torch.rand(()) >= self.probability:
-            return images, labels
-        images, labels = self.blend(images, labels)
-        return images, labels
+            return images, targets
+        images, targets = self.blend(images, targets)
+        return images, targets

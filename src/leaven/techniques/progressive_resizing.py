@@ -19,11 +19,11 @@ class ProgressiveResizing:
         done = min(1.0, phase.epoch / self.until) if self.until else 1.0
         self.share = self.start + (1 - self.start) * done
 
-    def on_batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def on_batch(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         height, width = (self._made_smaller(side) for side in images.shape[-2:])
         if (height, width) != images.shape[-2:]:
             images = F.interpolate(images, size=(height, width), mode="bilinear", antialias=True)
-        return images, labels
+        return images, targets
 
     def _made_smaller(self, side: int) -> int:
         if self.share >= 1:

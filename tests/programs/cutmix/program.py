@@ -86,9 +86,9 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, labels in phase.batches():
-            images, labels = cutmix.on_batch(images, labels)
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            images, targets = cutmix.on_batch(images, targets)
+            loss = criterion(model(images), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

@@ -85,9 +85,9 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = phase.begin(optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
-        for images, labels in phase.batches():
-            images, labels = mixup.on_batch(images, labels)
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            images, targets = mixup.on_batch(images, targets)
+            loss = criterion(model(images), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

@@ -76,8 +76,8 @@ def train(
     optimizer = phase.begin(optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            loss = criterion(model(images), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

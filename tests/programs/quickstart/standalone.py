@@ -45,11 +45,11 @@ def derive_seed(*numbers: int) -> int:
 
 
 class Samples(NamedTuple):
-    """Images with their labels."""
+    """Images with their targets."""
 
     classes: tuple[str, ...]
     images: Any
-    labels: Any
+    targets: Any
 
 
 def digits() -> Samples:
@@ -61,16 +61,16 @@ def digits() -> Samples:
 
 def split_samples(dataset: Samples, *, train: float, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
     """Splits in which every class has its share; the shares are percentages."""
-    counts = np.bincount(dataset.labels)
+    counts = np.bincount(dataset.targets)
     ends = [np.zeros_like(counts)]  # of each split in every class
     for share in (val, test):
-        size = round(len(dataset.labels) * share / 100)
+        size = round(len(dataset.targets) * share / 100)
         part, remainder = np.divmod(size * counts / counts.sum(), 1)
         rounded_up = np.lexsort((ends[-1], -np.round(remainder, 9)))[: size - int(part.sum())]
         part[rounded_up] += 1
         ends.append(ends[-1] + part.astype(int))
     found: dict[str, list[np.ndarray]] = {"val": [], "test": [], "train": []}
-    for label, members in enumerate(np.split(np.argsort(dataset.labels, kind="stable"), np.cumsum(counts)[:-1])):
+    for label, members in enumerate(np.split(np.argsort(dataset.targets, kind="stable"), np.cumsum(counts)[:-1])):
         rng = torch.Generator().manual_seed(derive_seed(seed, label))
         order = members[torch.randperm(len(members), generator=rng)]
         for parts, chosen in zip(found.values(), np.split(order, [ends[1][label], ends[2][label]]), strict=True):
@@ -102,7 +102,7 @@ class Split(Dataset[Any]):
     seed: int
 
     def __getitem__(self, index: int) -> Any:
-        return self.transform(self.dataset.images[index]), self.dataset.labels[index]
+        return self.transform(self.dataset.images[index]), self.dataset.targets[index]
 
     @property
     def steps(self) -> int:
@@ -111,7 +111,7 @@ class Split(Dataset[Any]):
         return full + (rest > 1 or (rest == 1 and not full))
 
     def batches(self, epoch: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """Images and labels; those of train in an order that follows from (seed, epoch)."""
+        """Images and targets; those of train in an order that follows from (seed, epoch)."""
         indices = self.indices
         if self.name == "train":
             rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
@@ -260,9 +260,9 @@ class Phase:
         """The batches of an epoch; what is drawn in each follows from (seed, epoch, batch)."""
         epoch, train = self.epochs_before + self.epoch, self.data.train
         batches = tqdm(train.batches(epoch), total=train.steps, leave=False, disable=None)
-        for batch, (images, labels) in enumerate(batches):
+        for batch, (images, targets) in enumerate(batches):
             torch.manual_seed(derive_seed(self.run.seed, epoch, batch, 0))
-            yield images.to(self.run.device), labels.to(self.run.device)
+            yield images.to(self.run.device), targets.to(self.run.device)
 
     def log(self, loss: Tensor) -> None:
         self.losses.append(loss.detach())
@@ -288,13 +288,13 @@ def evaluate(
     loss = 0.0
     for metric in metrics.values():
         metric.to(run.device).reset()
-    for images, labels in split.batches():
-        images, labels = images.to(run.device), labels.to(run.device)
+    for images, targets in split.batches():
+        images, targets = images.to(run.device), targets.to(run.device)
         outputs = model(images)
         if criterion is not None:
-            loss += criterion(outputs, labels).item() * len(labels)
+            loss += criterion(outputs, targets).item() * len(targets)
         for metric in metrics.values():
-            metric.update(outputs, labels)
+            metric.update(outputs, targets)
     for module, mode in modes:  # frozen layers are in evaluation mode during training too
         module.training = mode
     scores = {} if criterion is None else {"loss": loss / len(split.indices)}
@@ -349,8 +349,8 @@ def train(
     """The training loop of the phases."""
     optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
     for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            loss = criterion(model(images), targets)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()

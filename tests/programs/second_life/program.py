@@ -68,8 +68,8 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            loss = criterion(model(images), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -89,8 +89,8 @@ def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            loss = criterion(model(images), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

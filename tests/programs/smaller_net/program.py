@@ -68,8 +68,8 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            loss = criterion(model(images), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -104,10 +104,10 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, labels in phase.batches():
+        for images, targets in phase.batches():
             outputs = model(images)
-            loss = criterion(outputs, labels)
-            loss = distill.on_loss(loss, images, outputs, labels)
+            loss = criterion(outputs, targets)
+            loss = distill.on_loss(loss, images, outputs, targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -138,8 +138,8 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
 
     for _ in phase.epochs():
         prune.before_epoch(phase)
-        for images, labels in phase.batches():
-            loss = criterion(model(images), labels)
+        for images, targets in phase.batches():
+            loss = criterion(model(images), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

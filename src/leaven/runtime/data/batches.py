@@ -162,7 +162,7 @@ class Split(Protocol):
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """The images and labels of an epoch, on the CPU, from batch number `first` on.
+        """The images and targets of an epoch, on the CPU, from batch number `first` on.
 
         Of train, each process gets its share of every batch; of the others, every world-th sample.
         """
@@ -214,10 +214,10 @@ class IndexedSplit:
                 raise RuntimeError(f"the batches of {self.name} were restarted while they were being read")
             if isinstance(loaded, Failure):
                 raise loaded
-            images, labels, bad = loaded
+            images, targets, bad = loaded
             self._skipped.update(bad)
-            if len(labels):
-                yield images, labels
+            if len(targets):
+                yield images, targets
 
     def close(self) -> None:
         self._loader = None

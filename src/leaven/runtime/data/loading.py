@@ -67,8 +67,8 @@ class BatchReader(data.Dataset[Any]):
                 self._refill(key, pairs, bad)
             if not pairs:
                 return None, torch.empty(0, dtype=torch.int64), tuple(bad)
-            images, labels = zip(*pairs, strict=True)
-            return collate(images), torch.tensor(labels), tuple(bad)
+            images, targets = zip(*pairs, strict=True)
+            return collate(images), torch.tensor(targets), tuple(bad)
         except Failure as failure:
             return failure
 
@@ -82,8 +82,8 @@ class BatchReader(data.Dataset[Any]):
                 raise
             bad.append(failure.file)
             return
-        image, label = sample if self.dataset.values is None else (sample, self.dataset.values[index])
-        pairs.append((self._transformed(image), label))
+        image, target = sample if self.dataset.values is None else (sample, self.dataset.values[index])
+        pairs.append((self._transformed(image), target))
 
     @cached_property
     def draws_from(self) -> Literal["torch", "all"]:

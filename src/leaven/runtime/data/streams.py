@@ -47,7 +47,7 @@ class StreamSplit:
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """The images and labels of an epoch; batches before number `first` are read and dropped."""
+        """The images and targets of an epoch; batches before number `first` are read and dropped."""
         reader = replace(self._reader, epoch=epoch if self.name == "train" else 0, rank=rank, world=world)
         for number, loaded in enumerate(self._load(reader)):
             if isinstance(loaded, Failure):
@@ -150,7 +150,7 @@ class StreamReader(IterableDataset[Any]):
     def _collated(self, batch: list[tuple[int, Any]], worker: int) -> Any:
         if self.counts_only:
             return len(batch)
-        images, labels = [], []
+        images, targets = [], []
         for position, sample in batch:
             name = f"sample {position} of {type(self.source).__name__}"
             image, label = as_pair(sample, name)
@@ -158,8 +158,8 @@ class StreamReader(IterableDataset[Any]):
                 seed_all(self.seed, self.epoch, worker, position, devices=False)
                 image = self.transform(image)
             images.append(image)
-            labels.append(value_of(label, self.target, name))
-        return collate(images), torch.tensor(labels)
+            targets.append(value_of(label, self.target, name))
+        return collate(images), torch.tensor(targets)
 
 
 def _unchanged(batch: Any) -> Any:

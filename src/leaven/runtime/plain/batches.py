@@ -21,9 +21,9 @@ class Data:
     def __init__(
         self, dataset: Samples, split: dict[str, np.ndarray], train_transform: Any, eval_transform: Any, **options: Any
     ) -> None:
-        if dataset.labels is not None:  #: if targets
-            target, labels = dataset.target.fitted(dataset.labels, split["train"].tolist())
-            dataset = dataset._replace(target=target, labels=labels)
+        if dataset.targets is not None:  #: if targets
+            target, targets = dataset.target.fitted(dataset.targets, split["train"].tolist())
+            dataset = dataset._replace(target=target, targets=targets)
         self.target = dataset.target  #: if targets
         self.target = Classes(dataset.classes)  #: if prunes and not targets
         self.classes = dataset.classes
@@ -40,7 +40,7 @@ class Data:
     @property
     def example(self) -> Any:  #: used
         """The first training image, before the transforms."""
-        return self.train.image_and_label(int(self.train.indices[0]))[0]
+        return self.train.image_and_target(int(self.train.indices[0]))[0]
 
     @property
     def channels(self) -> int:  #: used
@@ -66,27 +66,27 @@ class Split(Dataset[Any]):
         return len(self.indices)
 
     def __getitem__(self, index: int) -> Any:  #: if not by_position
-        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.labels[index])  #: if targets
-        return self.transform(self.dataset.images[index]), self.dataset.labels[index]  #: if not targets
+        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets
+        return self.transform(self.dataset.images[index]), self.dataset.targets[index]  #: if not targets
 
     def __getitem__(self, key: tuple[int, int, int]) -> Any:  #: if by_position
         epoch, position, index = key
         torch.manual_seed(derive_seed(self.seed, epoch, position))  # for the augmentation  #: if augmented
         seed_all(self.seed, epoch, position)  # for the augmentation  #: if user_data
         try:  #: if skip
-            image, label = self.image_and_label(index)
+            image, target = self.image_and_target(index)
         except Exception:  # a damaged file makes Pillow raise nearly anything  #: if skip
             return None
-        image, label = self.image_and_label(index)  #: if user_data and not skip
-        return self.transform(image), torch.tensor(label)  #: if read_first and targets
-        return self.transform(image), label  #: if read_first and not targets
-        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.labels[index])  #: if targets and not read_first
-        return self.transform(self.dataset.images[index]), self.dataset.labels[index]  #: if not targets and not read_first
+        image, target = self.image_and_target(index)  #: if user_data and not skip
+        return self.transform(image), torch.tensor(target)  #: if read_first and targets
+        return self.transform(image), target  #: if read_first and not targets
+        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not read_first
+        return self.transform(self.dataset.images[index]), self.dataset.targets[index]  #: if not targets and not read_first
 
-    def image_and_label(self, index: int) -> tuple[Any, Any]:  #: used
-        if self.dataset.labels is None:  #: if user_data
+    def image_and_target(self, index: int) -> tuple[Any, Any]:  #: used
+        if self.dataset.targets is None:  #: if user_data
             return self.dataset.images[index]
-        return self.dataset.images[index], self.dataset.labels[index]
+        return self.dataset.images[index], self.dataset.targets[index]
 
     @property
     def steps(self) -> int:
@@ -96,16 +96,16 @@ class Split(Dataset[Any]):
 
     def class_counts(self) -> list[int]:  #: used
         """How many samples each class has."""
-        labels = [self.dataset.labels[index] for index in self.indices]
-        return [labels.count(number) for number in range(len(self.dataset.classes))]
+        targets = [self.dataset.targets[index] for index in self.indices]
+        return [targets.count(number) for number in range(len(self.dataset.classes))]
 
     def batches(self, epoch: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """Images and labels; those of train in an order that follows from (seed, epoch)."""
+        """Images and targets; those of train in an order that follows from (seed, epoch)."""
         indices = self.indices
         if self.name == "train":
             rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
-            labels = torch.as_tensor(self.dataset.labels)[torch.from_numpy(indices)]  #: if balanced
-            weights = 1.0 / torch.bincount(labels).double()[labels]  #: if balanced
+            targets = torch.as_tensor(self.dataset.targets)[torch.from_numpy(indices)]  #: if balanced
+            weights = 1.0 / torch.bincount(targets).double()[targets]  #: if balanced
             order = torch.multinomial(weights, len(indices), replacement=True, generator=rng)  #: if balanced
             order = torch.randperm(len(indices), generator=rng)  #: if not balanced
             indices = indices[order][: self.steps * self.batch_size]

@@ -1,4 +1,4 @@
-"""Images with labels."""
+"""Images with their targets."""
 
 import csv
 import inspect
@@ -22,14 +22,14 @@ from leaven.tasks.classification.target import in_order, plain
 
 
 class Samples(NamedTuple):
-    """Images with their labels, and the splits that they come with."""  #: if predefined
-    """Images with their labels."""  #: if not predefined
+    """Images with their targets, and the splits that they come with."""  #: if predefined
+    """Images with their targets."""  #: if not predefined
 
     classes: tuple[str, ...]
     images: Any
-    labels: Any
+    targets: Any
     predefined: Mapping[str, np.ndarray] = {}  #: if predefined
-    target: Any = None  # what the labels mean  #: if targets
+    target: Any = None  # what the targets mean  #: if targets
 
 
 def digits() -> Samples:
@@ -129,7 +129,7 @@ def labelled(splits: Mapping[str, Sequence[tuple[Any, Any]]]) -> Samples:
 
 
 def metadata_splits(path: str, columns: Sequence[str]) -> dict[str, list[tuple[Any, Any]]]:
-    """The images and labels in the table of a folder, or in those of the folders of its splits."""
+    """The images and targets in the table of a folder, or in those of the folders of its splits."""
     folder = Path(path)
     places = {"": [folder]} | {split: [folder / name for name in names] for split, names in PART_NAMES.items()}
     known = [(split, each / "metadata") for split, there in places.items() for each in there]
@@ -142,7 +142,7 @@ def metadata_splits(path: str, columns: Sequence[str]) -> dict[str, list[tuple[A
 def table_splits(
     path: str, columns: Sequence[str], root: str | None, separator: str | None
 ) -> dict[str, list[tuple[Any, Any]]]:
-    """The images and labels in a table, or in the tables of a folder: `train.csv`, `val.csv`."""
+    """The images and targets in a table, or in the tables of a folder: `train.csv`, `val.csv`."""
     file = Path(path)
     tables = {"": file}
     if file.is_dir():
@@ -163,7 +163,7 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq")
 def table_rows(
     file: Path, columns: Sequence[str], root: Path, separator: str | None
 ) -> Iterator[tuple[Any, Any]]:
-    """Each image, as a path or as bytes, and its label or labels."""
+    """Each image, as a path or as bytes, and what the columns of the target say."""
     rows: list[dict[str, Any]]
     if file.suffix in (".parquet", ".pq"):  #: if labelled_folder
         rows = parquet.read_table(file, columns=list(columns)).to_pylist()
@@ -178,14 +178,14 @@ def table_rows(
         rows = [json.loads(line) for line in lines if line.strip()]
     rows = parquet.read_table(file, columns=list(columns)).to_pylist()  #: if parquet and not labelled_folder
     for row in rows:
-        image, *labels = (stripped(row.get(column)) for column in columns)  #: if csv
-        image, *labels = (row.get(column) for column in columns)  #: if not csv
+        image, *targets = (stripped(row.get(column)) for column in columns)  #: if csv
+        image, *targets = (row.get(column) for column in columns)  #: if not csv
         if isinstance(image, dict):  # as Hugging Face's datasets have it  #: if parquet
             image = image["bytes"] or image["path"]
         is_inside = isinstance(image, bytes)  #: if parquet
         place: Any = image if is_inside else os.path.join(root, str(image))  #: if parquet
         place = os.path.join(root, str(image))  #: if not parquet
-        yield place, labels[0] if len(labels) == 1 else tuple(labels)
+        yield place, targets[0] if len(targets) == 1 else tuple(targets)
 
 
 # -- Python objects

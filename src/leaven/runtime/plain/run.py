@@ -290,20 +290,20 @@ class Phase:
         """The batches of an epoch; what is drawn in each follows from (seed, epoch, batch)."""
         epoch, train = self.epochs_before + self.epoch, self.data.train
         batches = tqdm(train.batches(epoch), total=train.steps, leave=False, disable=None)
-        for self.batch, (images, labels) in enumerate(batches):  #: if used batch
+        for self.batch, (images, targets) in enumerate(batches):  #: if used batch
             torch.manual_seed(derive_seed(self.run.seed, epoch, self.batch, 0))  #: if not user_code
             seed_all(self.run.seed, epoch, self.batch, 0)  #: if user_code
             own = getattr(self.state["optimizer"], "generator", None)  #: if optimizer_generator
             if isinstance(own, torch.Generator):  #: if optimizer_generator
                 own.manual_seed(torch.initial_seed())
-            yield images.to(self.run.device), labels.to(self.run.device)
-        for batch, (images, labels) in enumerate(batches):  #: if not used batch
+            yield images.to(self.run.device), targets.to(self.run.device)
+        for batch, (images, targets) in enumerate(batches):  #: if not used batch
             torch.manual_seed(derive_seed(self.run.seed, epoch, batch, 0))  #: if not user_code
             seed_all(self.run.seed, epoch, batch, 0)  #: if user_code
             own = getattr(self.state["optimizer"], "generator", None)  #: if optimizer_generator
             if isinstance(own, torch.Generator):  #: if optimizer_generator
                 own.manual_seed(torch.initial_seed())
-            yield images.to(self.run.device), labels.to(self.run.device)
+            yield images.to(self.run.device), targets.to(self.run.device)
 
     def clip_gradients(self, optimizer: Any, *, max_norm: float) -> None:  #: if clip
         """Scale the gradients down to a norm."""

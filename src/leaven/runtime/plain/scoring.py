@@ -28,22 +28,22 @@ def evaluate(
     count = 0  #: if skip
     for metric in metrics.values():
         metric.to(run.device).reset()
-    for images, labels in split.batches():
-        images, labels = images.to(run.device), labels.to(run.device)
+    for images, targets in split.batches():
+        images, targets = images.to(run.device), targets.to(run.device)
         with run.fabric.autocast():  #: if wrapped
-            outputs = model(images) if step is None else step(model, (images, labels))  #: if eval_step
+            outputs = model(images) if step is None else step(model, (images, targets))  #: if eval_step
             outputs = model(images)  #: if not eval_step
             if criterion is not None:
-                loss += criterion(outputs, labels).item() * len(labels)
-        outputs = model(images) if step is None else step(model, (images, labels))  #: if eval_step and not wrapped
+                loss += criterion(outputs, targets).item() * len(targets)
+        outputs = model(images) if step is None else step(model, (images, targets))  #: if eval_step and not wrapped
         outputs = model(images)  #: if not eval_step and not wrapped
         if criterion is not None:  #: if not wrapped
-            loss += criterion(outputs, labels).item() * len(labels)
-        count += len(labels)  #: if skip
+            loss += criterion(outputs, targets).item() * len(targets)
+        count += len(targets)  #: if skip
         for metric in metrics.values():
-            metric.update(*measured(outputs.float(), labels, split.dataset.target))  #: if targets
-            metric.update(outputs.float(), labels)  #: if wrapped and not targets
-            metric.update(outputs, labels)  #: if not wrapped and not targets
+            metric.update(*measured(outputs.float(), targets, split.dataset.target))  #: if targets
+            metric.update(outputs.float(), targets)  #: if wrapped and not targets
+            metric.update(outputs, targets)  #: if not wrapped and not targets
     for module, mode in modes:  # frozen layers are in evaluation mode during training too
         module.training = mode
     scores = {} if criterion is None else {"loss": loss / count}  #: if skip

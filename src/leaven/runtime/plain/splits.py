@@ -12,16 +12,16 @@ from leaven.runtime.plain.seeding import derive_seed
 
 def split_samples(dataset: Samples, *, train: float, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
     """Splits in which every class has its share; the shares are percentages."""
-    counts = np.bincount(dataset.labels)
+    counts = np.bincount(dataset.targets)
     ends = [np.zeros_like(counts)]  # of each split in every class
     for share in (val, test):
-        size = round(len(dataset.labels) * share / 100)
+        size = round(len(dataset.targets) * share / 100)
         part, remainder = np.divmod(size * counts / counts.sum(), 1)
         rounded_up = np.lexsort((ends[-1], -np.round(remainder, 9)))[: size - int(part.sum())]
         part[rounded_up] += 1
         ends.append(ends[-1] + part.astype(int))
     found: dict[str, list[np.ndarray]] = {"val": [], "test": [], "train": []}
-    for label, members in enumerate(np.split(np.argsort(dataset.labels, kind="stable"), np.cumsum(counts)[:-1])):
+    for label, members in enumerate(np.split(np.argsort(dataset.targets, kind="stable"), np.cumsum(counts)[:-1])):
         rng = torch.Generator().manual_seed(derive_seed(seed, label))
         order = members[torch.randperm(len(members), generator=rng)]
         for parts, chosen in zip(found.values(), np.split(order, [ends[1][label], ends[2][label]]), strict=True):
@@ -112,9 +112,9 @@ def split_pool(
     dataset: Samples, pool: np.ndarray, shares: tuple[Share, Share, Share], seed: int
 ) -> dict[str, np.ndarray]:
     """Some of the samples, split so that every class has its share of each split."""
-    strata = np.zeros(len(pool)) if dataset.labels is None else np.asarray(dataset.labels)[pool]  #: if user_data and not targets
-    strata = np.asarray(dataset.labels)[pool]  #: if not user_data and not targets
-    strata = np.asarray(dataset.target.strata([dataset.labels[index] for index in pool.tolist()]))  #: if targets
+    strata = np.zeros(len(pool)) if dataset.targets is None else np.asarray(dataset.targets)[pool]  #: if user_data and not targets
+    strata = np.asarray(dataset.targets)[pool]  #: if not user_data and not targets
+    strata = np.asarray(dataset.target.strata([dataset.targets[index] for index in pool.tolist()]))  #: if targets
     val, test, _, train = stratified(strata, split_sizes(len(pool), *shares), seed)
     return {"train": pool[train], "val": pool[val], "test": pool[test]}
 

@@ -41,11 +41,11 @@ def user_targets(source: Any, *, target: Any) -> Samples:
     splits = splits_of_user(source)
     datasets, predefined = list(splits.values()), predefined_in(splits)
     joined: Any = ConcatDataset(datasets)
-    labels = _known_labels(datasets)
+    given = _known_labels(datasets)
     told = next((found for one in datasets if (found := target.told(one)) is not None), None)
-    if labels is None:
-        labels = [as_plain(joined[at][1]) for at in range(len(joined))]
+    if given is None:
+        given = [as_plain(joined[at][1]) for at in range(len(joined))]
     if told is not None:
-        return Samples(told.names, Images(joined), [told.value(label) for label in labels], predefined, told)
-    known, values = target.read(labels)
+        return Samples(told.names, Images(joined), [told.value(one) for one in given], predefined, told)
+    known, values = target.read(given)
     return Samples(known.names, Images(joined), values, predefined, known)

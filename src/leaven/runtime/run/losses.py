@@ -22,10 +22,10 @@ class FocalLoss(nn.Module):
         self.gamma = gamma
         self.register_buffer("alpha", None if alpha is None else torch.tensor(alpha))
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        cross_entropy = F.cross_entropy(logits, labels, reduction="none")
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        cross_entropy = F.cross_entropy(logits, targets, reduction="none")
         loss = (1 - torch.exp(-cross_entropy)) ** self.gamma * cross_entropy
-        return loss.mean() if self.alpha is None else (self.alpha[labels] * loss).sum() / self.alpha[labels].sum()
+        return loss.mean() if self.alpha is None else (self.alpha[targets] * loss).sum() / self.alpha[targets].sum()
 
 
 def balanced_weights(split: Split) -> Tensor:

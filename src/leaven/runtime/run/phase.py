@@ -220,15 +220,15 @@ class Phase:
         try:
             while self.batch < self.batches_per_epoch:
                 run.before_batch(self)
-                images, labels = self._next(batches)
+                images, targets = self._next(batches)
                 self._seed(epoch)
                 self._shape = images.shape
                 is_step = self.is_step
                 # between steps, gradients add up in each process and are not exchanged
                 with fabric.no_backward_sync(self._forwarding.wrapped) if not is_step else nullcontext():
-                    yield fabric.to_device((images, labels))
+                    yield fabric.to_device((images, targets))
                 self.batch += 1
-                seen += len(labels) * fabric.world_size
+                seen += len(targets) * fabric.world_size
                 bar.advance(self.losses.last, seen / (time.monotonic() - self._began), self._last_score())
                 if is_step and run.stop.is_pressed():
                     self._read_losses()

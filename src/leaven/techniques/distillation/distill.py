@@ -41,16 +41,16 @@ class Distill:
         self.alpha = alpha
         self.beta = beta
 
-    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
-        distance = self.distance(outputs.float(), self.teacher(images), labels)
-        # taken from the labels' own loss, so that further teachers and terms keep their shares in any order
-        return loss + self.weight * (distance - self.criterion(outputs, labels))
+    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
+        distance = self.distance(outputs.float(), self.teacher(images), targets)
+        # taken from the loss on the targets, so that further teachers and terms keep their shares in any order
+        return loss + self.weight * (distance - self.criterion(outputs, targets))
 
-    def distance(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
+    def distance(self, student: Tensor, teacher: Tensor, targets: Tensor) -> Tensor:
         if student.shape != teacher.shape:
             raise Failure(f"the teacher has {teacher.shape[1]} outputs, but the student has {student.shape[1]}")
         if self.method == "dkd":
-            return dkd_loss(student, teacher, labels, self.temperature, self.alpha, self.beta)
+            return dkd_loss(student, teacher, targets, self.temperature, self.alpha, self.beta)
         if self.method == "dist":
             return dist_loss(student, teacher, self.temperature)
         return kd_loss(student, teacher, self.temperature)

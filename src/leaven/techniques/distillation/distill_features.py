@@ -91,7 +91,7 @@ class DistillFeatures:
         self.fabric.to_device(learnt)
         return learnt
 
-    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
+    def on_loss(self, loss: Tensor, images: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
         self.teacher(images)
         pairs = zip(self.student_taps.features(), self.teacher_taps.features(), strict=True)
         distances = [self.distance(at, *same_size(ours, theirs)) for at, (ours, theirs) in enumerate(pairs)]

@@ -23,12 +23,14 @@ def kd_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     )
 
 
-def dkd_loss(student: Tensor, teacher: Tensor, labels: Tensor, temperature: float, alpha: float, beta: float) -> Tensor:
+def dkd_loss(
+    student: Tensor, teacher: Tensor, targets: Tensor, temperature: float, alpha: float, beta: float
+) -> Tensor:
     """Zhao et al. 2022: T² (α KL of target against all others + β KL among the others), which plain KD ties together.
 
-    Where labels are shared by several classes, the one with the largest share is the target.
+    Where targets are shared by several classes, the one with the largest share is the target.
     """
-    target = labels if labels.ndim == 1 else labels.argmax(dim=1)
+    target = targets if targets.ndim == 1 else targets.argmax(dim=1)
     is_target = F.one_hot(target, student.shape[1]).bool()
     of_target, of_others = zip(
         *(_parted(F.log_softmax(logits / temperature, dim=1), is_target) for logits in (student, teacher)), strict=True

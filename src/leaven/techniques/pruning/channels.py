@@ -184,8 +184,8 @@ def _gather_gradients(model: nn.Module, data: "Data") -> None:
     """What the loss on a few batches says about each weight."""
     device = next(model.parameters()).device
     model.zero_grad()
-    for images, labels in islice(data.train.batches(0), _BATCHES):
-        _LOSSES[data.target.kind](model(images.to(device)), labels.to(device)).backward()
+    for images, targets in islice(data.train.batches(0), _BATCHES):
+        _LOSSES[data.target.kind](model(images.to(device)), targets.to(device)).backward()
 
 
 # -- taking them out
