@@ -19,6 +19,7 @@ from leaven.bundle.export import Format, export
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import as_taken, name_of
 from leaven.bundle.manifest import Manifest
+from leaven.formats.score_text import score_text
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure
@@ -175,5 +176,5 @@ class Bundle:
         return export(self.model, self.manifest, self.path, self._golden, to, file, size)
 
     def __repr__(self) -> str:
-        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
+        scores = ", ".join(f"{name} {score_text(value)}" for name, value in self.scores.items())
         return f"<Bundle {self.path.name}: {self.target.brief}{f'; {scores}' if scores else ''}>"

@@ -6,6 +6,7 @@ from typing import Any
 from leaven.bundle.manifest import Manifest
 from leaven.bundle.over import told
 from leaven.bundle.steps import has_code
+from leaven.formats.score_text import score_text
 
 
 def card(manifest: Manifest, name: str) -> str:
@@ -65,7 +66,7 @@ def _usage(name: str, example: str, is_trusting: bool) -> str:
 def _scores(scores: Mapping[str, float]) -> str:
     if not scores:
         return "Not measured."
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value:.4f} |" for name, value in scores.items())])
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {score_text(value)} |" for name, value in scores.items())])
 
 
 def _input(manifest: Manifest) -> str:

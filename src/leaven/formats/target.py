@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 # What a value is: the index of a class, numbers, or a 0 or 1 for each output.
 Kind = Literal["class", "number", "binary"]
+LONGEST = 60  # characters of a label in a message
 Value = Any  # of one sample, as tensors are made of it: the index of a class, or a tuple of numbers
 
 
@@ -100,6 +101,13 @@ class Known:
 
     def read(self, given: Sequence[Any]) -> tuple[Target, list[Value]]:
         return self.target, values_of(self.target, given)
+
+
+def shown(given: Any) -> str:
+    """A label in a message: a long one is cut, and what can't be printed is escaped."""
+    text = str(given)
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def values_of(target: Target, given: Sequence[Any]) -> list[Value]:

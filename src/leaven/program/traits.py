@@ -20,7 +20,8 @@ def traits_of(plan: Plan) -> frozenset[str]:
     found = {**_of_data(plan), **_of_model(plan), **_of_run(plan), **_of_phases(plan)}
     wanted = {name for use in techniques_of(plan) for name in use.wants}
     found["fabric"] = found["wrapped"] or "fabric" in wanted
-    found["outputs"] = plan.task.outputs == "num_outputs" or "outputs" in wanted or found["user_code"]
+    found["numbers"] = plan.task.outputs == "num_outputs"
+    found["outputs"] = found["numbers"] or "outputs" in wanted or found["user_code"]
     found["targets"] = plan.task.name != "classification"
     found["read_first"] = found["user_data"] or found["skip"]
     found["maybe_empty"] = found["shares"]

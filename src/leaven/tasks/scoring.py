@@ -57,11 +57,13 @@ def evaluate(
     criterion: Criterion | None = None,
     step: EvalStep = outputs_of,
     measured: Measured = unchanged,
+    *,
+    is_exact: bool = False,
 ) -> dict[str, float]:
     """The loss and the metrics of a model over one split of the data: `{"val.loss": 0.2, "val.accuracy": 0.95}`.
 
     Every process measures its share; the scores are those of all. An empty split has none. `measured` turns the
-    outputs and targets of the loss into those of the metrics.
+    outputs and targets of the loss into those of the metrics, which add up 64-bit numbers where `is_exact`.
     """
     fabric = run.fabric
     if not len(split):
@@ -70,8 +72,11 @@ def evaluate(
     was_training = model.training
     model.eval()
     loss = torch.zeros(2, dtype=torch.float64)  # the sum, and of how many
+    device = torch.device("cpu") if is_exact and fabric.device.type == "mps" else fabric.device  # mps has only 32 bits
     for metric in metrics.values():
-        metric.to(fabric.device).reset()
+        metric.to(device).reset()
+        if is_exact:
+            metric.set_dtype(torch.float64)
     for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
         if run.is_quick and number >= QUICK_BATCHES:
             break
@@ -81,8 +86,9 @@ def evaluate(
             if criterion is not None:
                 total = criterion(outputs, targets).item() * len(targets)
                 loss += torch.tensor([total, len(targets)], dtype=torch.float64)
+        compared = measured(outputs.float().to(device), targets.to(device))
         for metric in metrics.values():
-            metric.update(*measured(outputs.float(), targets))
+            metric.update(*compared)
     model.train(was_training)
     scores = {name: float(each.compute()) for name, each in metrics.items()}
     if criterion is not None:

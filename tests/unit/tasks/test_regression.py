@@ -9,7 +9,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
+from tests import at_work
 from torch import nn
+from torchmetrics import R2Score
 from torchvision.transforms import v2 as T
 
 from leaven import bundle
@@ -25,12 +27,19 @@ from leaven.runtime.data.splits import split
 from leaven.runtime.data.torch_datasets import user_dataset
 from leaven.runtime.failures import Failure
 from leaven.tasks import regression as task
+from leaven.tasks.regression import code
+from leaven.tasks.regression.prediction import digits
 
 PARTS = [
     ("Conv", {"in_channels": 3, "channels": 1, "kernel": 1, "norm": False, "activation": None}),
     ("GlobalPool", {}),
     ("Linear", {"in_channels": 1, "features": 1}),
 ]
+RECIPE = """
+model conv(4) -> global_pool() -> linear(outputs)
+data  csv("levels.csv", image="file", target="level") { eval resize([8, 8]) }
+train epochs=1, batch=8
+"""
 STEPS = T.Compose([T.Resize([8, 8]), T.ToImage(), T.ToDtype(torch.float32, scale=True)])
 
 
@@ -49,6 +58,18 @@ def brightness(tmp_path: Path) -> Path:
         rows.append(f"images/{number}.png,{number * 10},{number * 5}")
     (tmp_path / "levels.csv").write_text("\n".join(rows) + "\n")
     return tmp_path / "levels.csv"
+
+
+def trained_scores(folder: Path, offset: int) -> dict[str, float]:
+    """The test scores of a model that was trained for one epoch on the numbers from `offset` on."""
+    rows = ["file,level"]
+    for number in range(60):
+        grey(folder / f"{number}.png", number * 4)
+        rows.append(f"{number}.png,{offset + 100 * number}")
+    (folder / "levels.csv").write_text("\n".join(rows) + "\n")
+    at_work.run(at_work.program(folder, RECIPE))
+    (file,) = folder.glob("runs/*/*/model.bundle")
+    return dict(bundle.load(file).scores)
 
 
 def level_model(scale: float = 1.0) -> nn.Module:
@@ -134,7 +155,7 @@ class TestReading:
         assert items.values is not None
         assert items.values[4] == (4.0, 8.0)
         named.target_names = ["age"]  # type: ignore[attr-defined]
-        with pytest.raises(Failure, match="has 2 numbers, but others have 1"):
+        with pytest.raises(Failure, match="has 2 numbers, but there is 1 target: `age`"):
             user_dataset(named, target=task.Numbers())
 
     def test_a_stream_must_name_the_numbers_which_are_not_standardised(self) -> None:
@@ -195,6 +216,19 @@ class TestTraining:
         with pytest.raises(BadTarget, match="the same `age` in every training sample"):
             target.fitted([(1.0,), (1.0,), (2.0,)], [0, 1])
 
+    def test_scores_do_not_depend_on_the_zero_of_the_numbers(self, tmp_path: Path) -> None:
+        near = trained_scores(tmp_path / "near", 0)
+        assert near.keys() == {"test.mae", "test.rmse", "test.r2"}
+        assert near["test.mae"] > 100
+        for offset in (5_400_000, 1_700_000_000):
+            assert trained_scores(tmp_path / str(offset), offset) == pytest.approx(near, rel=1e-3, abs=1e-3)
+
+    def test_scores_of_huge_numbers_are_finite(self) -> None:
+        target = task.Quantities(("mass",), mean=(1e30,), std=(1e29,))
+        r2 = R2Score().set_dtype(torch.float64)
+        r2.update(*code.measured(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]]), target))
+        assert r2.compute().item() == pytest.approx(1.0)
+
 
 class TestBundles:
     def test_predictions_are_in_their_own_units(self, levels: Bundle, tmp_path: Path) -> None:
@@ -202,6 +236,22 @@ class TestBundles:
         assert answer["level"] == pytest.approx(100, abs=0.5)
         assert answer.value == answer.values["level"]
         assert repr(answer).startswith("<Prediction: level 100")
+
+    @pytest.mark.parametrize(
+        ("number", "spread", "text"),
+        [
+            (51.25, 20.0, "51.25"),
+            (0.0, 20.0, "0"),
+            (5_400_123.456, 500.0, "5400123.46"),
+            (1_700_000_123.0, 500.0, "1700000123"),
+            (1_700_000_123.0, 50_000.0, "1700000123"),
+            (1.75e9, 1e9, "1.75e+09"),
+            (-5_400_123.456, 500.0, "-5400123.46"),
+            (float("nan"), 1.0, "nan"),
+        ],
+    )
+    def test_numbers_have_as_many_digits_as_tell_them_apart(self, number: float, spread: float, text: str) -> None:
+        assert digits(number, spread) == text
 
     def test_it_says_what_it_predicts(self, levels: Bundle) -> None:
         assert (levels.task, levels.classes) == ("regression", ("level",))

@@ -106,7 +106,8 @@ class Run:
         for logger in self.loggers:  #: if loggers
             logger.write(scores, self.rows)
             logger.close()
-        print("  ".join(f"{name} {score:.4f}" for name, score in scores.items()))
+        print("  ".join(f"{name} {score:.6g}" for name, score in scores.items()))  #: if numbers
+        print("  ".join(f"{name} {score:.4f}" for name, score in scores.items()))  #: if not numbers
         print(f"weights saved to {self.folder / 'model.pth'}")
 
 
@@ -329,7 +330,8 @@ class Phase:
         self.run.rows += 1  #: if loggers
         for logger in self.run.loggers:  #: if loggers
             logger.write({**self.scores, "lr": self.state["optimizer"].param_groups[0]["lr"]}, self.run.rows)
-        told = "  ".join(f"{name} {score:.4f}" for name, score in self.scores.items())
+        told = "  ".join(f"{name} {score:.6g}" for name, score in self.scores.items())  #: if numbers
+        told = "  ".join(f"{name} {score:.4f}" for name, score in self.scores.items())  #: if not numbers
         print(f"{self.name} {self.epoch + 1}/{self.total_epochs}  {told}")
 
     def finish(

@@ -27,7 +27,8 @@ def evaluate(
     loss = 0.0
     count = 0  #: if skip
     for metric in metrics.values():
-        metric.to(run.device).reset()
+        metric.to("cpu").set_dtype(torch.float64).reset()  # not every device has 64 bits  #: if numbers
+        metric.to(run.device).reset()  #: if not numbers
     for images, targets in split.batches():
         images, targets = images.to(run.device), targets.to(run.device)
         with run.fabric.autocast():  #: if wrapped
@@ -41,7 +42,8 @@ def evaluate(
             loss += criterion(outputs, targets).item() * len(targets)
         count += len(targets)  #: if skip
         for metric in metrics.values():
-            metric.update(*measured(outputs.float(), targets, split.dataset.target))  #: if targets
+            metric.update(*measured(outputs.float().cpu(), targets.cpu(), split.dataset.target))  #: if numbers
+            metric.update(*measured(outputs.float(), targets, split.dataset.target))  #: if targets and not numbers
             metric.update(outputs.float(), targets)  #: if wrapped and not targets
             metric.update(outputs, targets)  #: if not wrapped and not targets
     for module, mode in modes:  # frozen layers are in evaluation mode during training too

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.formats.run_folder import BEST, LAST, epoch_file, leaving_file
+from leaven.formats.score_text import score_text
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run import progress
@@ -375,7 +376,7 @@ class Phase:
 
     def _last_score(self) -> str:
         score = self.run.rows[-1].get(self.run.monitor) if self.run.rows else None
-        return "" if score is None else f"{self.run.monitor} {score:.4f}"
+        return "" if score is None else f"{self.run.monitor} {score_text(score)}"
 
 
 class _Losses:

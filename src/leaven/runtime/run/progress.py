@@ -6,6 +6,8 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from leaven.formats.score_text import score_text
+
 
 class Progress:
     """The progress bar of an epoch; nothing where there is no terminal."""
@@ -18,7 +20,7 @@ class Progress:
         """One more batch is done."""
         if self._bar is None:
             return
-        words = {"loss": f"{loss:.4f}"} if loss is not None else {}
+        words = {"loss": score_text(loss)} if loss is not None else {}
         self._bar.set_postfix_str(
             ", ".join(
                 [
@@ -38,7 +40,7 @@ class Progress:
 
 def epoch_line(title: str, scores: Mapping[str, float], seconds: float) -> str:
     """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`."""
-    logged = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    logged = "  ".join(f"{name} {score_text(value)}" for name, value in scores.items())
     return f"{title}  {logged}  {seconds:.1f} s"
 
 
@@ -59,7 +61,7 @@ def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scor
 
 
 def _score(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else score_text(value)
 
 
 def say(text: str) -> None:

@@ -43,12 +43,13 @@ def evaluate(
     """The loss, on standardised numbers, and the metrics, in the numbers' own units: `{"val.mae": 2.1}`."""
     target = split.target
     assert isinstance(target, Quantities)
-    return scoring.evaluate(run, model, split, metrics, criterion, step, partial(measured, target=target))
+    in_own_units = partial(measured, target=target)
+    return scoring.evaluate(run, model, split, metrics, criterion, step, in_own_units, is_exact=True)
 
 
 def measured(outputs: Tensor, targets: Tensor, target: Quantities) -> tuple[Tensor, Tensor]:
-    """What metrics compare: numbers in their own units."""
-    pair = in_units(outputs, target), in_units(targets, target)
+    """What metrics compare: numbers in their own units, in 64 bits: 32 can't tell 5400000.1 from 5400000.2."""
+    pair = in_units(outputs.double(), target), in_units(targets.double(), target)
     return (pair[0].squeeze(1), pair[1].squeeze(1)) if targets.shape[1] == 1 else pair
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from leaven.formats.score_text import score_text
 from leaven.tasks.aligned import aligned
-from leaven.tasks.regression.prediction import in_units
+from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
 
 WORST = 10
@@ -77,20 +78,22 @@ class Evaluation:
     def _score_lines(self) -> list[str]:
         if len(self.target.names) == 1:
             width = max(map(len, self.scores))
-            return [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
-        rows = [[name, *(f"{value:.4f}" for value in scores.values())] for name, scores in self.per_target.items()]
+            return [f"{name:<{width}}  {score_text(value)}" for name, value in self.scores.items()]
+        rows = [[name, *(score_text(value) for value in scores.values())] for name, scores in self.per_target.items()]
         return aligned([["", "mae", "rmse", "r2"], *rows])
 
     def _worst_lines(self) -> list[str]:
         names = self.target.names
         heads = [f"{word} {name}" if len(names) > 1 else word for name in names for word in ("actual", "predicted")]
+        spread = dict(zip(names, (std for _, std in self.target.scales), strict=True))
         rows = []
         for file, actual, said in self.worst():
-            rows.append([file, *(f"{number:.6g}" for name in names for number in (actual[name], said[name]))])
+            pairs = [(number, spread[name]) for name in names for number in (actual[name], said[name])]
+            rows.append([file, *(digits(number, std) for number, std in pairs)])
         return aligned([["file", *heads], *rows])
 
     def __repr__(self) -> str:
-        return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
+        return f"<Evaluation: {', '.join(f'{name} {score_text(value)}' for name, value in self.scores.items())}>"
 
 
 class Tally:

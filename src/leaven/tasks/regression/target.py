@@ -6,16 +6,19 @@ whoever uses it gets them back in their own units (docs/decisions/0014-targets-a
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Kind, values_of
+from leaven.formats.target import BadTarget, Kind, shown, values_of
 
 Vector = tuple[float, ...]
 DECILES = 10
 FEWEST = 10  # samples in a stratum
+LARGEST = 1e30  # of a number, and 1 / LARGEST of a range: 32 bits hold it, and 64 its square
+SMALLEST_RANGE = 1e-6  # of the largest number: sums of squares of 64 bits still tell such numbers apart
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 
 
@@ -46,7 +49,9 @@ class Quantities:
         """The value of a sample with one number, or with several: in order, or by name."""
         given = [given[name] for name in self.names] if isinstance(given, Mapping) else as_list(given)
         if len(given) != len(self.names):
-            raise BadTarget("not-a-number", f"has {len(given)} numbers, but others have {len(self.names)}")
+            known = f"there {'is 1 target' if len(self.names) == 1 else f'are {len(self.names)} targets'}"
+            listed = ", ".join(f"`{name}`" for name in self.names)
+            raise BadTarget("not-a-number", f"has {len(given)} numbers, but {known}: {listed}")
         numbers = [_number(one, name) for one, name in zip(given, self.names, strict=True)]
         return tuple((number - mean) / std for number, (mean, std) in zip(numbers, self.scales, strict=True))
 
@@ -122,13 +127,28 @@ class Numbers:
         count = len(self.columns) or len(as_list(given[0]))
         default = ("target",) if count == 1 else tuple(f"target_{number + 1}" for number in range(count))
         target = Quantities(tuple(self.columns) or default)
+        long = next((at for at, one in enumerate(given) if len(as_list(one)) > 1), None)
+        if len(self.columns) == 1 and long is not None:
+            fact = f"has a list of {len(as_list(given[long]))} numbers as `{self.columns[0]}`"
+            help = "put each number into its own column, and list the columns: `target=[…]`"
+            raise BadTarget("not-a-number", fact, help, at=long)
         values = values_of(target, given)
         for name, column in zip(target.names, zip(*values, strict=True), strict=True):
-            if min(column) == max(column):
-                raise BadTarget(
-                    "constant-target", f"has only the number {column[0]:g} as `{name}`, so there is nothing to learn"
-                )
+            _check_range(name, min(column), max(column))
         return target, values
+
+
+def _check_range(name: str, low: float, high: float) -> None:
+    """Numbers differ, and by enough to be told apart."""
+    if low == high:
+        raise BadTarget("constant-target", f"has only the number {low:g} as `{name}`, so there is nothing to learn")
+    largest = max(-low, high)
+    if high - low < SMALLEST_RANGE * largest:
+        fact = f"has `{name}` from {low:.17g} to {high:.17g}, which differ by less than a millionth of their size"
+        raise BadTarget("target-range", fact, f"subtract {low:.17g} from all of them")
+    if high - low < 1 / LARGEST:
+        fact = f"has `{name}` from {low:g} to {high:g}, which differ by less than {1 / LARGEST:g}"
+        raise BadTarget("target-range", fact, "use a smaller unit")
 
 
 def as_list(given: Any) -> Sequence[Any]:
@@ -141,10 +161,17 @@ def _number(given: Any, name: str) -> float:
     if given is None or given == "":
         raise BadTarget("not-a-number", f"has no `{name}`", "fill it in, or remove the line")
     try:
+        if isinstance(given, str) and ("_" in given or not given.isascii()):  # as only Python reads numbers
+            raise ValueError
         number = float(given)
     except (TypeError, ValueError):
         hint = "write it with a point" if isinstance(given, str) and _DECIMAL_COMMA.fullmatch(given) else ""
-        raise BadTarget("not-a-number", f"has `{given}` as `{name}`, which is not a number", hint) from None
+        raise BadTarget("not-a-number", f"has `{shown(given)}` as `{name}`, which is not a number", hint) from None
+    except OverflowError:  # an integer
+        number = sys.float_info.max
     if not math.isfinite(number):
         raise BadTarget("not-a-number", f"has `{given}` as `{name}`, which is not a finite number")
+    if abs(number) > LARGEST:
+        fact = f"has `{shown(given)}` as `{name}`, but the largest number that can be a target is {LARGEST:g}"
+        raise BadTarget("target-range", fact, "use a larger unit, or logarithms")
     return number
