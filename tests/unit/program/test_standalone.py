@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from PIL import Image
 from pyarrow import parquet
 from tests import at_work, test_programs
+from tests.at_work import Moment
 from tests.lang.sections import IS_BLESSING
 
 import leaven
@@ -135,6 +136,12 @@ RECIPES = {
         model timm.test_resnet()
         data folder("birds", label="bird") { eval resize([32, 32]) }
         train epochs=1, batch=8
+    """,
+    "stopped_early": f"""
+        model {TINY}
+        data digits() {{ {SPLIT} }}
+        phase "one", epochs=5 {{ optimizer sgd(lr=30); early_stop val.loss, patience=1 epoch }}
+        phase "two", epochs=1 {{ optimizer sgd(lr=0.01) }}
     """,
     "careful": f"""
         import "net.py" as split
@@ -259,15 +266,23 @@ def test_it_ends_with_the_same_weights(name: str, bundles: dict[str, Path], weig
 
 
 @pytest.mark.parametrize(
-    ("name", "checkpoint"),
-    [("two_phases", 2), ("two_phases", 3), ("from_scratch", 2), ("distilled", 3), ("averaged", 5), ("pruned", 4)],
+    ("name", "moment"),
+    [
+        *(("two_phases", Moment(file="last.pt", time=time)) for time in (2, 3)),
+        ("from_scratch", Moment(file="last.pt", time=2)),
+        ("distilled", Moment(file="last.pt", time=3)),
+        ("averaged", Moment(file="last.pt", time=5)),
+        ("pruned", Moment(file="last.pt", time=4)),
+        ("stopped_early", Moment(file="last.pt", time=3)),  # the best weights are those of the second phase already
+    ],
+    ids=str,
 )
 def test_killed_and_resumed_it_saves_the_same_bytes(
-    name: str, checkpoint: int, programs: dict[str, Path], weights: dict[str, Path], tmp_path: Path
+    name: str, moment: Moment, programs: dict[str, Path], weights: dict[str, Path], tmp_path: Path
 ) -> None:
     program = furnish(tmp_path) / "alone.py"
     shutil.copyfile(programs[name] / "alone.py", program)
-    at_work.kill(program, at=at_work.Moment(file="last.pt", time=checkpoint))
+    at_work.kill(program, at=moment)
     (run,) = (tmp_path / "runs/trial").iterdir()
     assert not (run / "model.pth").exists()
     at_work.run(program, "--resume", str(run))
@@ -278,7 +293,7 @@ def test_a_resumed_run_has_the_flags_that_it_was_started_with(programs: dict[str
     program = furnish(tmp_path) / "alone.py"
     shutil.copyfile(programs["half"] / "alone.py", program)
     at_work.run(program, "--lr", "0.5", "--output", "whole")
-    at_work.kill(program, "--lr", "0.5", "--output", "killed", at=at_work.Moment(file="best.pt", time=1))
+    at_work.kill(program, "--lr", "0.5", "--output", "killed", at=Moment(file="best.pt", time=1))
     (whole,), (killed,) = (tmp_path / "whole").iterdir(), (tmp_path / "killed").iterdir()
     at_work.run(program, "--resume", str(killed))
     assert (killed / "model.pth").read_bytes() == (whole / "model.pth").read_bytes()

@@ -346,8 +346,8 @@ class Phase:
         # for what the next phase draws before its first batch
         torch.manual_seed(derive_seed(self.run.seed, -1 - self.number))  #: if not user_code
         seed_all(self.run.seed, -1 - self.number)  #: if user_code
-        if self.run.saved["phase"] > self.number:
-            left = self.run.load(name)
+        left = self.run.load(name)
+        if left is not None:  # the run was interrupted after it
             self.model.load_state_dict(left["model"])
             self.run.optimizer_state = left["optimizer_state"]  #: if keep_optimizer
             return

@@ -164,7 +164,7 @@ class Phase:
         """Leave the weights to the next phase: after early stopping the best, else the last ones.
 
         With `keep_optimizer`, the next phase can continue with the optimizer's state. A phase that an interrupted run
-        had finished loads what it left then.
+        had finished loads what it left then: the best weights on disk may be those of the next phase already.
         """
         if self._forwarding is not None:
             self._forwarding.end()
@@ -172,7 +172,7 @@ class Phase:
             return
         name = leaving_file(self.number)
         seed_all(self.run.seed, -1 - self.number)  # for what the next phase draws before its first batch
-        if self.run.is_finished(self.number):
+        if self.run.is_finished(self.number) or (self.run.folder / name).is_file():
             self.run.load_finished(name, self.model)
             return
         best = self.run.best(self.number) if self.is_stopped_early else None

@@ -75,6 +75,21 @@ def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
     assert (folder / "model.bundle").is_file()
 
 
+def test_a_phase_that_stopped_early_leaves_its_best_weights_even_if_the_next_one_is_killed(tmp_path: Path) -> None:
+    phases = """
+phase "one", epochs=9 { optimizer sgd(lr=30); early_stop val.loss, patience=1 epoch }
+phase "two", epochs=1
+"""
+    file = at_work.program(tmp_path, RECIPE.partition("phase")[0] + phases)
+    uncut = at_work.run(file, "--output", "whole")
+    assert "one: stopped early" in uncut.said
+    after = len(uncut.epochs)  # the best weights of the second phase are saved, the checkpoint of its epoch isn't
+    at_work.kill(file, "--output", "killed", at=Moment(file="last.ckpt", time=after))
+    folder = at_work.run_folder(file, "killed")
+    assert at_work.run(file, "--resume", str(folder)).epochs == ["two 1/1"]
+    assert_same(folder, at_work.run_folder(file, "whole"))
+
+
 def test_ctrl_c_saves_in_the_middle_of_an_epoch_and_says_how_to_go_on(whole: tuple[Path, Path]) -> None:
     file, uncut = whole
     running = at_work.interrupt(file, "--output", "stopped", at=Moment(step=50))
