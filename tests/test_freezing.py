@@ -26,7 +26,7 @@ import json
 from torch import nn
 
 class Watch:
-    """Writes down which of the model's own parameters are frozen, and whether a frozen norm is in evaluation mode."""
+    """Writes down which of the model's own parameters are frozen, and which norms update their statistics."""
 
     def __init__(self, model, file="frozen.jsonl"):
         self.model, self.file = model, file
@@ -37,11 +37,10 @@ class Watch:
             for name, parameter in self.model.named_parameters()
             if not parameter.requires_grad
         ]
-        for name, part in self.model.named_modules():
-            if isinstance(part, nn.BatchNorm2d):
-                assert part.training is part.weight.requires_grad, f"{name} is in the wrong mode"
+        parts = self.model.named_modules()
+        norms = [name for name, part in parts if isinstance(part, nn.BatchNorm2d) and part.training]
         with open(self.file, "a") as lines:
-            lines.write(json.dumps([phase.name, phase.epoch, sorted(frozen)]) + "\\n")
+            lines.write(json.dumps([phase.name, phase.epoch, sorted(frozen), norms]) + "\\n")
 '''
 HEAD = """
 import "watch.py" as mine
@@ -68,11 +67,15 @@ selectors = st.sampled_from(
 times = st.sampled_from(["1 epoch", "2 epochs", "later", "later * 2"])
 statements = st.one_of(
     st.builds("freeze {}".format, selectors),
+    st.builds("freeze {}, norms=train".format, selectors),
     st.builds("unfreeze {}".format, selectors),
     st.builds("unfreeze {}, at={}".format, selectors, times),
     st.sampled_from(["thaw", "thaw every=2", "lp_ft later", "norm_tuning", "linear_probe", "lora rank=1"]),
 )
-phases = st.lists(statements, max_size=4).map("\n".join)
+unfreezing_twice = st.builds(
+    "freeze all - head\nunfreeze {}, at={}\nunfreeze {}, at={}".format, selectors, times, selectors, times
+)
+phases = st.one_of(st.lists(statements, max_size=4).map("\n".join), unfreezing_twice)
 recipes = st.lists(phases, min_size=1, max_size=2).map(
     lambda blocks: HEAD + "\n".join(f'phase "p{n}", epochs={EPOCHS} {{\n{block}\n}}' for n, block in enumerate(blocks))
 )
@@ -83,12 +86,24 @@ def frozen_by_check(phase: Phase) -> list[set[str]]:
     return [set(phase.freezing.in_epoch(epoch)) for epoch in range(EPOCHS)]
 
 
+def norms_by_check(phase: Phase, layers: Layers) -> list[set[str]]:
+    """The BatchNorms whose statistics are updated in each epoch: they are trainable, or frozen with `norms=train`."""
+    assert phase.freezing is not None
+    norms: dict[str, set[str]] = {}
+    for parameter in layers.parameters:
+        if parameter.module_type == "BatchNorm2d":
+            norms.setdefault(parameter.module_path, set()).add(parameter.name)
+    on = phase.freezing.norms_on
+    return [{path for path, own in norms.items() if own - frozen or own <= on} for frozen in frozen_by_check(phase)]
+
+
 def frozen_by_plan(phase: TrainPhase, layers: Layers) -> list[set[str]]:
     names = [parameter.name for parameter in layers.parameters]
     always: set[str] = set()
     if phase.freeze is not None:
         always = {name for name in names if is_under(name, phase.freeze.paths) is not phase.freeze.is_all_but}
     later = [(int(one.at.text.split()[0]), one.paths) for one in phase.unfreeze_later]
+    assert all(sum(is_under(name, paths) for _, paths in later) <= 1 for name in names), "a layer is unfrozen twice"
     found = []
     for epoch in range(EPOCHS):
         waiting = {name for name in names if any(is_under(name, paths) for _, paths in later)}
@@ -103,6 +118,24 @@ def compiled(folder: Path, text: str) -> Compiled:
     (folder / "watch.py").write_text(WATCH)
     (folder / "recipe.leaven").write_text(text)
     return compile_source(Source("recipe.leaven", text, folder))
+
+
+def frozen_in_each_epoch(folder: Path, statements: str) -> list[set[str]]:
+    """What a phase freezes of the model's layers 1 and 3."""
+    recipe = compiled(folder / "r", HEAD + f'phase "p", epochs={EPOCHS} {{\n{statements}\n}}').recipe
+    assert recipe is not None
+    return [{name[0] for name in frozen} & {"1", "3"} for frozen in frozen_by_check(recipe.phases[0])]
+
+
+def test_a_later_unfreeze_replaces_the_time_of_an_earlier_one(tmp_path: Path) -> None:
+    twice = 'freeze all - head\nunfreeze backbone, at=1 epoch\nunfreeze "1", at=2 epochs'
+    assert frozen_in_each_epoch(tmp_path, twice) == [{"1", "3"}, {"1"}, set()]
+
+
+def test_an_unfreeze_that_has_an_effect_in_one_of_the_phases_is_not_reported(tmp_path: Path) -> None:
+    phases = 'phase "p", epochs=2 { }\nphase "q", epochs=2 { freeze "1" }'
+    report = compiled(tmp_path / "r", HEAD + f'freeze "3"\nfreeze "1"\nunfreeze "1", at=1 epoch\n{phases}')
+    assert [one.id for one in report.diagnostics if one.id == "nothing-frozen"] == []
 
 
 @given(st.lists(recipes, min_size=12, max_size=12, unique=True))
@@ -128,5 +161,6 @@ def test_check_plan_program_and_runtime_agree(tmp_path_factory: pytest.TempPathF
         for checked, planned in zip(recipe.phases, plan.phases, strict=True):
             expected = frozen_by_check(checked)
             assert frozen_by_plan(planned, recipe.model.layers) == expected, text
-            ran = {epoch: set(names) for phase, epoch, names in lines if phase == checked.name}
-            assert [ran[epoch] for epoch in range(EPOCHS)] == expected, text
+            ran = {epoch: (set(names), set(norms)) for phase, epoch, names, norms in lines if phase == checked.name}
+            assert [ran[epoch][0] for epoch in range(EPOCHS)] == expected, text
+            assert [ran[epoch][1] for epoch in range(EPOCHS)] == norms_by_check(checked, recipe.model.layers), text

@@ -15,10 +15,17 @@ MOST_NAMED = 3
 _ADAPTABLE = "adapters are added to linear layers and to convolutions without groups, dilation or special padding"
 
 
-def nothing_frozen(unfreeze: Origin) -> Diagnostic:
+def unfrozen_in_vain(unfreeze: Origin, replaced_by: Origin | None) -> Diagnostic:
+    if replaced_by is not None:
+        return warning(
+            "nothing-frozen",
+            "a later statement decides otherwise for these layers",
+            *spots((unfreeze, "has no effect"), (replaced_by, "replaces it")),
+            fix="remove one of them, or change their order",
+        )
     return warning(
         "nothing-frozen",
-        "none of these layers is frozen",
+        "none of these layers is frozen above this line",
         Spot(span_of(unfreeze), "has no effect"),
         fix="remove the line, or unfreeze layers that are frozen above it",
     )
@@ -97,6 +104,16 @@ def unfrozen_after_phase(unfreeze: Origin, at: Quantity, epochs: Setting) -> Dia
         f"the layers are unfrozen after {value_text(at)}, but the phase has only {length_in(epochs, at.unit)}",
         *spots((unfreeze, "never happens"), (epochs.origin, "the length of the phase")),
         fix="write a smaller number, or make the phase longer",
+    )
+
+
+def never_unfrozen(call: Invocation, last: Quantity, epochs: Setting) -> Diagnostic:
+    after, length = value_text(last), length_in(epochs, last.unit)
+    return warning(
+        "after-phase",
+        f"`{call.card.bare_name}` unfreezes the last stage after {after}, but the phase has only {length}",
+        *spots((call.origin, "some stages stay frozen"), (epochs.origin, "the length of the phase")),
+        fix=f"write a smaller `{call.card.technique.unfreezes_after}`, or make the phase longer",
     )
 
 

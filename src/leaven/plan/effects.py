@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.formats.layer_names import is_under
-from leaven.plan.plan import Plan, Reinitialise, TrainPhase
+from leaven.plan.plan import Plan, Reinitialise, TrainPhase, UnfreezeLater
 
 
 def effects(plan: Plan, layers: Layers) -> dict[str, tuple[str, ...]]:
@@ -26,12 +26,19 @@ def _effect(phase: TrainPhase, parameters: Sequence[LayerParameter]) -> str:
 
 
 def _freezing(phase: TrainPhase, parameters: Sequence[LayerParameter]) -> str:
-    if any(is_under(p.name, later.paths) for later in phase.unfreeze_later for p in parameters):
-        return "unfrozen later"
+    waiting = [one for one in phase.unfreeze_later if any(is_under(p.name, one.paths) for p in parameters)]
+    if waiting:
+        return "frozen" if all(_is_too_late(one, phase) for one in waiting) else "unfrozen later"
     if phase.freeze is None:
         return "trainable"
     are_frozen = {is_under(p.name, phase.freeze.paths) is not phase.freeze.is_all_but for p in parameters}
     return "partly frozen" if len(are_frozen) > 1 else "frozen" if are_frozen == {True} else "trainable"
+
+
+def _is_too_late(later: UnfreezeLater, phase: TrainPhase) -> bool:
+    """Whether the phase is over before; not where the command line decides."""
+    at, epochs = later.at.value, phase.epochs.value
+    return isinstance(at, int | float) and isinstance(epochs, int | float) and at >= epochs
 
 
 def summarised(effects_of_layers: Mapping[str, tuple[str, ...]], path: str) -> tuple[str, ...]:

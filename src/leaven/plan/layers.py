@@ -18,24 +18,27 @@ def freeze_layers(phase: Phase, freezing: Freezing, layers: Layers) -> FreezeLay
     return FreezeLayers(
         paths=trainable_paths if is_all_but else frozen_paths,
         is_all_but=is_all_but,
-        norms=freezing.norms,
-        dropout=_dropout(freezing, layers),
+        norms=_part(freezing.norms_on, freezing.frozen, layers, "train", "frozen"),
+        dropout=_part(freezing.dropout_on, freezing.frozen, layers, "on", "off"),
         trainable=sum(p.count for p in layers.parameters if p.name in trainable) + added,
         total=sum(p.count for p in layers.parameters) + added,
         because=because(*freezing.origins),
     )
 
 
-def _dropout(freezing: Freezing, layers: Layers) -> str | tuple[str, ...]:
-    if freezing.dropout_on == freezing.frozen:
-        return "on"
-    return paths_of(freezing.dropout_on, layers) or "off"
+def _part(
+    chosen: frozenset[str], whole: frozenset[str], layers: Layers, all_of_it: str, none: str
+) -> str | tuple[str, ...]:
+    """A part of some parameters: a word where it is all or none of them, else its paths."""
+    return all_of_it if chosen >= whole else paths_of(chosen & whole, layers) or none
 
 
 def unfreeze_later(freezing: Freezing, layers: Layers) -> tuple[UnfreezeLater, ...]:
     """What is frozen at first."""
+    waiting = freezing.at_first - freezing.frozen
+    norms = _part(freezing.norms_on, waiting, layers, "train", "frozen")
     return tuple(
-        UnfreezeLater(paths_of(one.parameters, layers), argument(one.at), freezing.norms, because(one.origin))
+        UnfreezeLater(paths_of(one.parameters, layers), argument(one.at), norms, because(one.origin))
         for one in freezing.later
     )
 

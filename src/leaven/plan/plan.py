@@ -114,7 +114,7 @@ class FreezeLayers:
 
     paths: tuple[str, ...]
     is_all_but: bool
-    norms: str  # whether normalisation statistics of frozen layers are frozen too, or go on: "train"
+    norms: str | tuple[str, ...]  # their statistics: "frozen", "train" (updated), or updated in these layers
     dropout: str | tuple[str, ...]  # off, on, or on in these layers, which are frozen because of an adapter alone
     trainable: int  # how many parameters are trained, those of adapters included
     total: int
@@ -127,7 +127,7 @@ class UnfreezeLater:
 
     paths: tuple[str, ...]
     at: Argument
-    norms: str
+    norms: str | tuple[str, ...]  # of all that is unfrozen later in the phase
     because: Reasons = field(compare=False)
 
 

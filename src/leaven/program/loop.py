@@ -41,7 +41,8 @@ def _unfreeze_later(phase: TrainPhase, values: Values) -> list[str]:
     if not phase.unfreeze_later:
         return []
     later = [Bracketed("(", (Item(values.value(w.at.value)), Item(_paths(w.paths))), ")") for w in phase.unfreeze_later]
-    named: dict[str, Code] = {"norms": text("train")} if phase.unfreeze_later[0].norms == "train" else {}
+    norms = phase.unfreeze_later[0].norms
+    named: dict[str, Code] = {"norms": word_or_paths(norms)} if norms != "frozen" else {}
     cited = cite(*(reason for one in phase.unfreeze_later for reason in one.because))
     code = call(values.runtime("unfreeze_by_epoch"), "model", "phase.epoch", *later, **named)
     return statement("", code, cited, depth=2)
@@ -49,6 +50,11 @@ def _unfreeze_later(phase: TrainPhase, values: Values) -> list[str]:
 
 def _paths(paths: Iterable[str]) -> Code:
     return listing(*(text(path) for path in paths))
+
+
+def word_or_paths(layers: str | tuple[str, ...]) -> Code:
+    """A word for all layers, or the paths of some."""
+    return text(layers) if isinstance(layers, str) else _paths(layers)
 
 
 def _indented(lines: Iterable[str], depth: int) -> list[str]:

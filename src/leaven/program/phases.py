@@ -21,7 +21,7 @@ from leaven.program.code import (
     statement,
     text,
 )
-from leaven.program.loop import is_shareable, loop
+from leaven.program.loop import is_shareable, loop, word_or_paths
 from leaven.program.techniques import Teachers, Used, built_once, calls, made, on_data, used_in, with_state
 from leaven.program.values import Values, cite, cite_call
 
@@ -179,10 +179,10 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
         return statement("", call(values.runtime("unfreeze"), "model")) if phase.unfreezes_all else []
     paths = listing(*(text(path) for path in frozen.paths))
     named: dict[str, Code] = {"all_but" if frozen.is_all_but else "only": paths}
-    if frozen.norms == "train":
-        named["norms"] = text("train")
+    if frozen.norms != "frozen":
+        named["norms"] = word_or_paths(frozen.norms)
     if frozen.dropout != "off":
-        named["dropout"] = text("on") if frozen.dropout == "on" else listing(*map(text, frozen.dropout))
+        named["dropout"] = word_or_paths(frozen.dropout)
     return statement("", call(values.runtime("freeze"), "model", **named), cite(*frozen.because))
 
 

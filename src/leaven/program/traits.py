@@ -172,6 +172,6 @@ def _is_simple_cosine(phase: TrainPhase) -> bool:
 def _freezes_in_parts(plan: Plan) -> bool:
     """Whether freezing must know about adapters, masks, layers that are unfrozen later, or norms that are not."""
     freezes = [phase.freeze for phase in plan.phases if phase.freeze is not None]
-    is_special = any(freeze.norms == "train" or freeze.dropout != "off" for freeze in freezes)
+    is_special = any(freeze.norms != "frozen" or freeze.dropout != "off" for freeze in freezes)
     changes = any(use.is_adapter or use.call.name in ("Prune", "LayerDecay") for use in techniques_of(plan))
     return is_special or changes or any(phase.unfreeze_later for phase in plan.phases)

@@ -22,6 +22,7 @@ from leaven.recipe.recipe import (
     Technique,
     Unfreeze,
     Unfreezing,
+    WithoutEffect,
 )
 
 
@@ -73,10 +74,10 @@ class _Fold:
         self.frozen: frozenset[str] = frozenset()
         self.by_adapters: frozenset[str] = frozenset()  # what only adapters freeze
         self.later: list[Unfreezing] = []
-        self.norms = "frozen"
+        self.norms_on: frozenset[str] = frozenset()
         self.causes: list[FrozenBy] = []
         self.origins: list[Origin] = []
-        self.without_effect: list[Origin] = []
+        self.without_effect: list[WithoutEffect] = []
 
     def apply(self, technique: AnyTechnique) -> bool:
         """Take a technique into account; False where it is not known which layers it means."""
@@ -84,38 +85,49 @@ class _Fold:
             case Freeze(Selection(parameters=None)) | Unfreeze(Selection(parameters=None)):
                 return False
             case Freeze(Selection(parameters=frozenset(chosen)), norms, origin):
-                self.norms = norms
-                self.freeze(chosen, origin)
+                self.freeze(chosen, origin, has_norms_on=norms == "train")
             case Unfreeze(Selection(parameters=frozenset(chosen)), None, origin):
                 self._unfreeze(chosen, origin)
             case Unfreeze(Selection(parameters=frozenset(chosen)), Setting() as at, origin):
-                self.later.append(Unfreezing(chosen & (self.frozen | self.by_adapters), at, origin))
+                self._unfreeze_later(chosen, at, origin)
             case Technique(call) if trained_words(technique):
-                self.norms = "frozen"
                 self.freeze(_frozen_by_words(call, self.layers), call.origin)
             case Technique() | Reinit():
                 pass
         return True
 
-    def freeze(self, chosen: frozenset[str], origin: Origin, *, is_adapter: bool = False) -> None:
+    def freeze(
+        self, chosen: frozenset[str], origin: Origin, *, is_adapter: bool = False, has_norms_on: bool = False
+    ) -> None:
         if is_adapter:
             self.by_adapters |= chosen
         else:
             self.frozen |= chosen
+        self.norms_on = self.norms_on | chosen if has_norms_on else self.norms_on - chosen
         self.causes.append(FrozenBy(chosen, origin))
         self.origins.append(origin)
-        self._forget_later(chosen)
+        self._forget_later(chosen, origin)
 
     def _unfreeze(self, chosen: frozenset[str], origin: Origin) -> None:
         if self.causes and not chosen & (self.frozen | self.by_adapters):
-            self.without_effect.append(origin)
+            self.without_effect.append(WithoutEffect(origin))
         self.frozen, self.by_adapters = self.frozen - chosen, self.by_adapters - chosen
         self.origins.append(origin)
-        self._forget_later(chosen)
+        self._forget_later(chosen, origin)
 
-    def _forget_later(self, chosen: frozenset[str]) -> None:
+    def _unfreeze_later(self, chosen: frozenset[str], at: Setting, origin: Origin) -> None:
+        waiting = chosen & (self.frozen | self.by_adapters)
+        if not waiting:
+            self.without_effect.append(WithoutEffect(origin))
+            return
+        self._forget_later(waiting, origin)
+        self.later.append(Unfreezing(waiting, at, origin))
+
+    def _forget_later(self, chosen: frozenset[str], origin: Origin) -> None:
         """A statement replaces what statements above it say about its layers."""
-        self.later = [replace(one, parameters=one.parameters - chosen) for one in self.later]
+        left = [replace(one, parameters=one.parameters - chosen) for one in self.later]
+        self.without_effect += [WithoutEffect(one.origin, replaced_by=origin) for one in left if not one.parameters]
+        self.later = [one for one in left if one.parameters]
 
     def unfreeze_gradually(self, call: Invocation) -> None:
         """Freeze what is trainable besides the head, until its turn comes."""
@@ -130,12 +142,12 @@ class _Fold:
         self.later += [Unfreezing(stage, at, call.origin) for at, stage in waiting if stage and not _is_zero(at)]
 
     def result(self) -> Freezing:
-        later = tuple(one for one in self.later if one.parameters)
-        waiting = frozenset().union(*(one.parameters for one in later))
+        waiting = frozenset().union(*(one.parameters for one in self.later))
+        frozen = self.frozen | self.by_adapters
         return Freezing(
-            frozen=(self.frozen | self.by_adapters) - waiting,
-            later=later,
-            norms=self.norms,
+            frozen=frozen - waiting,
+            later=tuple(self.later),
+            norms_on=self.norms_on & frozen,
             dropout_on=self.by_adapters - self.frozen - waiting,
             causes=tuple(self.causes),
             origins=tuple(self.origins),

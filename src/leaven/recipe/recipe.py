@@ -135,16 +135,23 @@ class FrozenBy(Record):
     origin: Origin
 
 
+class WithoutEffect(Record):
+    """An `unfreeze` that does nothing: none of its layers is frozen, or a later statement replaces it."""
+
+    origin: Origin
+    replaced_by: Origin | None = None
+
+
 class Freezing(Record):
     """Which parameters are frozen in which epoch of a phase; rules, plan, program and `inspect` all read this."""
 
     frozen: frozenset[str] = frozenset()  # for the whole phase
-    later: tuple[Unfreezing, ...] = ()  # disjoint from `frozen`; what is named twice is unfrozen at the first time
-    norms: str = "frozen"  # "train" if the statistics of frozen normalisation layers are still updated
+    later: tuple[Unfreezing, ...] = ()  # disjoint from each other and from `frozen`
+    norms_on: frozenset[str] = frozenset()  # frozen by `norms=train`: normalisation statistics are still updated
     dropout_on: frozenset[str] = frozenset()  # frozen because of an adapter alone: dropout stays on
     causes: tuple[FrozenBy, ...] = ()
     origins: tuple[Origin, ...] = ()  # of all that decides what is frozen for the whole phase
-    without_effect: tuple[Origin, ...] = ()  # `unfreeze` statements none of whose layers was frozen
+    without_effect: tuple[WithoutEffect, ...] = ()
 
     @property
     def at_first(self) -> frozenset[str]:

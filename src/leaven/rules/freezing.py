@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Word, matching
-from leaven.catalog.values import Quantity, Written
+from leaven.catalog.values import Invocation, Quantity, Setting, Written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import freezing as messages
 from leaven.recipe.draft import Draft
@@ -13,6 +13,7 @@ from leaven.recipe.recipe import Freezing, Group, NewHead, Phase, Reinit, Techni
 
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
+    yield from _without_effect(draft.phases)
     for at, phase in enumerate(draft.phases):
         yield from _groups(phase.optimizer.groups)
         yield from _late(phase)
@@ -24,13 +25,22 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
             yield from _untrained(phase.freezing, draft.model.layers)
 
 
+def _without_effect(phases: Sequence[Phase]) -> Iterator[Diagnostic]:
+    """`unfreeze` statements that do nothing in any phase."""
+    found = [one for phase in phases if phase.freezing is not None for one in phase.freezing.without_effect]
+    written = [one.origin for phase in phases for one in phase.techniques if isinstance(one, Unfreeze)]
+    origins = [one.origin for one in found]
+    for at, one in enumerate(found):
+        if one.origin not in origins[:at] and origins.count(one.origin) == written.count(one.origin):
+            yield messages.unfrozen_in_vain(one.origin, one.replaced_by)
+
+
 def _phase(phase: Phase, freezing: Freezing, layers: Layers, draft: Draft) -> Iterator[Diagnostic]:
     name = draft.model_facts.name
     for technique in phase.techniques:
         for word in trained_words(technique):
             if isinstance(technique, Technique) and word != "head" and not matching(Word(word), layers):
                 yield messages.no_such_layers(technique.invocation, name, word)
-    yield from map(messages.nothing_frozen, freezing.without_effect)
     if not freezing.causes or not phase.trains:
         return
     if freezing.at_first >= matching(Word("all"), layers) and not phase.adapters:
@@ -82,12 +92,21 @@ def _groups(groups: Sequence[Group]) -> Iterator[Diagnostic]:
 def _late(phase: Phase) -> Iterator[Diagnostic]:
     """Layers that would be unfrozen when the phase is over."""
     epochs = phase.epochs.value
+    if not isinstance(epochs, Quantity):
+        return
     for technique in phase.techniques:
-        if not isinstance(technique, Unfreeze) or technique.at is None or not isinstance(technique.origin, Written):
-            continue
-        at = technique.at.value
-        if isinstance(at, Quantity) and isinstance(epochs, Quantity) and at.amount >= epochs.amount:
-            yield messages.unfrozen_after_phase(technique.origin, at, phase.epochs)
+        match technique:
+            case Unfreeze(at=Setting(value=Quantity() as at), origin=Written() as origin) if at.amount >= epochs.amount:
+                yield messages.unfrozen_after_phase(origin, at, phase.epochs)
+            case Technique(call) if call.card.technique.unfreezes == "stages" and phase.freezing is not None:
+                yield from _late_stages(call, phase.freezing, phase.epochs, epochs)
+
+
+def _late_stages(call: Invocation, freezing: Freezing, written: Setting, epochs: Quantity) -> Iterator[Diagnostic]:
+    times = [one.at.value for one in freezing.later if one.origin == call.origin]
+    last = max((at for at in times if isinstance(at, Quantity)), key=lambda at: at.amount, default=None)
+    if last is not None and 0 < epochs.amount <= last.amount:
+        yield messages.never_unfrozen(call, last, written)
 
 
 def _unfreezing(phase: Phase) -> Iterator[Diagnostic]:

@@ -376,6 +376,11 @@ class TestLookingUp:
         assert 'in "a"' in listed.splitlines()[0]
         assert re.search(r"^layer4 .* frozen +trainable, re-initialised$", listed, re.MULTILINE)
         assert re.search(r"^conv1 .* frozen +frozen$", listed, re.MULTILINE)
+        listed = run(
+            "inspect", "phases.leaven", "--with", "drop phase", "--with", "thaw", "--set", "train.epochs=3"
+        ).output
+        assert re.search(r"^layer4 .* unfrozen later$", listed, re.MULTILINE)
+        assert re.search(r"^layer1 .* frozen$", listed, re.MULTILINE)
 
 
 def test_every_command_has_help() -> None:

@@ -27,19 +27,20 @@ from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import Mask, plain_name
 
-Norms = Literal["frozen", "train"]
+Norms = Literal["frozen", "train"] | Sequence[str]
 DropoutMode = Literal["off", "on"] | Sequence[str]
 _FROZEN_NOTE = "_leaven_frozen"  # the attribute in which a module keeps what was frozen in it
 
 
 @dataclass(frozen=True)
 class _Frozen:
-    """What a freeze did: the parameters that it froze, and those of them that were trainable before."""
+    """What a freeze did: the parameters that it froze, those of them that were trainable before, and those in whose
+    layers statistics are still updated, or dropout is on."""
 
-    names: frozenset[str]
-    were_trainable: frozenset[str]
-    norms: Norms
-    dropout: DropoutMode
+    names: frozenset[str] = frozenset()
+    were_trainable: frozenset[str] = frozenset()
+    norms_on: frozenset[str] = frozenset()
+    dropout_on: frozenset[str] = frozenset()
 
 
 class _Named(NamedTuple):
@@ -61,21 +62,22 @@ def freeze(
     """Freeze parameters, given by name or by the path of a module; all of them by default.
 
     An earlier freeze ends first. With `norms="train"`, frozen layers still update their running statistics; with
-    `dropout="on"`, their dropout is on, or only in the listed layers.
+    `dropout="on"`, their dropout is on. A list of layers means only these.
     """
     if all_but is not None and only is not None:
         raise ValueError("give either `only` or `all_but`")
     unfreeze(model)
     if only is not None:
-        _freeze(model, parameters_under(model, only), norms, dropout)
+        frozen = parameters_under(model, only)
     else:
-        _freeze(model, parameters_under(model, [""]) - parameters_under(model, all_but or ()), norms, dropout)
+        frozen = parameters_under(model, [""]) - parameters_under(model, all_but or ())
+    _freeze(model, frozen, _part(model, norms, frozen), _part(model, dropout, frozen))
 
 
 def unfreeze(model: nn.Module, paths: Sequence[str] | None = None) -> None:
     """End a freeze: what it froze is trainable again, unless it was not before. With `paths`, only these parameters
     become trainable, and the rest stays frozen."""
-    before = model.__dict__.get(_FROZEN_NOTE, _Frozen(frozenset(), frozenset(), "frozen", "off"))
+    before = model.__dict__.get(_FROZEN_NOTE, _Frozen())
     chosen = parameters_under(model, paths or ())
     for module in list(model.modules()):
         if stays_in_eval(module):
@@ -90,25 +92,28 @@ def unfreeze(model: nn.Module, paths: Sequence[str] | None = None) -> None:
         return
     for parameter in chosen:
         parameter.requires_grad_(True)
-    _freeze(model, parameters_under(model, sorted(before.names)) - chosen, before.norms, before.dropout)
+    frozen = parameters_under(model, sorted(before.names)) - chosen
+    _freeze(model, frozen, _part(model, before.norms_on, frozen), _part(model, before.dropout_on, frozen))
 
 
 def unfreeze_by_epoch(model: nn.Module, epoch: int, *later: tuple[int, Sequence[str]], norms: Norms = "frozen") -> None:
     """Freeze what is trained only after this epoch, besides what is frozen for the whole phase, and unfreeze the rest.
 
-    Each of `later` gives a number of epochs and the paths that are frozen until then; the first mention of a parameter
-    counts.
+    Each of `later` gives a number of epochs and the paths that are frozen until then. With `norms="train"`, these
+    layers update their running statistics meanwhile; a list of layers means only these.
     """
     if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
         # DDP fixes at its creation which parameters have gradients
         raise Failure("on several devices, layers can't be unfrozen in the middle of a phase", "use two phases instead")
-    before = model.__dict__.get(_FROZEN_NOTE, _Frozen(frozenset(), frozenset(), norms, "off"))
+    before = model.__dict__.get(_FROZEN_NOTE, _Frozen())
     due = parameters_under(model, [path for at, paths in later if at <= epoch for path in paths])
     waiting = parameters_under(model, [path for at, paths in later if at > epoch for path in paths])
     unfreeze(model)
     for parameter in due:
         parameter.requires_grad_(True)
-    _freeze(model, (parameters_under(model, sorted(before.names)) | waiting) - due, before.norms, before.dropout)
+    frozen = (parameters_under(model, sorted(before.names)) | waiting) - due
+    norms_on = _part(model, before.norms_on, frozen) | _part(model, norms, waiting)
+    _freeze(model, frozen, norms_on, _part(model, before.dropout_on, frozen))
 
 
 def frozen_copy(model: nn.Module) -> nn.Module:
@@ -175,16 +180,29 @@ def _named(module: nn.Module, prefix: str = "", is_own: bool = True) -> Iterator
             yield from _named(child, f"{prefix}{name}.", is_own)
 
 
-def _freeze(model: nn.Module, frozen: set[nn.Parameter], norms: Norms, dropout: DropoutMode) -> None:
+def _part(model: nn.Module, layers: Norms | DropoutMode | frozenset[str], of: set[nn.Parameter]) -> set[nn.Parameter]:
+    """Some of the frozen parameters: a word means all or none of them."""
+    if isinstance(layers, str):
+        return of if layers in ("train", "on") else set()
+    return parameters_under(model, sorted(layers)) & of
+
+
+def _freeze(
+    model: nn.Module, frozen: set[nn.Parameter], norms_on: set[nn.Parameter], dropout_on: set[nn.Parameter]
+) -> None:
     named = [one for one in _named(model) if one.parameter in frozen]
     were_trainable = frozenset(one.name for one in named if one.parameter.requires_grad)
     for parameter in frozen:
         parameter.requires_grad_(False)
         parameter.grad = None  # else gradient clipping would still count that of the last phase
-    model.__dict__[_FROZEN_NOTE] = _Frozen(frozenset(one.name for one in named), were_trainable, norms, dropout)
-    with_dropout = set() if dropout == "off" else frozen if dropout == "on" else parameters_under(model, dropout)
+    model.__dict__[_FROZEN_NOTE] = _Frozen(
+        names=frozenset(one.name for one in named),
+        were_trainable=were_trainable,
+        norms_on=frozenset(one.name for one in named if one.parameter in norms_on),
+        dropout_on=frozenset(one.name for one in named if one.parameter in dropout_on),
+    )
     own = {one.parameter for one in _named(model) if one.is_own}
-    modes = list(_Modes(own, frozen, with_dropout, norms).of(model, is_frozen=False, is_eval=False))
+    modes = list(_Modes(own, frozen, norms_on, dropout_on).of(model))
     # a module that is used in two places stays in evaluation mode only if it does in both
     in_training = {module for module, stays in modes if not stays}
     for module, _ in modes:
@@ -196,29 +214,30 @@ def _freeze(model: nn.Module, frozen: set[nn.Parameter], norms: Norms, dropout: 
 @dataclass(frozen=True)
 class _Modes:
     """Which modules stay in evaluation mode, by the model's own parameters, the frozen ones, and those whose layers
-    have dropout on."""
+    have statistics that are updated, or dropout on."""
 
     own: set[nn.Parameter]
     frozen: set[nn.Parameter]
-    with_dropout: set[nn.Parameter]
-    norms: Norms
+    norms_on: set[nn.Parameter]
+    dropout_on: set[nn.Parameter]
 
-    def of(self, module: nn.Module, *, is_frozen: bool, is_eval: bool) -> Iterator[tuple[nn.Module, bool]]:
+    def of(
+        self, module: nn.Module, *, keeps_statistics: bool = False, is_eval: bool = False
+    ) -> Iterator[tuple[nn.Module, bool]]:
         """A module and all in it, each with whether it stays in evaluation mode; a module without parameters follows
         its parent."""
         if parameters := self.own.intersection(module.parameters()):
             is_frozen = parameters <= self.frozen
-            is_eval = is_frozen and not parameters & self.with_dropout
-        stays = is_eval
-        if _has_running_statistics(module):
-            stays = is_frozen and self.norms == "frozen"
+            keeps_statistics = is_frozen and not parameters <= self.norms_on
+            is_eval = is_frozen and not parameters & self.dropout_on
         if has_adapter(module):
             yield module, False  # an adapter is trained, and its own dropout is on
-            yield from self.of(module.get_submodule("base_layer"), is_frozen=is_frozen, is_eval=is_eval)
-            return
-        yield module, stays
-        for child in module.children():
-            yield from self.of(child, is_frozen=is_frozen, is_eval=is_eval)
+            children = [module.get_submodule("base_layer")]
+        else:
+            yield module, keeps_statistics if _has_running_statistics(module) else is_eval
+            children = list(module.children())
+        for child in children:
+            yield from self.of(child, keeps_statistics=keeps_statistics, is_eval=is_eval)
 
 
 def _has_running_statistics(module: nn.Module) -> bool:

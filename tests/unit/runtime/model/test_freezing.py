@@ -15,7 +15,7 @@ from timm.layers.norm_act import BatchNormAct2d
 from torch import Tensor, nn
 
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.freezing import freeze, stays_in_eval, trainable, unfreeze
+from leaven.runtime.model.freezing import freeze, stays_in_eval, trainable, unfreeze, unfreeze_by_epoch
 
 
 def state(module: nn.Module) -> dict[str, bytes]:
@@ -198,6 +198,28 @@ def test_statistics_may_be_let_free() -> None:
     assert not net.stem[3].training
     net.eval()
     assert not net.stem[1].training
+
+
+def test_statistics_are_updated_only_in_the_named_layers() -> None:
+    net = nn.Sequential(nn.BatchNorm2d(4), nn.BatchNorm2d(4), nn.BatchNorm2d(4), nn.Conv2d(4, 2, 1))
+    freeze(net, only=["0", "1"], norms=["1"])
+    assert [part.training for part in net] == [False, True, True, True]
+    unfreeze_by_epoch(net, 0, (1, ["2"]))
+    assert [part.training for part in net] == [False, True, False, True]
+    unfreeze_by_epoch(net, 0, (1, ["2"]), norms="train")
+    assert [part.training for part in net] == [False, True, True, True]
+    unfreeze_by_epoch(net, 1, (1, ["2"]), norms="train")
+    assert [part.training for part in net] == [False, True, True, True]
+    assert net[2].weight.requires_grad
+
+
+def test_dropout_of_layers_that_wait_is_off_whatever_it_is_in_others() -> None:
+    net = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)) for _ in range(3)))
+    freeze(net, only=["0"], dropout="on")
+    unfreeze_by_epoch(net, 0, (1, ["1"]))
+    assert [part[1].training for part in net] == [True, False, True]
+    unfreeze_by_epoch(net, 1, (1, ["1"]))
+    assert [part[1].training for part in net] == [True, True, True]
 
 
 # -- wrapped, copied, saved
