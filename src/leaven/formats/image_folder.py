@@ -153,7 +153,7 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
     train, *others = parts.values()
     if len(train.classes) < 2:
         return ImageFolder(findings=(_too_few_classes(train),))
-    findings: list[Finding] = []
+    findings: list[Finding] = [_not_utf8(train, name) for name in train.classes if not _is_utf8(name)]
     for part in parts.values():
         # That a class without pictures in train has some elsewhere is the graver fact.
         empty = [name for name in part.empty if part is not train or not any(name in o.classes for o in others)]
@@ -186,6 +186,21 @@ def _too_few_classes(part: PartFolder) -> Finding:
         f"`{part.name}` has {found}, but a classifier needs two classes or more",
         how_to_convert(_shown_files(part, part.empty)) or help,
         notes=_contents(part, part.empty),
+    )
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _not_utf8(part: PartFolder, name: str) -> Finding:
+    shown = name.encode("utf-8", "backslashreplace").decode()
+    return Finding(
+        "wrong-label", f"the name of the class `{_below(part.name, shown)}` is not UTF-8", "rename the folder"
     )
 
 

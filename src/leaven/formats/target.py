@@ -4,7 +4,7 @@ A task's folder holds its target (`tasks/classification/target.py`), written wit
 check and the training read the same data in the same way. A target is plain data: bundles store it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -100,6 +100,9 @@ class Known:
         return self.target
 
     def read(self, given: Sequence[Any]) -> tuple[Target, list[Value]]:
+        if self.columns and self.target.kind == "class" and any(name.isdecimal() for name in self.target.names):
+            # in a table, 1 is the class `1` and not the one with the index 1
+            given = [str(one) if isinstance(one := plain(label), int) else one for label in given]
         return self.target, values_of(self.target, given)
 
 
@@ -108,6 +111,27 @@ def shown(given: Any) -> str:
     text = str(given)
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def plain(label: Any) -> Any:
+    """A label as Python's own int or str: a NumPy scalar or a tensor of one element is its number."""
+    if hasattr(label, "item") and _size(label) == 1:
+        label = label.item()
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
+def _size(label: Any) -> Any:
+    return label.numel() if hasattr(label, "numel") else getattr(label, "size", None)
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Names of classes or labels are stored in bundles, as UTF-8."""
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            fact = f"has the label `{shown(name)}`, which is not valid Unicode"
+            raise BadTarget("wrong-label", fact, "use a valid character instead of the escaped one") from None
 
 
 def values_of(target: Target, given: Sequence[Any]) -> list[Value]:

@@ -1,6 +1,7 @@
 """Images that a table lists, one per row, with their labels; or one table per split."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +145,8 @@ class ImageTable:
             raise self._bad(Finding("missing-file", f"`{name}` does not exist")) from None
         except BadLine as bad:
             raise self._bad(Finding("wrong-format", f"{bad.place} of `{name}` {bad.fact}")) from None
+        except UnicodeDecodeError:
+            raise self._bad(Finding("not-utf8", f"`{name}` is not UTF-8 text", _how_to_convert(file, name))) from None
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
             raise self._bad(Finding("missing-file", f"`{name}` can't be read: {reason}")) from None
@@ -164,6 +167,9 @@ class ImageTable:
         if not there:
             raise self._bad(Finding("empty-table", f"`{name}` is empty"))
         for column in wanted:
+            if list(there).count(column) > 1:
+                fact = f"`{name}` has two columns with the name `{column}`"
+                raise self._bad(Finding("wrong-format", fact, "rename one of them"))
             if column not in there:
                 listed = _columns(there[:LISTED])
                 is_input = column == self._column
@@ -208,4 +214,13 @@ def _columns(columns: Sequence[str]) -> str:
 
 def _given(cells: Sequence[Any]) -> Any:
     """The label of a row: one cell, or several."""
+    cells = [cell.content if isinstance(cell, Embedded) else cell for cell in cells]
     return cells[0] if len(cells) == 1 else tuple(cells)
+
+
+def _how_to_convert(file: Path, name: str) -> str:
+    """How a text in another encoding becomes UTF-8: one in UTF-16 begins with a mark, others are usually Latin-1."""
+    with open(file, "rb") as content:
+        encoding = "utf-16" if content.read(2) in (b"\xff\xfe", b"\xfe\xff") else "latin1"
+    place, new = shlex.quote(name), shlex.quote(f"{name.removesuffix(file.suffix)}-utf8{file.suffix}")
+    return f"convert it, for example: `iconv -f {encoding} -t utf-8 {place} > {new}`"

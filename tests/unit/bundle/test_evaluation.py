@@ -1,11 +1,13 @@
 """Evaluating: which images, by which labels, and what is reported."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from tests.unit.bundle.conftest import PARTS, colour_net, colour_steps
 
 from leaven import bundle
 from leaven.bundle import Bundle
@@ -106,6 +108,19 @@ class TestOtherData:
         assert colours.evaluate(table).accuracy == pytest.approx(2 / 3)
         table.write_text("file,what\nred/1.png,red\nblue/1.png,blue\n")
         assert colours.evaluate(table, image="file", label="what").accuracy == 1
+
+    def test_a_number_in_a_table_is_the_name_of_a_class(self, tmp_path: Path, paint: Paint) -> None:
+        file = bundle.save(
+            tmp_path / "colours.bundle",
+            colour_net(),
+            built_by=bundle.Components(PARTS),
+            preprocess=colour_steps(),
+            target=Classes(("1", "2", "3")),
+        )
+        rows = [{"image": paint(f"{n}.png", c).name, "label": n} for n, c in enumerate(("red", "lime", "blue"), 1)]
+        table = tmp_path / "t.jsonl"
+        table.write_text("\n".join(map(json.dumps, rows)))
+        assert bundle.load(file).evaluate(table).accuracy == 1
 
     def test_items_of_the_runtime(self, colours: Bundle, folder: Path) -> None:
         assert colours.evaluate(image_folder(folder)).accuracy == 0.8

@@ -97,3 +97,12 @@ def test_findings_name_folders_as_they_were_given(tmp_path: Path, name: str, cal
     assert finding.fact == f"`{called}` contains no images and is ignored"
     assert finding.notes == (f"`{called}` contains 1 .heic and 1 .txt files",)
     assert f"magick mogrify -format jpg {called}/2021/*.HEIC" in finding.help
+
+
+def test_a_class_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    lay_out(tmp_path / "photos", "ants/1.jpg")
+    os.makedirs(os.fsencode(tmp_path) + b"/photos/b\xe4ren")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/photos/b\xe4ren/1.jpg")).touch()
+    (finding,) = read_image_folder(tmp_path / "photos", "photos").findings
+    assert finding.is_error
+    assert finding.fact == "the name of the class `photos/b\\udce4ren` is not UTF-8"

@@ -61,6 +61,31 @@ def test_card_and_class_name_the_same_files() -> None:
     assert named == {ending: each.SOURCE for ending, each in formats().items()}
 
 
+@pytest.mark.parametrize(("encoding", "named"), [("latin1", "latin1"), ("utf-16", "utf-16")])
+@pytest.mark.parametrize("source", ["csv", "jsonl"])
+def test_a_table_in_another_encoding_can_be_converted(tmp_path: Path, source: str, encoding: str, named: str) -> None:
+    text = JSON if source == "jsonl" else ROWS.format(",")
+    (tmp_path / f"t.{source}").write_text(text.replace("bee", "Käfer"), encoding=encoding)
+    recipe = f'model resnet18()\ndata {source}("t.{source}", image="file", label="kind")\n'
+    (found,) = check(Source("r.leaven", recipe, tmp_path)).diagnostics
+    assert (found.id, found.headline) == ("not-utf8", f"`t.{source}` is not UTF-8 text")
+    assert found.fix is not None
+    assert f"iconv -f {named} -t utf-8 t.{source} > t-utf8.{source}" in found.fix.message
+
+
+def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"image": "1.jpg", "age": 1}\n{"image": "2.jpg", "age": 1%s}\n' % ("0" * 5000))
+    recipe = 'model resnet18()\ndata jsonl("t.jsonl", target="age")\n'
+    (found,) = check(Source("r.leaven", recipe, tmp_path)).diagnostics
+    assert found.headline == "line 2 of `t.jsonl` has a number with more than 4,300 digits"
+
+
+def test_quoted_cells_may_have_separators_and_line_breaks(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('file,kind,note\n1.jpg,"ant, red","two\nlines"\n2.jpg,bee,"a ""quote"""\n')
+    (tmp_path / "1.jpg").touch()
+    assert table(tmp_path / "t.csv", image="file", target=Label("kind")).target.names == ("ant, red", "bee")
+
+
 # -- parquet
 
 
@@ -129,6 +154,7 @@ def test_a_damaged_image_inside_of_a_table_is_named(tmp_path: Path) -> None:
         ),
         ({"image": ["0.png"] * 2, "age": ["1", "old"]}, 'target="age"', "has `old` as `age`, which is not a number"),
         ({"image": ["0.png"] * 2, "kind": [1.5, 2.5]}, 'label="kind"', "label of type float, which is not a class"),
+        ({"image": ["0.png"] * 2, "kind": [b"a", b"b"]}, 'label="kind"', "label of type bytes, which is not a class"),
         ({"image": pa.array([], pa.string()), "kind": pa.array([], pa.string())}, 'label="kind"', "has no rows"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
+from leaven.formats.tables import BadLine
 
 ENCODING = "utf-8-sig"  # spreadsheets write a byte order mark before the first column
 
@@ -24,27 +25,41 @@ class Table:
 
     def columns(self) -> Sequence[str]:
         with self._open() as lines:
-            return self._reader(lines).fieldnames or ()
+            return next((cells for _, cells in self._records(lines)), ())
 
     def size(self, columns: Sequence[str]) -> int:
         return os.path.getsize(self.file)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         with self._open() as lines:
-            reader = self._reader(lines)
-            try:
-                for row in reader:
-                    yield f"line {reader.line_num}", tuple((row[column] or "").strip() for column in columns)
-            except csv.Error as problem:
-                raise ValueError(str(problem)) from None
+            records = self._records(lines)
+            _, names = next(records)
+            places = [names.index(column) for column in columns]
+            for line, cells in records:
+                yield f"line {line}", tuple(cells[at].strip() if at < len(cells) else "" for at in places)
 
     def _open(self) -> io.TextIOWrapper:
         return io.TextIOWrapper(open_regular(self.file), newline="", encoding=ENCODING)
 
-    def _reader(self, lines: io.TextIOWrapper) -> "csv.DictReader[str]":
+    def _records(self, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+        """The last line of each record, and its cells; empty lines after the first are none."""
+        start = 1
         try:
-            reader = csv.DictReader(lines, delimiter=self.separator)
-            _ = reader.fieldnames
-        except (csv.Error, TypeError) as problem:  # a TypeError is about the separator
+            reader = csv.reader(lines, delimiter=self.separator, strict=True)
+            for cells in reader:
+                if cells or start == 1:
+                    yield reader.line_num, cells
+                start = reader.line_num + 1
+        except TypeError as problem:  # about the separator
             raise ValueError(str(problem)) from None
-        return reader
+        except csv.Error as problem:
+            raise BadLine(f"line {start}", _fault(str(problem))) from None
+
+
+def _fault(problem: str) -> str:
+    """What is wrong with a record, in the words of a report; `problem` is in those of the module csv."""
+    if "unexpected end" in problem or "expected after" in problem:
+        return 'has a quote (") that is not closed, or text after a closing quote'
+    if "field larger" in problem:
+        return f'has a cell of more than {csv.field_size_limit():,} characters; perhaps a quote (") is not closed'
+    return f"can't be read: {problem}"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -46,6 +47,10 @@ def _object(text: str, number: int) -> dict[str, Any]:
     except (json.JSONDecodeError, RecursionError) as problem:
         reason = problem.msg if isinstance(problem, json.JSONDecodeError) else "it is nested too deeply"
         raise BadLine(f"line {number}", f"is not valid JSON: {reason}") from None
+    except ValueError:
+        raise BadLine(
+            f"line {number}", f"has a number with more than {sys.get_int_max_str_digits():,} digits"
+        ) from None
     if not isinstance(found, dict):
         raise BadLine(f"line {number}", 'is not an object such as {"file": "1.jpg", "label": "ant"}')
     return found

@@ -16,9 +16,10 @@ from sklearn.datasets import load_digits
 from torch.utils.data import ConcatDataset, IterableDataset, Subset
 
 from leaven.formats.image_folder import PART_NAMES, pictures, sub_folders
+from leaven.formats.target import plain
 from leaven.runtime.data.torch_datasets import _known_labels, _of_lightning, as_plain
 from leaven.runtime.plain.failures import Failure
-from leaven.tasks.classification.target import in_order, plain
+from leaven.tasks.classification.target import in_order
 
 
 class Samples(NamedTuple):
@@ -121,10 +122,10 @@ def labelled_folder(path: str, *, target: Label) -> Samples:
 
 def labelled(splits: Mapping[str, Sequence[tuple[Any, Any]]]) -> Samples:
     """Images with labels, split after split; the classes are the different labels."""
-    labels = [plain(label) for pairs in splits.values() for _, label in pairs]
-    classes = [str(label) for label in in_order(set(labels))]
+    names = [str(plain(label)) for pairs in splits.values() for _, label in pairs]
+    classes = in_order(set(names))
     images = [image for pairs in splits.values() for image, _ in pairs]
-    numbers = [classes.index(str(label)) for label in labels]
+    numbers = [classes.index(name) for name in names]
     return Samples(tuple(classes), ImageFiles(images), numbers, predefined_in(splits))
 
 
@@ -232,9 +233,9 @@ def concatenated(splits: Mapping[str, Any], classes: tuple[str, ...] | None) -> 
         return Samples(classes, Pairs(joined, classes), None, predefined)
     labels = [as_plain(joined[at][1]) for at in range(len(joined))] if labels is None else labels
     if classes is None:
-        labels = [plain(label) for label in labels]
-        classes = tuple(map(str, in_order(set(labels))))
-        return Samples(classes, Images(joined), [classes.index(str(label)) for label in labels], predefined)
+        names = [str(plain(label)) for label in labels]
+        classes = tuple(in_order(set(names)))
+        return Samples(classes, Images(joined), [classes.index(name) for name in names], predefined)
     return Samples(classes, Images(joined), [class_index(label, classes) for label in labels], predefined)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Kind, values_of
+from leaven.formats.target import BadTarget, Kind, check_names, plain, shown, values_of
 
 LISTED = 12  # class names in a message
 _NAMES = ("classes", "categories")  # the attributes of a data set that may hold them
@@ -39,7 +39,7 @@ class Classes:
         near = difflib.get_close_matches(str(given), self.names, n=1)
         raise BadTarget(
             "no-classes",
-            f"has the class `{given}`, which is not one of the {len(self.names)} known classes",
+            f"has the class `{shown(given)}`, which is not one of the {len(self.names)} known classes",
             f"did you mean `{near[0]}`?" if near else f"the classes are: {listed(self.names)}",
         )
 
@@ -102,13 +102,15 @@ class Label:
             known = Classes(self.names, self.column)
             return known, values_of(known, given)
         labels = [plain(label) for label in given]
-        target = Classes(_names(labels), self.column)
+        _check(labels)
+        names = [str(label) for label in labels]
+        target = Classes(tuple(in_order(set(names))), self.column)
         index = {name: at for at, name in enumerate(target.names)}
-        return target, [index[str(label)] for label in labels]
+        return target, [index[name] for name in names]
 
 
-def _names(labels: Sequence[Any]) -> tuple[str, ...]:
-    """The different labels, in order."""
+def _check(labels: Sequence[Any]) -> None:
+    """Every label is the name of a class, and there are two classes or more."""
     for at, label in enumerate(labels):
         if label is None or label == "":
             raise BadTarget("wrong-label", "has no label", "fill it in, or remove the line", at=at)
@@ -116,30 +118,22 @@ def _names(labels: Sequence[Any]) -> tuple[str, ...]:
             help = 'several labels per image are another task: `labels="…"`' if isinstance(label, list | tuple) else ""
             fact = f"has a label of type {type(label).__name__}, which is not a class"
             raise BadTarget("wrong-label", fact, help, at=at)
-    distinct = set(labels)
+        if isinstance(label, bool) != isinstance(labels[0], bool):
+            fact = f"has the label `{shown(label)}`, but the first label is `{shown(labels[0])}`"
+            raise BadTarget("wrong-label", fact, "use either true and false, or other labels, in every row", at=at)
+    distinct = {str(label) for label in labels}
+    check_names(distinct)
     if len(distinct) < 2:
-        has = f"only the class `{labels[0]}`" if labels else "no classes"
+        has = f"only the class `{shown(labels[0])}`" if labels else "no classes"
         help = 'name the column with the classes: `label="…"`'
         raise BadTarget("no-classes", f"has {has}, but a classifier needs two or more", help)
-    return tuple(map(str, in_order(distinct)))
 
 
-def in_order(labels: set[Any]) -> list[Any]:
-    """Labels in alphabetical order, and numbers as numbers."""
-    if all(isinstance(label, int) or label.isdecimal() for label in labels):
-        return sorted(labels, key=lambda label: (int(label), str(label)))
-    return sorted(labels, key=str)
-
-
-def plain(label: Any) -> Any:
-    """A label as Python's own int or str: a NumPy scalar or a tensor of one element is its number."""
-    if hasattr(label, "item") and _size(label) == 1:
-        label = label.item()
-    return int(label) if isinstance(label, float) and label.is_integer() else label
-
-
-def _size(label: Any) -> Any:
-    return label.numel() if hasattr(label, "numel") else getattr(label, "size", None)
+def in_order(names: set[str]) -> list[str]:
+    """Names in alphabetical order, and numbers as numbers."""
+    if all(name.removeprefix("-").isdecimal() and len(name) < 20 for name in names):
+        return sorted(names, key=lambda name: (int(name), name))
+    return sorted(names)
 
 
 def listed(names: Sequence[str]) -> str:

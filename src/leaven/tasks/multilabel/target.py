@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Kind, values_of
+from leaven.formats.target import BadTarget, Kind, check_names, shown, values_of
 from leaven.tasks.classification.target import in_order, listed
 
 Bits = tuple[float, ...]  # a 0 or 1 for each label
 SEPARATOR = ";"
+SEPARATORS = (";", "|", ",", "/")  # that tables have between labels
 _BITS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0}
 
 
@@ -48,7 +49,7 @@ class LabelSet:
                 near = difflib.get_close_matches(label, self.names, n=1)
                 raise BadTarget(
                     "wrong-label",
-                    f"has the label `{label}`, which is not one of the {len(self.names)} known labels",
+                    f"has the label `{shown(label)}`, which is not one of the {len(self.names)} known labels",
                     f"did you mean `{near[0]}`?" if near else f"the labels are: {listed(self.names)}",
                 )
         return tuple(float(name in given) for name in self.names)
@@ -103,7 +104,7 @@ class Labels:
 
     def told(self, dataset: Any) -> LabelSet | None:
         names = getattr(dataset, self.attribute, None)
-        if isinstance(names, Sequence) and not isinstance(names, str) and names:
+        if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
             return LabelSet(tuple(map(str, names)))
         return None
 
@@ -134,7 +135,17 @@ class Labels:
             has = f"only 0 and 1 as `{column}`" if names else "no labels at all"
             help = f'a single yes or no is a class: `label="{column}"`' if names else ""
             raise BadTarget("wrong-label", f"has {has}", help)
+        check_names(names)
+        if len(names) < 2:
+            raise BadTarget("wrong-label", f"has only the label `{shown(*names)}`", self._help_for_one(*names))
         return tuple(in_order(names))
+
+    def _help_for_one(self, name: str) -> str:
+        """What may be meant by a column with a single label."""
+        separator = next((mark for mark in SEPARATORS if mark in name), None)
+        if separator is not None:
+            return f'say what separates labels: `label_separator="{separator}"`'
+        return "a single yes or no is a class: write it as two classes, and name the column by `label=`"
 
     def _labels(self, given: Any, at: int) -> Sequence[Any]:
         try:
@@ -152,7 +163,7 @@ def as_labels(given: Any, separator: str) -> Sequence[Any]:
         return list(given)
     if given is None:
         raise BadTarget("wrong-label", "has no labels", "write an empty list or string where none applies")
-    raise BadTarget("wrong-label", f"has `{given}` in place of a list of labels")
+    raise BadTarget("wrong-label", f"has `{shown(given)}` in place of a list of labels")
 
 
 def _is_bit(given: Any) -> bool:
@@ -162,13 +173,15 @@ def _is_bit(given: Any) -> bool:
 def _bit(given: Any, name: str) -> float:
     word = given.strip().lower() if isinstance(given, str) else given
     if not isinstance(word, str | int | float) or word not in _BITS:
-        fact = f"has no `{name}`" if given in ("", None) else f"has `{given}` as `{name}`, which is neither 0 nor 1"
+        fact = (
+            f"has no `{name}`" if given in ("", None) else f"has `{shown(given)}` as `{name}`, which is neither 0 nor 1"
+        )
         raise BadTarget("wrong-label", fact, "write 1 where the label applies and 0 where it does not")
     return _BITS[word]
 
 
 def _name(label: Any) -> str:
     if isinstance(label, bool) or not isinstance(label, str | int) or label == "":
-        shown = "an empty label" if label == "" else f"`{label}`, which is not the name of a label"
-        raise BadTarget("wrong-label", f"has {shown}")
+        told = "an empty label" if label == "" else f"`{shown(label)}`, which is not the name of a label"
+        raise BadTarget("wrong-label", f"has {told}")
     return str(label)

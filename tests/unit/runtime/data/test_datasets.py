@@ -261,7 +261,7 @@ def test_a_folder_of_tables_gives_the_parts(tmp_path: Path) -> None:
         ("file,kind\n0.png,ant\n1.png\n", "line 3 of `t.csv` has no label"),
         ("file,kind\n0.png,ant\n0.png,ant\n", "has only the class `ant`"),
         ("file,kind\nnone.png,ant\n0.png,bee\n", "none.png`, the first image of `t.csv`, does not exist"),
-        ("file,kind\n0.png,\udcff\n", "`t.csv` can't be read"),
+        ("file,kind\n0.png,\udcff\n", "`t.csv` is not UTF-8 text"),
     ],
 )
 def test_a_table_that_can_not_be_meant(
