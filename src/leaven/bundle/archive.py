@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from leaven.formats.regular import open_regular
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.weights import BUNDLED_MANIFEST, BUNDLED_WEIGHTS
 from leaven.runtime.run.folder import write_whole
@@ -52,17 +53,17 @@ def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
 def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
     """The members of a bundle, each compared with its checksum; a failure where anything is wrong."""
     path = Path(os.fspath(file))
-    if path.is_dir():
+    if os.path.isdir(path):
         raise Failure(f"{path} is a folder, not a bundle", _bundle_inside(path))
-    if not path.exists():
-        raise Failure(f"{path} does not exist")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
             entries = archive.infolist()
-            _check_entries(path, entries, os.path.getsize(path))
+            _check_entries(path, entries, os.fstat(stream.fileno()).st_size)
             members = {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as problem:
         raise _unreadable(path, problem) from None
+    except FileNotFoundError:
+        raise Failure(f"{path} does not exist") from None
     except OSError as problem:
         raise Failure(f"{path} can't be read: {problem.strerror or problem}") from None
     _check_sums(path, members)
@@ -121,8 +122,11 @@ def _check_sums(path: Path, members: Mapping[str, bytes]) -> None:
 
 
 def _unreadable(path: Path, problem: Exception) -> Failure:
-    with path.open("rb") as stream:
-        start = stream.read(4)
+    try:
+        with open_regular(path) as stream:
+            start = stream.read(4)
+    except OSError as failure:  # some files of the system open, but can't be read
+        return Failure(f"{path} can't be read: {failure.strerror}")
     if start == b"PK\x03\x04":
         return damaged(path, "its end is missing" if "not a zip" in str(problem) else str(problem))
     what = "is empty" if not start else "is not a bundle"

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import nn
 
+from leaven.bundle.limits import TooLarge
 from leaven.bundle.source_code import Code, Sources
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import without_weights
@@ -240,7 +241,7 @@ def _component(name: str) -> Any:
 def _built(name: str, make: Any, /, *args: Any, **arguments: Any) -> Any:
     try:
         return make(*args, **arguments)
-    except Failure:
+    except (Failure, TooLarge):
         raise
     except Exception as problem:
         raise Failure(f"{name} can't be built: {type(problem).__name__}: {problem}") from problem

@@ -16,6 +16,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from leaven.formats.regular import open_regular
 from leaven.runtime.data.images import convert_image, open_image
 from leaven.runtime.failures import BadFile, Failure
 
@@ -143,7 +144,7 @@ def _is_heic(source: str | io.BytesIO) -> bool:
     if isinstance(source, io.BytesIO):
         return source.getvalue()[4:12] in _HEIC_BRANDS
     try:
-        with open(source, "rb") as stream:
+        with open_regular(source) as stream:
             return stream.read(12)[4:12] in _HEIC_BRANDS
     except OSError:
         return False

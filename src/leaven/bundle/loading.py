@@ -1,6 +1,7 @@
 """How a bundle is loaded: it is verified, its model is built and filled, and must have the outputs that were saved."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import safetensors.torch
@@ -8,9 +9,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from leaven.bundle import golden
+from leaven.bundle import golden, limits
 from leaven.bundle.archive import CARD, GOLDEN, MANIFEST, damaged, read_archive
-from leaven.bundle.building import BuiltBy, read_builder
+from leaven.bundle.building import BuiltBy, Own, read_builder
 from leaven.bundle.bundle import Bundle
 from leaven.bundle.golden import Steps
 from leaven.bundle.manifest import Manifest, read_manifest, versions
@@ -42,14 +43,18 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
             builder = read_builder(manifest.built_by)
             weights = safetensors.torch.load(members[BUNDLED_WEIGHTS])
             inputs, outputs = golden.unpack(members[GOLDEN])
+            limits.check_inputs(inputs, outputs)
+            limits.check_steps(manifest.preprocess)
+            limits.check_adapters(manifest.over)
             code = Code(members, is_trusted=trust_code, bundle=path.name)
             steps = rebuild(manifest.preprocess, code)
             card = members[CARD].decode()
         except _UNREADABLE as problem:
             raise damaged(path, str(problem) or type(problem).__name__) from None
-        model = _built(path, manifest, builder, code)
+        most = limits.most_elements(weights, is_pruned=bool(manifest.sizes), is_over=manifest.over is not None)
+        model = _built(path, manifest, builder, code, most)
         if manifest.over is not None:
-            weights = _put_together(path, manifest, model, weights, builder, code)
+            weights = _put_together(path, manifest, model, weights, builder, code, most)
         fill(model, weights, manifest.sizes)
         merge_adapters(model)
         model.eval().requires_grad_(False)
@@ -62,19 +67,33 @@ def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.
     return load(file, trust_code=trust_code).model.requires_grad_(True)
 
 
-def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code) -> nn.Module:
+def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code, most: int) -> nn.Module:
+    """The model. First it is built without memory for its weights, to see how large it is."""
     try:
-        return builder.build(code)
+        if not isinstance(builder, Own):
+            with limits.limited(most), torch.device("meta"), suppress(Failure):
+                builder.build(code)
+        with limits.limited(most):
+            return builder.build(code)
+    except limits.TooLarge as problem:
+        raise damaged(path, str(problem)) from None
     except Failure as failure:
         raise Failure(f"{path.name}: {failure.headline}", failure.help or _made_with(manifest)) from failure.__cause__
 
 
 def _put_together(
-    path: Path, manifest: Manifest, model: nn.Module, weights: dict[str, Tensor], builder: BuiltBy, code: Code
+    path: Path,
+    manifest: Manifest,
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    builder: BuiltBy,
+    code: Code,
+    most: int,
 ) -> dict[str, Tensor]:
     assert manifest.over is not None
     try:
-        return put_together(model, manifest.over, weights, builder, code, path)
+        with limits.limited(most):
+            return put_together(model, manifest.over, weights, builder, code, path)
     except _UNREADABLE as problem:
         raise damaged(path, str(problem) or type(problem).__name__) from None
 

@@ -324,6 +324,9 @@ def _failed(failure: Exception) -> int:
         return CANT_WRITE
     if os.environ.get("LEAVEN_DEBUG"):
         raise failure
+    if isinstance(failure, OSError) and failure.strerror:
+        click.echo(f"error: {os.fsdecode(failure.filename)}: {failure.strerror}", err=True)
+        return USAGE_ERROR
     what = f"{type(failure).__name__}: {failure}"
     click.echo(f"Leaven itself failed ({what}). This is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
     return OUR_BUG

@@ -13,6 +13,7 @@ Both halves write into it: the compiler what is to be run, the runtime what came
 """
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
@@ -68,10 +69,14 @@ def newest(place: Path, name: str) -> Path | None:
     """A file of a run, found from the run's folder, or from that of several runs: then of the newest that has it.
 
     Quick runs come after all others."""
-    if (place / name).is_file():
+    if os.path.isfile(place / name):
         return place / name
-    found = [(QUICK not in file.parent.name, file.parent.name, file) for file in place.glob(f"*/{name}")]
+    found = [(QUICK not in each.parent.name, each.parent.name, each) for each in _globbed(place, f"*/{name}")]
     return max(found)[-1] if found else None
+
+
+def _globbed(place: Path, pattern: str) -> list[Path]:
+    return list(place.glob(pattern)) if os.path.isdir(place) else []
 
 
 def changed_argument(run: Path, phase: str, now: Mapping[str, Any]) -> str | None:

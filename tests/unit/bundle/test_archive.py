@@ -16,7 +16,8 @@ import safetensors.torch
 import torch
 
 from leaven import bundle
-from leaven.bundle import Bundle
+from leaven.bundle import Bundle, golden
+from leaven.bundle.archive import GOLDEN
 from leaven.runtime.failures import Failure
 
 Members = dict[str, bytes]
@@ -350,3 +351,70 @@ class TestCodeIsNotRun:
         for name in ("functional", "Path", "__builtins__", "query_size", "InterpolationMode"):
             other = changed(members, lambda m, name=name: m.update(preprocess={"step": name, "arguments": {}}))
             refused(write(tmp_path / "a.bundle", other), "there is no transform")
+
+
+class TestExhausting:
+    """What would take minutes or gigabytes is refused before it does."""
+
+    @pytest.mark.parametrize(
+        ("built_by", "why"),
+        [
+            ({"name": "vit_tiny_patch16_224", "arguments": {"depth": 10**6, "embed_dim": 3}}, "modules"),
+            ({"name": "resnet18", "arguments": {"num_classes": 10**9}}, "numbers"),
+            ({"name": "vit_tiny_patch16_224", "arguments": {"embed_dim": 30_000}}, "numbers"),
+            ({"name": "vit_tiny_patch16_224", "arguments": {"img_size": 100_000}}, "numbers"),
+        ],
+        ids=str,
+    )
+    def test_models(self, tmp_path: Path, members: Members, built_by: dict[str, Any], why: str) -> None:
+        refused(
+            write(
+                tmp_path / "a.bundle",
+                changed(members, lambda manifest: manifest.update(built_by={"by": "timm", **built_by})),
+            ),
+            why,
+        )
+
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            {"step": "Resize", "arguments": {"size": 60_000}},
+            {"step": "Pad", "arguments": {"padding": [0, 10**6]}},
+            {"step": "Compose", "arguments": {"transforms": [{"step": "ToImage", "arguments": {}}] * 300}},
+        ],
+        ids=lambda step: step["step"],
+    )
+    def test_transforms(self, tmp_path: Path, members: Members, steps: dict[str, Any]) -> None:
+        refused(
+            write(tmp_path / "a.bundle", changed(members, lambda manifest: manifest.update(preprocess=steps))),
+            "transform",
+        )
+
+    def test_an_adapters_rank(self, tmp_path: Path, members: Members) -> None:
+        adapter = {"kind": "lora", "layers": ["2"], "rank": 10**9}
+        over = {"weights": {"starter": "x"}, "new": [], "sha256": "", "adapters": [adapter]}
+        refused(write(tmp_path / "a.bundle", changed(members, lambda manifest: manifest.update(over=over))), "rank")
+
+    @pytest.mark.parametrize(
+        ("inputs", "outputs", "why"),
+        [
+            ([torch.zeros(4, 4, 3, dtype=torch.uint8)] * 20, torch.zeros(20, 3), "20 golden inputs"),
+            ([torch.zeros(1, 5000, 3, dtype=torch.uint8)], torch.zeros(1, 3), "shape"),
+            ([torch.zeros(20, 20, 3, dtype=torch.uint8)], torch.zeros(1), "dimensions"),
+        ],
+        ids=["many", "flat", "outputs of one dimension"],
+    )
+    def test_golden_inputs(
+        self, tmp_path: Path, members: Members, inputs: list[torch.Tensor], outputs: torch.Tensor, why: str
+    ) -> None:
+        refused(
+            write(tmp_path / "a.bundle", {**members, GOLDEN: golden.pack([one.clone() for one in inputs], outputs)}),
+            why,
+        )
+
+
+def test_pipes_and_devices_are_no_bundles(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/proc/self/mem"), Path("x" * 5000)):
+        with pytest.raises(Failure, match=r"can't be read|not a bundle"):
+            bundle.load(path)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from functools import partial
@@ -71,6 +72,14 @@ class TestPredict:
         words = [sys.executable, "-m", "leaven", "predict", "colours.bundle", "data/blue/c.png", "--top", "1"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("blue  100.0 %\n", "")
+
+    def test_pipes_and_devices_are_no_images(self, folder: Path) -> None:
+        os.mkfifo("pipe.jpg")
+        result = run(commands.predict, "pipe.jpg", "/dev/zero", "x" * 5000, "data/blue/c.png")
+        assert result.exit_code == 1
+        assert "pipe.jpg can't be read: it is a pipe, not a file" in result.stderr
+        assert "/dev/zero can't be read: it is a device, not a file" in result.stderr
+        assert "x can't be read: File name too long" in result.stderr
 
     def test_a_folder_gets_a_table(self, folder: Path) -> None:
         result = run(commands.predict, "data")

@@ -5,11 +5,13 @@ What happens to it afterwards is up to the transforms.
 
 import errno
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from leaven.formats.regular import open_regular
 from leaven.runtime.failures import BadFile
 
 _ORIENTATION = 0x0112  # the EXIF tag
@@ -20,7 +22,7 @@ def open_image(source: str | os.PathLike[str] | BinaryIO, mode: str = "RGB", nam
     """The image in a file, upright and in the given mode; raises BadFile where it can't be read."""
     name = name or (os.fspath(source) if isinstance(source, str | os.PathLike) else "the image")
     try:
-        with Image.open(source) as image:
+        with _stream(source) as stream, Image.open(stream) as image:
             image.load()
             return convert_image(_upright(image), mode)
     except MemoryError:
@@ -29,6 +31,10 @@ def open_image(source: str | os.PathLike[str] | BinaryIO, mode: str = "RGB", nam
         if isinstance(problem, OSError) and problem.errno in _NOT_THE_FILES_FAULT:
             raise
         raise BadFile(name, _reason(source, problem)) from None
+
+
+def _stream(source: str | os.PathLike[str] | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    return open_regular(os.fspath(source)) if isinstance(source, str | os.PathLike) else nullcontext(source)
 
 
 def convert_image(image: Image.Image, mode: str) -> Image.Image:
@@ -71,4 +77,6 @@ def _reason(source: str | os.PathLike[str] | BinaryIO, problem: Exception) -> st
         return "it is empty" if is_empty else "it is not an image"
     if "truncated" in str(problem).lower():
         return "it is truncated"
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror
     return str(problem) or type(problem).__name__

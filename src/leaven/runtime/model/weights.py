@@ -30,6 +30,7 @@ WEIGHT_ENDINGS = (".pth", ".pt", ".th", ".safetensors", ".bin")
 BUNDLED_WEIGHTS = "weights.safetensors"
 BUNDLED_CHECKSUMS = "checksums.json"
 BUNDLED_MANIFEST = "bundle.json"
+_LARGEST_MANIFEST = 16 * 2**20
 MOST_LISTED = 8
 
 
@@ -140,8 +141,7 @@ def _shrink_like(
     path = Path(os.fspath(file))
     if not zipfile.is_zipfile(path):
         return
-    with zipfile.ZipFile(path) as archive:
-        manifest = json.loads(archive.read(BUNDLED_MANIFEST)) if BUNDLED_MANIFEST in archive.namelist() else {}
+    manifest = _manifest(path)
     if "over" in manifest:
         raise Failure(f"{path} has adapters only, not the weights under them", "train it with `merge=true`")
     if "sizes" not in manifest:
@@ -150,6 +150,20 @@ def _shrink_like(
         shrink(model, manifest["sizes"], there, new)
     except (ValueError, TypeError, AttributeError) as problem:
         raise Failure(f"{path} has a pruned model, which does not fit this one: {problem}") from None
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    """What a bundle says about its model; nothing where it can't be read."""
+    with zipfile.ZipFile(path) as archive:
+        if BUNDLED_MANIFEST not in archive.namelist():
+            return {}
+        with archive.open(BUNDLED_MANIFEST) as stream:
+            content = stream.read(_LARGEST_MANIFEST)
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Failure(f"{path} is damaged: {BUNDLED_MANIFEST} can't be read") from None
+    return found if isinstance(found, dict) else {}
 
 
 def _content(path: Path) -> Any:
