@@ -148,9 +148,9 @@ def statement(prefix: str, code: Code, comment: str = "", *, depth: int = 1, suf
 
 def _pieces(text: str, width: int) -> Code:
     """A string that is too long for a line, as several that Python joins; one long word stays as it is."""
-    width = max(width - 2, WIDTH // 4)
-    words = wrap(text[1:-1], width, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
-    if len(words) == 1 and len(words[0]) > width:
+    most = max(width - 2, WIDTH // 4)
+    words = wrap(text[1:-1], most, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
+    if len(words) == 1 and len(words[0]) > width - 2:  # one more bracket would not make it fit
         return text
     return Bracketed("(", tuple(Item(f'"{piece}"') for piece in words), ")", is_string=True)
 
