@@ -13,6 +13,7 @@ A request says what to build in one of four ways:
 """
 
 import contextlib
+import functools
 import inspect
 import json
 import sys
@@ -34,6 +35,11 @@ _TRIAL_SECONDS = 60.0  # long enough for a busy machine to give the same answer
 _USUAL_SIZE = (224, 224)
 _SOME_CLASSES = 10
 _SAMPLES = 2  # in a trial; batch norm needs more than one
+
+_Shape = tuple[int, ...]
+_Use = tuple[
+    str, str, _Shape
+]  # a component, its arguments, and the shape that it takes: alike wherever it is in a model
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -117,9 +123,13 @@ def _imported(path: str) -> Any:
     return getattr(import_module(module), name)
 
 
+@functools.cache
+def _parameters(constructor: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(constructor).parameters)
+
+
 def _without_weights(constructor: Any) -> dict[str, Any]:
-    known = inspect.signature(constructor).parameters
-    return {name: None for name in ("weights", "weights_backbone") if name in known}
+    return {name: None for name in ("weights", "weights_backbone") if name in _parameters(constructor)}
 
 
 def _user_definition(file: str, name: str) -> Any:
@@ -142,14 +152,18 @@ def _user_definition(file: str, name: str) -> Any:
 def _pipeline(request: dict[str, Any]) -> nn.Module:
     """A sequence of components; each that takes `in_channels` gets those of the output before it."""
     height, width = request.get("input_size") or (32, 32)
-    values = torch.zeros(2, request.get("channels", 3), height, width)
+    shape: _Shape = (_SAMPLES, request.get("channels", 3), height, width)
     stages = []
+    shape_after: dict[_Use, _Shape] = {}
     for target, arguments in request["pipeline"]:
         constructor = _imported(target)
-        takes_channels = "in_channels" in inspect.signature(constructor).parameters
-        stage = constructor(**({"in_channels": values.shape[1]} if takes_channels else {}), **arguments)
-        with torch.no_grad():
-            values = stage.eval()(values)
+        takes_channels = "in_channels" in _parameters(constructor)
+        stage = constructor(**({"in_channels": shape[1]} if takes_channels else {}), **arguments)
+        use = (target, json.dumps(arguments), shape)
+        if use not in shape_after:
+            with torch.no_grad():
+                shape_after[use] = tuple(stage.eval()(torch.zeros(shape)).shape)
+        shape = shape_after[use]
         stages.append(stage)
     return nn.Sequential(*stages)
 
@@ -184,7 +198,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
         "classes": output[1] if output and len(output) == 2 else model_parts.classes(model, head),
         "fixed_input_size": model_parts.fixed_input_size(model, arguments),
         "shapes": {path: shape[1:] for path, shape in trial.shapes.items()},
-        "flops": trial.flops,
+        "flops": {path: count for path, count in trial.flops.items() if path},
         "trial_size": trial.size,
     }
 
@@ -202,9 +216,48 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
     parameter = next(model.parameters(), None)
     if parameter is None or not parameter.is_meta:
         return Trial()
+    deadline = time.monotonic() + _TRIAL_SECONDS
+    try:
+        arguments = request.get("arguments", {})
+        channels = model_parts.input_channels(model, arguments) or request.get("channels") or 3
+        size = request.get("input_size") or model_parts.usual_size(model, arguments) or _USUAL_SIZE
+        shape = (_SAMPLES, channels, *size)
+        if isinstance(model, nn.Sequential) and "pipeline" in request:
+            return _stage_by_stage(model, request["pipeline"], shape, deadline)
+        return _forward(model, shape, deadline)
+    except Exception:
+        return Trial()
+
+
+def _stage_by_stage(model: nn.Sequential, written: list[Any], shape: _Shape, deadline: float) -> Trial:
+    """A trial of a pipeline, which may have thousands of stages: those that are alike are tried once."""
+    order: dict[str, int] = {"": 0}
+    shapes: dict[str, list[int]] = {"": []}
+    flops: dict[str, int] = {}
+    tried: dict[_Use, Trial] = {}
+    size, called = list(shape[2:]), 1
+    for (number, stage), (target, arguments) in zip(model.named_children(), written, strict=True):
+        use = (target, json.dumps(arguments), shape)
+        if use not in tried:
+            tried[use] = _forward(stage, shape, deadline)
+        trial = tried[use]
+        order |= {_path(number, path): called + at for path, at in trial.order.items()}
+        shapes |= {_path(number, path): list(output) for path, output in trial.shapes.items()}
+        flops |= {_path(number, path): count for path, count in trial.flops.items()}
+        shape = tuple(trial.shapes[""])
+        called += max(trial.order.values()) + 1
+    shapes[""] = list(shape)
+    return Trial(order, shapes, flops, size)
+
+
+def _path(outer: str, inner: str) -> str:
+    return f"{outer}.{inner}" if inner else outer
+
+
+def _forward(model: nn.Module, shape: _Shape, deadline: float) -> Trial:
+    """What one forward pass shows; raises what the model raises."""
     called: dict[nn.Module, int] = {}
     outputs: dict[nn.Module, list[int]] = {}
-    deadline = time.monotonic() + _TRIAL_SECONDS
 
     def record_call(module: nn.Module, *_: object) -> None:
         called.setdefault(module, len(called))
@@ -219,14 +272,8 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
     hooks += [module.register_forward_hook(record_output) for module in model.modules()]
     counter = FlopCounterMode(display=False)
     try:
-        arguments = request.get("arguments", {})
-        channels = model_parts.input_channels(model, arguments) or request.get("channels") or 3
-        size = request.get("input_size") or model_parts.usual_size(model, arguments) or _USUAL_SIZE
-        batch = torch.zeros(_SAMPLES, channels, *size, device="meta")
         with torch.no_grad(), counter:
-            model.eval()(batch)
-    except Exception:
-        return Trial()
+            model.eval()(torch.zeros(shape, device="meta"))
     finally:
         for hook in hooks:
             hook.remove()
@@ -237,14 +284,13 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
         latest = called.get(module, latest)
         order[path] = latest
     shapes = {path: outputs[module] for path, module in model.named_modules() if module in outputs}
-    return Trial(order, shapes, _flops(counter, model), list(batch.shape[2:]))
+    return Trial(order, shapes, _flops(counter, model), list(shape[2:]))
 
 
 def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
     """By module path; the counter puts the name of the model's class before it."""
     counts = counter.get_flop_counts()
-    prefix = f"{type(model).__name__}."
-    found = {path: counts.get(f"{prefix}{path}") for path, _ in model.named_modules() if path}
+    found = {path: counts.get(_path(type(model).__name__, path)) for path, _ in model.named_modules()}
     return {path: sum(kinds.values()) // _SAMPLES for path, kinds in found.items() if kinds}
 
 

@@ -1,11 +1,13 @@
 """Heads, stems and stages of real models and of others."""
 
+import cProfile
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leaven.components.conv import Conv
 from leaven.survey.layers import answer
 
 LAYERS_1_TO_4 = [["layer1"], ["layer2"], ["layer3"], ["layer4"]]
@@ -130,3 +132,23 @@ def test_plain_layers_are_those_that_something_can_be_added_to() -> None:
     assert {"blocks.0.0.conv_pw", "conv_head", "classifier"} <= plain
     # one pads as TensorFlow does, one works in groups, one is no product at all
     assert not {"conv_stem", "blocks.0.0.conv_dw", "bn1"} & plain
+
+
+def test_stages_of_a_pipeline_that_are_alike_are_tried_once() -> None:
+    pipeline: list[tuple[str, dict[str, int]]] = [("leaven.components.conv.Conv", {"channels": 4})] * 50
+    pipeline += [("leaven.components.global_pool.GlobalPool", {}), ("leaven.components.linear.Linear", {"features": 3})]
+    profile = cProfile.Profile()
+    told = profile.runcall(answer, {"pipeline": pipeline, "channels": 1})
+    passes = sum(one.callcount for one in profile.getstats() if one.code is Conv.forward.__code__)
+    assert passes == 4  # the first and the others, for the shapes and for the trial
+    assert told["is_forward_order"]
+    assert told["shapes"]["49"] == told["shapes"]["0"] == [4, 224, 224]
+    assert told["shapes"][""] == [3]
+    assert told["flops"]["49"] == told["flops"]["49.conv"] == 4 * told["flops"]["0"]
+    assert "" not in told["flops"]
+    assert [name for name, *_ in told["parameters"]][-4:] == [
+        "49.norm.weight",
+        "49.norm.bias",
+        "51.weight",
+        "51.bias",
+    ]
