@@ -83,13 +83,14 @@ class Binder:
         use = argument_messages.Use(card, name_span, arguments, available)
         written, is_complete = match_arguments(use, self.scope)
         settings: list[Setting] = []
-        source = f"of {card.source}" if card.source not in ("leaven", "user") else ""
+        by_default = Default(f"of {card.source}" if card.source not in ("leaven", "user") else "")
         for parameter in available:
             if parameter.name in written:
                 taker = card.bare_name if _names_its_statement(card, parameter, arguments) else ""
-                settings.append(self._setting(replace(parameter, taker=taker), written.pop(parameter.name)))
+                taken = replace(parameter, taker=taker) if taker else parameter
+                settings.append(self._setting(taken, written.pop(parameter.name)))
             elif not parameter.required and not parameter.variadic:
-                settings.append(Setting(parameter.name, default_value(parameter), Default(source)))
+                settings.append(Setting(parameter.name, default_value(parameter), by_default))
         is_complete &= not any(isinstance(setting.value, Unknown) for setting in settings)
         for name, values in written.items():  # keyword arguments that an open-ended card takes
             settings.append(self._setting(Parameter(name), values))

@@ -57,6 +57,7 @@ class Layers(Record):
     trial_size: tuple[int, int] | None = None  # of that sample
     error: str = ""
     is_unanswered: bool = False
+    matched: dict[object, frozenset[str]] = field(default_factory=dict, init=False, compare=False)  # for `selectors.py`
 
     def fitted(self, classes: int) -> "Layers":
         """The same model with a head for another number of classes."""

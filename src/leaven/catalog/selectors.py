@@ -7,7 +7,7 @@ from dataclasses import field
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Pending, Quantity
-from leaven.formats.layer_names import is_under
+from leaven.formats.layer_names import is_glob, is_under, with_outer
 from leaven.language.record import Record
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
@@ -65,20 +65,29 @@ class Selection(Record):
 
 
 def matching(selector: Selector, layers: Layers) -> frozenset[str]:
-    """The names of the parameters that a selector means."""
+    """The names of the parameters that a selector means: one set, however often a recipe selects them."""
+    known = layers.matched
+    if isinstance(selector, Joined | Without):
+        left, right = matching(selector.left, layers), matching(selector.right, layers)
+        key = type(selector), left, right  # a set keeps its hash; that of a long selector is calculated each time
+        if key not in known:
+            known[key] = left | right if isinstance(selector, Joined) else left - right
+        return known[key]
+    if selector not in known:
+        known[selector] = _matching(selector, layers)
+    return known[selector]
+
+
+def _matching(selector: Word | Layer | Stages | Share | OfType, layers: Layers) -> frozenset[str]:
     match selector:
-        case Joined(left, right):
-            return matching(left, layers) | matching(right, layers)
-        case Without(left, right):
-            return matching(left, layers) - matching(right, layers)
         case Word(word):
             return _word(word, layers)
         case Layer(pattern):
             return _under((pattern,), layers)
         case Stages(numbers):
             known = [number for number in numbers if isinstance(number, int)]
-            chosen = [path for number in known for path in layers.stages[number - 1 : number]]
-            return frozenset().union(*(_under(tuple(paths), layers) for paths in chosen))
+            chosen = [paths for number in known for paths in layers.stages[number - 1 : number]]
+            return _under(tuple(path for paths in chosen for path in paths), layers)
         case Share(end, amount):
             return _share(end, amount, layers) if isinstance(amount, Quantity) else frozenset()
         case OfType(type):
@@ -115,7 +124,11 @@ def _word(word: str, layers: Layers) -> frozenset[str]:
 
 
 def _under(paths: tuple[str, ...], layers: Layers) -> frozenset[str]:
-    return frozenset(parameter.name for parameter in layers.parameters if is_under(parameter.name, paths))
+    names = [parameter.name for parameter in layers.parameters]
+    if len(paths) == 1:
+        return frozenset(name for name in names if is_under(name, paths))
+    plain, globs = frozenset(paths), list(filter(is_glob, paths))
+    return frozenset(n for n in names if not plain.isdisjoint(with_outer(n)) or is_under(n, globs))
 
 
 def _share(end: str, amount: Quantity, layers: Layers) -> frozenset[str]:

@@ -40,7 +40,7 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
 
 def _table(layers: Layers, plan: Plan | None) -> list[str]:
     counts = _counts(layers)
-    done = effects(plan, layers) if plan is not None else {}
+    done = summarised(effects(plan, layers)) if plan is not None else {}
     titles = [f'in "{phase.name}"' for phase in plan.phases] if plan is not None and len(plan.phases) > 1 else [""]
     rows = [["layer", "type", "output", "parameters", "FLOPs", *(titles if plan is not None else [])]]
     for module in layers.modules:
@@ -52,7 +52,7 @@ def _table(layers: Layers, plan: Plan | None) -> list[str]:
                     _size(layers.shapes.get(module.path)),
                     f"{counts[module.path]:,}",
                     _large(layers.flops.get(module.path, 0)),
-                    *(summarised(done, module.path) if done else ()),
+                    *done.get(module.path, ()),
                 ]
             )
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]

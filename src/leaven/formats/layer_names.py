@@ -22,6 +22,12 @@ def is_under(name: str, paths: Iterable[str]) -> bool:
     return False
 
 
+def with_outer(name: str) -> list[str]:
+    """A module or parameter and the modules that it is in, outermost first: `layer4`, `layer4.1`, `layer4.1.bn1`."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
 def is_named(module: str, pattern: str) -> bool:
     """Whether a pattern names this very module: a glob at the same depth, so that `layer*` means no layer within."""
     return module == pattern or (module.count(".") == pattern.count(".") and fnmatchcase(module, pattern))

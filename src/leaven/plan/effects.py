@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from leaven.catalog.layers import LayerParameter, Layers
-from leaven.formats.layer_names import is_under
+from leaven.formats.layer_names import is_under, with_outer
 from leaven.plan.plan import Plan, Reinitialise, TrainPhase, UnfreezeLater
 
 
@@ -41,7 +41,13 @@ def _is_too_late(later: UnfreezeLater, phase: TrainPhase) -> bool:
     return isinstance(at, int | float) and isinstance(epochs, int | float) and at >= epochs
 
 
-def summarised(effects_of_layers: Mapping[str, tuple[str, ...]], path: str) -> tuple[str, ...]:
-    """The words for a module: those of all layers under it where they agree, else an ellipsis."""
-    under = [words for layer, words in effects_of_layers.items() if is_under(layer, [path])]
-    return tuple(words[0] if len(set(words)) == 1 else "…" for words in zip(*under, strict=True))
+def summarised(effects_of_layers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The words for every module: those of all layers under it where they agree, else an ellipsis."""
+    under: dict[str, list[tuple[str, ...]]] = {}
+    for layer, words in effects_of_layers.items():
+        for path in with_outer(layer):
+            under.setdefault(path, []).append(words)
+    return {
+        path: tuple(words[0] if len(set(words)) == 1 else "…" for words in zip(*found, strict=True))
+        for path, found in under.items()
+    }

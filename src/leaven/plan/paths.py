@@ -6,6 +6,7 @@ from fnmatch import translate
 from itertools import combinations
 
 from leaven.catalog.layers import Layers
+from leaven.formats.layer_names import with_outer
 
 MANY = 6
 _NUMBER = re.compile(r"\d+")
@@ -21,10 +22,10 @@ def paths_of(chosen: Iterable[str], layers: Layers) -> tuple[str, ...]:
     partly: set[str] = set()  # modules with a parameter that is not chosen
     for name in everything:
         if name not in wanted:
-            partly.update(_above(name))
+            partly.update(with_outer(name)[:-1])
     found: dict[str, None] = {}
     for name in sorted(wanted, key=_place(layers)):
-        top = next((path for path in _above(name) if path not in partly), name)
+        top = next((path for path in with_outer(name) if path not in partly), name)
         found[top] = None
     return tuple(found) if len(found) <= MANY else _shortened(list(found), wanted, everything)
 
@@ -32,7 +33,7 @@ def paths_of(chosen: Iterable[str], layers: Layers) -> tuple[str, ...]:
 def _shortened(paths: Sequence[str], wanted: frozenset[str], everything: Sequence[str]) -> tuple[str, ...]:
     """Paths alike but for their numbers as globs, as long as these say nothing else."""
     others = frozenset(everything) - wanted
-    kept_out = {path for name in others for path in (name, *_above(name))}
+    kept_out = {path for name in others for path in with_outer(name)}
     alike: dict[str, list[str]] = {}
     for path in paths:
         alike.setdefault(_NUMBER.sub("*", path), []).append(path)
@@ -67,12 +68,6 @@ def _if_right(glob: str, paths: Sequence[str], kept_out: set[str]) -> Iterator[s
 def _with_stars(path: str, starred: Sequence[int]) -> str:
     numbers = iter(range(len(path)))
     return _NUMBER.sub(lambda found: "*" if next(numbers) in starred else found[0], path)
-
-
-def _above(name: str) -> list[str]:
-    """The modules that a parameter lies in, from the outermost to its own; without the model itself."""
-    parts = name.split(".")[:-1]
-    return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def _place(layers: Layers) -> Callable[[str], tuple[int, str]]:

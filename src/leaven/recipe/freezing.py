@@ -10,7 +10,7 @@ from dataclasses import replace
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection, Selector, Without, Word, matching
 from leaven.catalog.values import Invocation, Origin, Pending, Quantity, Setting
-from leaven.formats.layer_names import is_under
+from leaven.formats.layer_names import with_outer
 from leaven.language import syntax
 from leaven.recipe.recipe import (
     Adapter,
@@ -167,9 +167,10 @@ def trainable_stages(layers: Layers, frozen: frozenset[str]) -> list[frozenset[s
     """The trainable parameters from the stem to the head; what belongs to no stage goes with the one before it."""
     roots = (layers.stem, *layers.stages, layers.head)
     found: list[set[str]] = [set() for _ in roots]
+    number_of = {path: number for number, paths in reversed(list(enumerate(roots))) for path in paths}
     at = 0
     for parameter in layers.parameters:
-        at = next((number for number, paths in enumerate(roots) if is_under(parameter.name, paths)), at)
+        at = min((number_of[path] for path in with_outer(parameter.name) if path in number_of), default=at)
         if parameter.name not in frozen:
             found[at].add(parameter.name)
     return [frozenset(names) for names in found if names]

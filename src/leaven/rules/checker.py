@@ -30,18 +30,21 @@ def check(
     source: Source, given: Options | None = None, *, run_code: bool = False, requires_args: bool = False
 ) -> Checked:
     """The recipe in a source, checked as far as possible without running the user's code, unless told to."""
-    given = given or Options()
     with _without_garbage_collection():
-        reader = open_reader(source, given, run_code, requires_args)
-        draft, recipe = reader.read()
-        found = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]
-        if recipe is None or has_errors(found):
-            return Checked(None, in_order(found), tuple(reader.assembled.sources))
-        if given != Options() or len(reader.assembled.sources) > 1:
-            recipe = relative_to_recipe(recipe, source)
-        if given == Options(given.args):  # other options may have replaced what uses a name
-            found += names.unused(reader.scope, reader.assembled, source)
-        return Checked(recipe, in_order(found), tuple(reader.assembled.sources))
+        return _check(source, given or Options(), run_code, requires_args)
+
+
+def _check(source: Source, given: Options, run_code: bool, requires_args: bool) -> Checked:
+    reader = open_reader(source, given, run_code, requires_args)
+    draft, recipe = reader.read()
+    found = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]
+    if recipe is None or has_errors(found):
+        return Checked(None, in_order(found), tuple(reader.assembled.sources))
+    if given != Options() or len(reader.assembled.sources) > 1:
+        recipe = relative_to_recipe(recipe, source)
+    if given == Options(given.args):  # other options may have replaced what uses a name
+        found += names.unused(reader.scope, reader.assembled, source)
+    return Checked(recipe, in_order(found), tuple(reader.assembled.sources))
 
 
 def apply_rules(draft: Draft) -> Iterator[Diagnostic]:
@@ -58,10 +61,14 @@ def apply_rules(draft: Draft) -> Iterator[Diagnostic]:
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """A check makes no reference cycles, and looking for them grows faster than the recipe."""
-    was_enabled = gc.isenabled()
+    if not gc.isenabled():
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        if not gc.get_freeze_count():  # moves what is left to the oldest generation, so that no collection follows
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()

@@ -79,11 +79,13 @@ def _untrained(freezing: Freezing, layers: Layers) -> Iterator[Diagnostic]:
 
 def _groups(groups: Sequence[Group]) -> Iterator[Diagnostic]:
     """A group all of whose layers later groups take has no effect."""
-    for at, group in enumerate(groups):
-        own = group.layers.parameters
-        later = [other for other in groups[at + 1 :] if own and own & (other.layers.parameters or frozenset())]
-        if own and own <= frozenset().union(*(other.layers.parameters or () for other in later)):
-            yield messages.covered_group(group.origin, later[-1].origin)
+    taken_by: dict[str, int] = {}  # the last group that takes each parameter
+    for at in reversed(range(len(groups))):
+        own = groups[at].layers.parameters
+        if own and own <= taken_by.keys():
+            yield messages.covered_group(groups[at].origin, groups[max(taken_by[name] for name in own)].origin)
+        for name in own or ():
+            taken_by.setdefault(name, at)
 
 
 # -- unfreezing in the course of a phase

@@ -24,8 +24,9 @@ _ROUNDING = 1e-6
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     """Every model that a technique learns from."""
-    for at, phase in enumerate(draft.phases):
-        phases = [earlier.name for earlier in draft.phases[: at + 1]]
+    phases: list[str] = []  # this one and those before it
+    for phase in draft.phases:
+        phases.append(phase.name)
         calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
         yield from _weights(calls)
         for call in calls:

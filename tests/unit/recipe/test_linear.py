@@ -5,8 +5,13 @@ recipe holds in every phase, so only one of the two is many here.
 """
 
 import cProfile
+import gc
 import pstats
+import sys
+from collections import Counter
 from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
 
 import pytest
 
@@ -55,6 +60,10 @@ def everything(count: int) -> str:
     )
 
 
+def groups(count: int) -> str:
+    return "optimizer sgd(lr=0.1) {\n" + "    group layer1, lr=0.2\n" * count + "}\n"
+
+
 def changes(count: int) -> str:
     return "optimizer adamw()\n" + "".join(f"change optimizer, lr={at + 1}e-6\n" for at in range(count))
 
@@ -79,7 +88,7 @@ def missing_files(count: int) -> str:
     return "".join(f'distill resnet18(weights="{at}.pth")\n' for at in range(count))
 
 
-RIGHT = [lets, used_lets, args, freezes, phases, one_long_phase, everything, changes, changed_phases]
+RIGHT = [lets, used_lets, args, freezes, phases, one_long_phase, everything, groups, changes, changed_phases]
 WRONG = [unknown_phases, unknown_lets, unknown_statements, missing_files]
 
 
@@ -101,6 +110,31 @@ def test_what_stands_at_the_top_is_looked_at_once_for_all_phases() -> None:
     assert calls(HEAD + tops + phases) < each_alone + 50 * 300 * 300
 
 
+@pytest.mark.parametrize("written", [phases, everything, groups, freezes])
+def test_no_function_loops_over_what_it_has_already_seen(written: Callable[[int], str]) -> None:
+    few, many = (lines(HEAD + written(count)) for count in (100, 1_000))
+    unequal = {code.co_qualname: (few[code], many[code]) for code in many if many[code] > 12 * few[code] + 1_000}
+    assert not unequal
+
+
+def test_a_check_starts_no_garbage_collection() -> None:
+    leaven.check(Source("long.leaven", HEAD))
+    collected: list[str] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        collected.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        checked = leaven.check(Source("long.leaven", HEAD + everything(500)))
+    finally:
+        gc.callbacks.remove(note)
+    assert checked.recipe is not None
+    assert gc.isenabled()
+    assert not collected
+
+
 def compare(few: str, many: str, is_right: bool = True) -> None:
     calls(few, is_right)  # what is done once is done
     work, more_work = calls(few, is_right), calls(many, is_right)
@@ -114,3 +148,22 @@ def calls(text: str, is_right: bool = True) -> int:
     checked = profile.runcall(leaven.check, source)
     assert (checked.recipe is not None) is is_right, checked.diagnostics[:3]
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def lines(text: str) -> Counter[CodeType]:
+    """How many lines of each function a check runs; each pass of a loop counts, in a comprehension too."""
+    counted: Counter[CodeType] = Counter()
+
+    def count(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            counted[frame.f_code] += 1
+        return count
+
+    source, before = Source("long.leaven", text), sys.gettrace()
+    leaven.check(source)  # what is done once is done
+    sys.settrace(count)
+    try:
+        leaven.check(source)
+    finally:
+        sys.settrace(before)
+    return counted
