@@ -1,6 +1,6 @@
 """What each phase of a plan does to each layer, in a word or two: `leaven inspect` prints it beside the layers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.formats.layer_names import is_under, with_outer
@@ -12,17 +12,21 @@ def effects(plan: Plan, layers: Layers) -> dict[str, tuple[str, ...]]:
     own: dict[str, list[LayerParameter]] = {}
     for parameter in layers.parameters:
         own.setdefault(parameter.module_path, []).append(parameter)
-    return {path: tuple(_effect(phase, parameters) for phase in plan.phases) for path, parameters in own.items()}
+    return {path: tuple(_effects(plan, parameters)) for path, parameters in own.items()}
 
 
-def _effect(phase: TrainPhase, parameters: Sequence[LayerParameter]) -> str:
-    words = [_freezing(phase, parameters)] if phase.trains else []
-    for one in phase.preparations:
-        if isinstance(one, Reinitialise):
-            words += ["re-initialised"] if any(is_under(p.name, one.paths) for p in parameters) else []
-        elif any(len(p.shape) > 1 and is_under(p.name, one.layers) for p in parameters):
-            words.append("adapted" if one.is_adapter else "pruned")
-    return ", ".join(dict.fromkeys(words)) or "unchanged"
+def _effects(plan: Plan, parameters: Sequence[LayerParameter]) -> Iterator[str]:
+    is_adapted = False  # an adapter stays in later phases
+    for phase in plan.phases:
+        words = [_freezing(phase, parameters)] if phase.trains else []
+        words += ["adapted"] if is_adapted else []
+        for one in phase.preparations:
+            if isinstance(one, Reinitialise):
+                words += ["re-initialised"] if any(is_under(p.name, one.paths) for p in parameters) else []
+            elif any(len(p.shape) > 1 and is_under(p.name, one.layers) for p in parameters):
+                words.append("adapted" if one.is_adapter else "pruned")
+        is_adapted = "adapted" in words
+        yield ", ".join(dict.fromkeys(words)) or "unchanged"
 
 
 def _freezing(phase: TrainPhase, parameters: Sequence[LayerParameter]) -> str:

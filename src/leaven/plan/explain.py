@@ -7,6 +7,7 @@ from leaven.plan.plan import (
     Chain,
     EarlierModel,
     FileWeights,
+    FreezeLayers,
     HubWeights,
     Plan,
     ReadData,
@@ -97,10 +98,7 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
         else:
             yield _call(one.call)
     if phase.freeze is not None:
-        paths = ", ".join(phase.freeze.paths)
-        frozen = f"all but {paths}" if phase.freeze.is_all_but else paths
-        count = f"{phase.freeze.trainable:,} of {phase.freeze.total:,} parameters trainable"
-        yield f"frozen: {frozen}; {count}", _why(phase.freeze.because)
+        yield _frozen(phase.freeze), _why(phase.freeze.because)
     for later in phase.unfreeze_later:
         yield f"frozen until {later.at.text}: {', '.join(later.paths)}", _why(later.because)
     if phase.trains:
@@ -117,6 +115,23 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
     for setting in (phase.accumulate, phase.clip, plan.run.argument("precision")):
         if setting is not None:
             yield f"{setting.name} {setting.text}", _why(setting.because)
+
+
+def _frozen(freeze: FreezeLayers) -> str:
+    """`frozen: all but fc and the adapters; 12,810 of 3,383,818 parameters trainable`."""
+    paths = ", ".join(freeze.paths)
+    adapters = "the adapters" if freeze.has_adapters else ""
+    if freeze.is_all_but:
+        return f"frozen: all but {' and '.join(filter(None, (paths, adapters)))}{counted(freeze)}"
+    return f"frozen: {' but not '.join(filter(None, (paths, adapters)))}{counted(freeze)}"
+
+
+def counted(freeze: FreezeLayers) -> str:
+    """`; 12,810 of 3,383,818 parameters trainable`, where that is known."""
+    if freeze.counts is None:
+        return ""
+    trainable, total = freeze.counts
+    return f"; {trainable:,} of {total:,} parameters trainable"
 
 
 def _training(phase: TrainPhase) -> Iterator[Line]:

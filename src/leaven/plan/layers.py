@@ -7,23 +7,28 @@ from leaven.plan.translate import argument, because
 from leaven.recipe.recipe import Freezing, Phase
 
 
-def freeze_layers(phase: Phase, freezing: Freezing, layers: Layers) -> FreezeLayers | None:
-    """What is frozen for the whole phase, in the fewest paths."""
+def freeze_layers(phase: Phase, freezing: Freezing, layers: Layers, *, is_smaller: bool) -> FreezeLayers | None:
+    """What is frozen for the whole phase, in the fewest paths; `is_smaller` where channels were pruned until then."""
     if not freezing.frozen:
         return None
     trainable = frozenset(parameter.name for parameter in layers.parameters) - freezing.frozen
     frozen_paths, trainable_paths = paths_of(freezing.frozen, layers), paths_of(trainable, layers)
     is_all_but = len(trainable_paths) < len(frozen_paths)
-    added = sum(adapter.added for adapter in phase.adapters)
     return FreezeLayers(
         paths=trainable_paths if is_all_but else frozen_paths,
         is_all_but=is_all_but,
         norms=_part(freezing.norms_on, freezing.frozen, layers, "train", "frozen"),
         dropout=_part(freezing.dropout_on, freezing.frozen, layers, "on", "off"),
-        trainable=sum(p.count for p in layers.parameters if p.name in trainable) + added,
-        total=sum(p.count for p in layers.parameters) + added,
+        has_adapters=bool(phase.adapters),
+        counts=None if is_smaller else _counts(phase, trainable, layers),
         because=because(*freezing.origins),
     )
+
+
+def _counts(phase: Phase, trainable: frozenset[str], layers: Layers) -> tuple[int, int]:
+    added = sum(adapter.added for adapter in phase.adapters)
+    own = sum(parameter.count for parameter in layers.parameters if parameter.name in trainable)
+    return own + added, sum(parameter.count for parameter in layers.parameters) + added
 
 
 def _part(

@@ -29,9 +29,11 @@ from leaven.recipe.recipe import Phase, Recipe, Reinit, Technique
 def phases_of(recipe: Recipe, metrics: tuple[Metric, ...]) -> tuple[TrainPhase, ...]:
     layers = recipe.model.layers or Layers()
     found: list[TrainPhase] = []
+    is_smaller = False
     for phase in recipe.phases:
         was_frozen = bool(found) and bool(found[-1].freeze or found[-1].unfreeze_later)
-        found.append(_phase(phase, recipe, layers, metrics, was_frozen=was_frozen))
+        is_smaller = is_smaller or any(pruning.removes_channels for pruning in phase.prunings)
+        found.append(_phase(phase, recipe, layers, metrics, was_frozen=was_frozen, is_smaller=is_smaller))
     following = [_next_training(recipe.phases[at + 1 :]) for at in range(len(found))]
     asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
     return tuple(
@@ -51,10 +53,16 @@ def _next_training(phases: Sequence[Phase]) -> Phase | None:
 
 
 def _phase(
-    phase: Phase, recipe: Recipe, layers: Layers, metrics: tuple[Metric, ...], *, was_frozen: bool
+    phase: Phase,
+    recipe: Recipe,
+    layers: Layers,
+    metrics: tuple[Metric, ...],
+    *,
+    was_frozen: bool,
+    is_smaller: bool,
 ) -> TrainPhase:
     assert phase.freezing is not None  # a plan is made only where the layers are known
-    frozen = freeze_layers(phase, phase.freezing, layers)
+    frozen = freeze_layers(phase, phase.freezing, layers, is_smaller=is_smaller)
     train = recipe.train
     return TrainPhase(
         name=phase.name,

@@ -116,8 +116,8 @@ class FreezeLayers:
     is_all_but: bool
     norms: str | tuple[str, ...]  # their statistics: "frozen", "train" (updated), or updated in these layers
     dropout: str | tuple[str, ...]  # off, on, or on in these layers, which are frozen because of an adapter alone
-    trainable: int  # how many parameters are trained, those of adapters included
-    total: int
+    has_adapters: bool  # they are never frozen
+    counts: tuple[int, int] | None  # of trainable parameters and of all, with adapters; None after channels were pruned
     because: Reasons = field(compare=False)
 
 

@@ -6,6 +6,7 @@ Phases with the same plain loop share one function, `train`.
 import re
 
 from leaven.catalog.hooks import PARAMETERS_METHOD
+from leaven.plan.explain import counted
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, TrainPhase
 from leaven.program.code import (
     ARGS,
@@ -135,7 +136,7 @@ def _summary(phase: TrainPhase) -> str:
     place = cite(*phase.because)
     told = f'Phase "{phase.name}"{f" ({place})" if place else ""}: {_length(phase)}'
     if phase.freeze is not None:
-        told += f"; {phase.freeze.trainable:,} of {phase.freeze.total:,} parameters trainable"
+        told += counted(phase.freeze)
     return f"{told}."
 
 
@@ -183,7 +184,8 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
         named["norms"] = word_or_paths(frozen.norms)
     if frozen.dropout != "off":
         named["dropout"] = word_or_paths(frozen.dropout)
-    return statement("", call(values.runtime("freeze"), "model", **named), cite(*frozen.because))
+    comment = "; ".join(filter(None, [cite(*frozen.because), "adapters stay trainable" * frozen.has_adapters]))
+    return statement("", call(values.runtime("freeze"), "model", **named), comment)
 
 
 def _criterion(phase: TrainPhase, values: Values) -> list[str]:

@@ -113,7 +113,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         dropout=0.1,
         merge=False,
     ).on_model(model)
-    runtime.freeze(model, all_but=["classifier"], dropout="on")  # line 12
+    runtime.freeze(model, all_but=["classifier"], dropout="on")  # line 12; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 5
         runtime.parameter_groups(
@@ -130,7 +130,7 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
     """Phase "norms too" (line 14): 2 epochs; 88,634 of 3,417,626 parameters trainable."""
     phase = run.phase("norms too", model, data, epochs=2, is_last=True)  # line 14
     techniques.Ia3(on=["blocks.0.0.conv_pw"]).on_model(model)  # line 17
-    runtime.freeze(  # lines 12, 15, 16, 17
+    runtime.freeze(  # lines 12, 15, 16, 17; adapters stay trainable
         model,
         all_but=["bn*", "blocks.*.*.bn*", "classifier"],
         dropout=["blocks.*.*.conv_dw", "blocks.*.*.conv_pw", "blocks.*.*.conv_pwl", "conv_head"],

@@ -382,6 +382,12 @@ class TestLookingUp:
         assert re.search(r"^layer4 .* unfrozen later$", listed, re.MULTILINE)
         assert re.search(r"^layer1 .* frozen$", listed, re.MULTILINE)
 
+    def test_inspect_tells_that_adapters_stay_in_later_phases(self, folder: Path) -> None:
+        phases = 'phase "a", epochs=1 { lora }; phase "b", epochs=1 { }'
+        (folder / "adapted.leaven").write_text(f"model resnet18(pretrained=true)\ndata digits()\n{phases}\n")
+        listed = run("inspect", "adapted.leaven").output
+        assert re.search(r"^conv1 .* frozen, adapted +frozen, adapted$", listed, re.MULTILINE)
+
 
 def test_every_command_has_help() -> None:
     for name, command in leaven.commands.items():

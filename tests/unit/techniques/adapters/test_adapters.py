@@ -240,8 +240,10 @@ def test_adapters_stay_in_later_phases() -> None:
         'phase "three", epochs=1 { unfreeze norms }\n'
     )
     assert told.count("techniques.Lora") == 1
-    assert 'dropout=["blocks", "conv_head", "bn2"])  # lines 3, 4' in told
-    assert 'all_but=["bn*", "blocks.*.*.bn*", "classifier"], dropout="on")  # lines 3, 5' in told
+    assert "# lines 3, 4; adapters stay trainable" in told
+    assert 'dropout=["blocks", "conv_head", "bn2"])' in told
+    assert "# lines 3, 5; adapters stay trainable" in told
+    assert 'all_but=["bn*", "blocks.*.*.bn*", "classifier"], dropout="on")' in told
 
 
 def test_without_the_library_the_check_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
