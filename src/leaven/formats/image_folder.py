@@ -6,6 +6,7 @@ whoever asked.
 """
 
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +65,16 @@ def read_image_folder(folder: Path, name: str) -> ImageFolder:
     if doubled:
         return ImageFolder(findings=tuple(_doubled(name, there) for there in doubled))
     return _judged({part: _read_part(folder / t, _below(name, t)) for part, there in places.items() for t in there})
+
+
+def looks_split(names: Sequence[str]) -> bool:
+    """Whether sub-folders are called like splits: `train2017` and `val2017`."""
+    splits = [next((split for split, words in PART_NAMES.items() if _is_called(name, words)), None) for name in names]
+    return None not in splits and "train" in splits and len(set(splits)) > 1
+
+
+def _is_called(name: str, words: Sequence[str]) -> bool:
+    return any(re.fullmatch(rf"{word}([\W\d_].*)?", name, re.IGNORECASE) for word in words)
 
 
 def sub_folders(folder: Path) -> list[str]:
@@ -167,6 +178,8 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
             findings.append(_foreign_classes(part, train, extra, lacking))
         elif lacking and part.classes:
             findings.append(_lacking_classes(part, train, lacking))
+    if "" in parts and looks_split(train.classes):
+        findings.append(_splits_as_classes(train))
     kept = {key: part for key, part in parts.items() if part.classes}
     return ImageFolder(kept, tuple(findings))
 
@@ -202,6 +215,15 @@ def _not_utf8(part: PartFolder, name: str) -> Finding:
     return Finding(
         "wrong-label", f"the name of the class `{_below(part.name, shown)}` is not UTF-8", "rename the folder"
     )
+
+
+def _splits_as_classes(part: PartFolder) -> Finding:
+    old = next(name for name in part.classes if _is_called(name, PART_NAMES["train"]))
+    help = f"put the images of each class into its own sub-folder, such as `{_below(part.name, 'train/ants')}`"
+    if sub_folders(part.folder / old):
+        help = f"if they are splits, rename `{_below(part.name, old)}` to `{_below(part.name, 'train')}`, and so on"
+    fact = f"the sub-folders of `{part.name}` are read as classes, but have names of splits: {_quoted(part.classes)}"
+    return Finding("split-as-class", fact, help, is_error=False)
 
 
 def _empty_classes(part: PartFolder, names: Sequence[str]) -> Finding:

@@ -6,7 +6,7 @@ check and the training read the same data in the same way. A target is plain dat
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 # What a value is: the index of a class, numbers, or a 0 or 1 for each output.
 Kind = Literal["class", "number", "binary"]
@@ -23,6 +23,13 @@ class BadTarget(ValueError):
         self.help = help
         self.at = at
         self.id = id  # of the page in the docs
+
+
+class Doubt(NamedTuple):
+    """A fact about labels, which follows the name of the data, and what is probably meant instead."""
+
+    fact: str
+    help: str
 
 
 class Target(Protocol):
@@ -86,6 +93,9 @@ class TargetReader(Protocol):
     def read(self, given: Sequence[Any]) -> tuple[Target, list[Value]]:
         """The target of samples with these labels, and their values; a BadTarget where they have none."""
 
+    def doubt(self, target: Any, values: Sequence[Value]) -> Doubt | None:
+        """Why labels that can be read are probably not what is meant; None where nothing speaks against them."""
+
 
 @dataclass(frozen=True)
 class Known:
@@ -104,6 +114,9 @@ class Known:
             # in a table, 1 is the class `1` and not the one with the index 1
             given = [str(one) if isinstance(one := plain(label), int) else one for label in given]
         return self.target, values_of(self.target, given)
+
+    def doubt(self, target: Any, values: Sequence[Value]) -> None:
+        return None
 
 
 def shown(given: Any) -> str:

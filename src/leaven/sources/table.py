@@ -47,8 +47,10 @@ class ImageTable:
             tables = self._tables()
             splits = tuple(split for split in tables if split)
             rows = {split: self._rows(file, is_look=True) for split, file in tables.items()}
-            names = self._read(rows)[0].names if all(map(bool, rows.values())) else ()
-            return Looked(names, splits)
+            if not all(map(bool, rows.values())):
+                return Looked((), splits)
+            target, values = self._read(rows)
+            return Looked(target.names, splits, self._doubts(target, values))
         except BadSource as bad:
             return Looked((), splits, (bad.finding,))
 
@@ -193,6 +195,14 @@ class ImageTable:
             place = f"`{self.name}`" if bad.at is None else every[bad.at].place
             fact = f"{place} {bad.fact}"
             raise BadSource(Finding(bad.id, fact, bad.help, argument=self.target.argument, label=_COLUMN)) from None
+
+    def _doubts(self, target: Target, values: Sequence[Value]) -> tuple[Finding, ...]:
+        """What is probably not meant, as a warning."""
+        doubt = self.target.doubt(target, values)
+        if doubt is None:
+            return ()
+        fact, argument = f"`{self.name}` {doubt.fact}", self.target.argument
+        return (Finding("unlikely-labels", fact, doubt.help, is_error=False, argument=argument, label=_COLUMN),)
 
     def _bad(self, finding: Finding) -> BadSource:
         """A finding about the file or folder as a whole."""

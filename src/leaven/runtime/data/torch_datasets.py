@@ -6,6 +6,7 @@ streams; how they are read is in `streams.py`.
 
 import inspect
 import os
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,10 +21,11 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import IterableDataset, Subset, TensorDataset
 
+from leaven.formats.image_folder import looks_split
 from leaven.formats.target import BadTarget, Known, Target, TargetReader
 from leaven.runtime.data.datasets import LABEL, Dataset
 from leaven.runtime.downloads import rank_zero_first
-from leaven.runtime.failures import BadFile, Failure
+from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.tasks.classification.target import Label
 
 _LABELS = ("targets", "labels", "_labels", "y")
@@ -154,6 +156,9 @@ def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
     predefined = {split: range(*between) for split, between in zip(splits, pairwise(ends), strict=True) if split}
     loader = _Concatenated(tuple(datasets), ends, None)
     target = _told(datasets, reader)
+    if "" in splits and target is not None and target.kind == "class" and looks_split(target.names):
+        fact = f"the classes of {type(datasets[0]).__name__} have names of splits: {', '.join(target.names)}"
+        warnings.warn(f"{fact}; use a dataset for each split", Caution, stacklevel=2)
     labels = _known_labels(datasets)
     in_memory = all(_is_in_memory(dataset) for dataset in datasets)
     if labels is None and target is not None and target.kind != "number":  # numbers are standardised by their mean

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Kind, check_names, shown, values_of
-from leaven.tasks.classification.target import in_order, listed
+from leaven.formats.target import BadTarget, Doubt, Kind, check_names, shown, values_of
+from leaven.tasks.classification.target import SEPARATORS, in_order, listed, separator_in
 
 Bits = tuple[float, ...]  # a 0 or 1 for each label
 SEPARATOR = ";"
-SEPARATORS = (";", "|", ",", "/")  # that tables have between labels
 _BITS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0}
 
 
@@ -117,6 +116,14 @@ class Labels:
         if not _occurring(values):
             raise BadTarget("wrong-label", "has no labels at all")
         return target, values
+
+    def doubt(self, target: LabelSet, values: Sequence[Bits]) -> Doubt | None:
+        separator = separator_in(target.names)
+        if len(tuple(self.columns)) > 1 or separator is None:
+            return None
+        joined = next(name for name in target.names if separator in name)
+        fact = f"has labels such as `{shown(joined)}`, which look like several labels"
+        return Doubt(fact, f'say what separates labels: `label_separator="{separator}"`')
 
     def _names(self, given: Sequence[Any]) -> tuple[str, ...]:
         """The different labels, in order; where every sample has as many zeros and ones, these are numbered."""

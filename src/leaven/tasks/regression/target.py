@@ -137,6 +137,9 @@ class Numbers:
             _check_range(name, min(column), max(column))
         return target, values
 
+    def doubt(self, target: Quantities, values: Sequence[Vector]) -> None:
+        return None
+
 
 def _check_range(name: str, low: float, high: float) -> None:
     """Numbers differ, and by enough to be told apart."""

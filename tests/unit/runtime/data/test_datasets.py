@@ -19,7 +19,7 @@ from torchvision import datasets
 from leaven.runtime.data.datasets import Dataset, digits, image_folder, table
 from leaven.runtime.data.images import open_image
 from leaven.runtime.data.torch_datasets import StreamDataset, torchvision_dataset, user_dataset
-from leaven.runtime.failures import BadFile, Failure
+from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.tasks.classification import Label
 
 
@@ -316,6 +316,12 @@ def test_parts_may_be_chosen_by_any_argument(tmp_path: Path) -> None:
     items = torchvision_dataset(datasets.ImageFolder, splits=parts)
     assert (items.target.names, items.values) == (("ants", "bees"), [0, 0, 1, 0, 1])
     assert items.name(3) == str(tmp_path / "b/ants/0.png")
+
+
+def test_splits_that_are_read_as_classes_are_pointed_out(tmp_path: Path) -> None:
+    folder(tmp_path, {"train": 2, "val": 1})
+    with pytest.warns(Caution, match="the classes of ImageFolder have names of splits: train, val"):
+        user_dataset(datasets.ImageFolder(str(tmp_path)))
 
 
 def test_files_that_are_not_there_get_a_place_to_be_put(tmp_path: Path) -> None:
