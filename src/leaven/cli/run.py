@@ -1,5 +1,6 @@
 """`leaven plan`, `generate`, `run` and `resume`: from a recipe to a program, and running it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def start_run(word: str, options: Options, *, is_quick: bool, from_phase: str | 
     source, recipe, plan = _compiled(word, options, requires_args=True)
     begin = _beginning(plan, from_phase, of)
     try:
-        folder = _new_run(source, recipe, plan, is_quick)
+        folder = new_run(source, recipe, plan, is_quick)
     except OSError as problem:
         _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
     _become(folder, [*begin, *(["--quick"] if is_quick else [])])
@@ -121,14 +122,18 @@ def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tu
     return source, compiled.recipe, compiled.plan
 
 
-def _new_run(source: Source, recipe: Recipe, plan: Plan, is_quick: bool) -> Path:
+def new_run(source: Source, recipe: Recipe, plan: Plan, is_quick: bool) -> Path:
+    """A new run folder, with all that is known before the program runs."""
     folder = run_folder.new_folder(_output(plan), is_quick=is_quick)
+    program = emit(plan)
+    lock = {"program": run_folder.program_hash(program.encode())}
     for name, text in (
         (run_folder.RECIPE, source.text),
         (run_folder.RESOLVED, show.to_text(recipe)),
         (run_folder.PLAN, to_json(plan)),
         (run_folder.PLAN_TEXT, explain(plan)),
-        (run_folder.PROGRAM, emit(plan)),
+        (run_folder.PROGRAM, program),
+        (run_folder.LOCK, json.dumps(lock, indent=2) + "\n"),
     ):
         write_text(folder / name, text)
     return folder
@@ -143,8 +148,12 @@ def resume_run(folder: Path, epochs: str | None) -> NoReturn:
     folder = program.parent
     more = _more_epochs(epochs)
     lock = run_folder.read_json(folder / run_folder.LOCK)
+    was_quick = run_folder.was_quick(lock)
+    if more and was_quick:
+        _fail(f"{folder} was a smoke test; it can't be trained further", USAGE_ERROR)
     if not more and lock.get("finished", (folder / run_folder.BUNDLE).is_file()):
-        click.echo(f"{folder} is finished; `leaven resume {folder} --epochs +10` trains it further")
+        further = "" if was_quick else f"; `leaven resume {folder} --epochs +10` trains it further"
+        click.echo(f"{folder} is finished{further}")
         sys.exit(0)
     started_in = lock.get("started_in")
     place = folder.resolve()

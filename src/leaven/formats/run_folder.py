@@ -12,6 +12,7 @@ Both halves write into it: the compiler what is to be run, the runtime what came
 `OSError`; how that is told is left to them.
 """
 
+import hashlib
 import json
 import os
 import time
@@ -97,6 +98,22 @@ def _args_in(plan: Any) -> Iterator[str]:
     elif isinstance(plan, dict | list):
         for each in plan.values() if isinstance(plan, dict) else plan:
             yield from _args_in(each)
+
+
+def program_hash(program: bytes) -> str:
+    """What `lock.json` says of the program that `leaven run` wrote."""
+    return hashlib.sha256(program).hexdigest()
+
+
+def is_edited(program: Path) -> bool:
+    """Whether a program in a run folder was changed since it was compiled."""
+    then = read_json(program.parent / LOCK).get("program")
+    return then is not None and then != program_hash(program.read_bytes())
+
+
+def was_quick(lock: dict[str, Any]) -> bool:
+    """Whether a run was a smoke test, which can't be trained further."""
+    return bool(lock.get("arguments", {}).get("quick"))
 
 
 def read_json(file: Path) -> dict[str, Any]:

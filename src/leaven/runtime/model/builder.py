@@ -83,7 +83,8 @@ def model_builder(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
         with rank_zero_first(), _recording(function):
             model = function(*given.args, **given.kwargs)
         if not isinstance(model, nn.Module):
-            raise Failure(f"{function.__name__} returned a {type(model).__name__}, not a model", "return the nn.Module")
+            name, found = function.__name__, "nothing" if model is None else f"a {type(model).__name__}"
+            raise Failure(f"{name} returned {found}, not a model", "end it with `return model`", about=name)
         known = {name: value.used() if isinstance(value, _Read) else value for name, value in given.arguments.items()}
         record(model, function=function, arguments=known)
         return model

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.run_folder import LOCK, read_json
+from leaven.formats.run_folder import LOCK, read_json, was_quick
 from leaven.runtime.failures import Failure
 
 _NOT_KEPT = ("resume", "more_epochs", "output", "of")  # they say where and how far to go, not what to train
@@ -29,6 +29,8 @@ def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace
     if args.resume:
         parser.set_defaults(**_given_before(Path(args.resume)))
         args = parser.parse_args()
+        if args.more_epochs and was_quick(read_json(Path(args.resume) / LOCK)):
+            parser.error(f"{args.resume} was a smoke test; it can't be trained further")
     args.devices = int(os.environ.get("LOCAL_WORLD_SIZE", 0)) or args.devices
     args.machines = int(os.environ.get("GROUP_WORLD_SIZE", 1))
     return args

@@ -9,7 +9,7 @@ from types import TracebackType
 
 import torch
 
-from leaven.formats.run_folder import PLAN
+from leaven.formats.run_folder import PLAN, is_edited
 from leaven.runtime.failures import Failure, Stopped, unexpected
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.recipe_lines import program_place, recipe_place
@@ -38,10 +38,11 @@ def guard(main: Callable[[], None]) -> None:
 
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
-    """What is wrong, where: in the recipe, or in a program that is run without a plan; and what to do."""
+    """What is wrong, where: in the recipe, or in a program that is run without a plan or was edited; and what to do."""
     lines = [f"error: {failure.headline}"]
-    has_plan = (program.parent / PLAN).is_file()
-    place = recipe_place(program, trace, failure.about) if has_plan else program_place(program, trace)
+    place = recipe_place(program, trace, failure.about) if (program.parent / PLAN).is_file() else None
+    if place is None or is_edited(program):
+        place = program_place(program, trace, failure.about) or place
     if place is not None:
         lines.append(f"  --> {place}")
     if failure.help:

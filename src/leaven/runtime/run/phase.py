@@ -113,7 +113,7 @@ class Phase:
         fabric = self.run.fabric
         model: Any = torch.compile(self.model) if self.compile else self.model
         wrapped, used = fabric.setup(model, optimizer)
-        self._forwarding = Forwarding(self.model, wrapped, fabric)
+        self._forwarding = Forwarding(self.model, wrapped, fabric, self.data.target)
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
         self._restore()
         return used

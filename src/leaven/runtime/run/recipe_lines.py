@@ -1,6 +1,7 @@
 """Which line of the recipe a failure belongs to, by the plan that lies beside the program."""
 
 import json
+import re
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,9 +41,12 @@ def recipe_place(program: Path, trace: TracebackType | None, about: str) -> str 
         return None
 
 
-def program_place(program: Path, trace: TracebackType | None) -> str | None:
-    """`train.py:57`, the innermost line of the program that was running."""
+def program_place(program: Path, trace: TracebackType | None, about: str) -> str | None:
+    """`train.py:57`, the function that a failure is about, or the innermost line of the program that was running."""
     lines = [frame.lineno for frame in traceback.extract_tb(trace) if Path(frame.filename) == program]
+    if about.startswith("build_") and program.is_file():
+        text = program.read_text(encoding="utf-8").splitlines()
+        lines += [at for at, line in enumerate(text, 1) if re.match(rf"def {about}\b", line)]
     return f"{program.name}:{lines[-1]}" if lines else None
 
 
@@ -67,10 +71,11 @@ def _running(trace: TracebackType | None, program: Path) -> Iterator[str]:
 
 
 def _field(node: dict[str, Any], name: str) -> Any:
-    """A field of the plan, by its path; or the one that a runtime function carries out."""
-    if name not in FIELDS and name not in _STEPS:
+    """A field of the plan, by its path; or the one that a function of the program or the runtime carries out."""
+    path = _STEPS.get(name) or _PARTS.get(name, name)
+    if path == name and name not in FIELDS:
         return None
-    for key in _STEPS.get(name, name).split("."):
+    for key in path.split("."):
         node = node.get(key) or {}
     return node
 

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 from tests import at_work
 
+from leaven.cli.run import new_run
 from leaven.formats.run_folder import PLAN
+from leaven.language.source import Source
+from leaven.plan.compiling import compile_source
 
 OWN = """
 import torch
@@ -84,4 +87,44 @@ def test_a_plan_that_somebody_broke_is_no_second_failure(tmp_path: Path) -> None
     (tmp_path / PLAN).write_text('{"phases": 3}')
     running = at_work.start(file)
     assert running.end() == 1
-    assert "error: RuntimeError: not with me\nhelp:" in running.said
+    assert "error: RuntimeError: not with me\n  --> recipe.py:" in running.said
+
+
+BUILD = "def build_model(num_classes: int) -> nn.Module:\n"
+EDITS = {  # a line of `build_model` after an edit, what is reported, and where: at the function, or at a line of it
+    "the program as it was": ("", "", 0),
+    "an exception": ('    raise RuntimeError("boom")\n', "error: RuntimeError: boom", 1),
+    "no return": ("    return\n", "error: build_model returned nothing, not a model", 0),
+    "too few outputs": ("    num_classes = 7\n", "error: the model has 7 outputs, but the data has 10 classes", 0),
+    "too many outputs": ("    num_classes = 12\n", "error: the model has 12 outputs, but the data has 10 classes", 0),
+}
+
+
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str]]:
+    """Programs in run folders, edited, and what they say."""
+    files = {}
+    for name, (line, *_) in EDITS.items():
+        folder = tmp_path_factory.mktemp("edited")
+        source = Source("recipe.leaven", f'{NET}{DATA}train epochs=1\noutput "{folder}"\n')
+        compiled = compile_source(source)
+        assert compiled.recipe is not None
+        assert compiled.plan is not None
+        files[name] = new_run(source, compiled.recipe, compiled.plan, is_quick=False) / "program.py"
+        text = files[name].read_text()
+        assert BUILD in text
+        files[name].write_text(text.replace(BUILD, BUILD + line))
+    said = at_work.run_each(list(files.values()), "--devices", "1")
+    return {name: (file, said.get(file, "")) for name, file in files.items()}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_in_an_edited_program_the_edit_is_named(name: str, edited: dict[str, tuple[Path, str]]) -> None:
+    file, said = edited[name]
+    _, report, below = EDITS[name]
+    if not report:
+        assert not said
+        return
+    at = file.read_text().splitlines().index(BUILD.strip()) + 1 + below
+    assert f"{report}\n  --> program.py:{at}\n" in said
+    assert " 1/1 " not in said  # no epoch was trained

@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from PIL import Image
 from tests import at_work
+
+from leaven.cli.main import leaven as commands
 
 NET = "model conv(8) -> conv(16, stride=2) -> global_pool() -> linear(classes)\n"
 DIGITS = "data digits() { split train=80 samples, val=40 samples, test=40 samples }\n"
@@ -59,7 +62,14 @@ def test_quick_goes_through_everything_in_two_batches(tmp_path: Path) -> None:
     file = at_work.program(tmp_path, NET + DIGITS + "train epochs=50, batch=2\n")
     said = at_work.run(file, "--quick").said
     assert "train 1/1" in said
-    assert (at_work.run_folder(file) / "model.bundle").is_file()
+    folder = at_work.run_folder(file)
+    assert (folder / "model.bundle").is_file()
+    further = at_work.start(file, "--resume", str(folder), "--more-epochs", "1")
+    assert further.end() == 2
+    assert f"error: {folder} was a smoke test; it can't be trained further" in further.said
+    asked = CliRunner().invoke(commands, ["resume", str(folder), "--epochs", "+1"])
+    assert (asked.exit_code, asked.stderr) == (2, f"error: {folder} was a smoke test; it can't be trained further\n")
+    assert CliRunner().invoke(commands, ["resume", str(folder)]).output == f"{folder} is finished\n"
 
 
 def test_a_loss_that_is_no_number_names_the_batch_and_the_line(tmp_path: Path) -> None:
