@@ -7,7 +7,6 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
-from runpy import run_path
 
 import pytest
 from tests.pages import blocks, carry_out, follow, matches
@@ -32,9 +31,8 @@ def name(page: Path) -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder as it is after `make demo`, as far as the pages need it."""
+    """A checkout, as far as the pages need it."""
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "data"))
-    run_path(str(DEMO))["save_test_digit"](tmp_path / "runs/demo/digit.png")
     carry_out("leaven check examples/quickstart.leaven", tmp_path)  # the first time, it tells that it reads libraries
     return tmp_path
 
