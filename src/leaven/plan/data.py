@@ -29,11 +29,10 @@ def read_data(recipe: Recipe) -> ReadData:
     data = recipe.data
     assert data.train is not None
     assert data.eval is not None
-    test = data.split.value("test")
     return ReadData(
         source=_source(data),
         split=_split(data),
-        has_test=not (isinstance(test, Quantity) and test.amount == 0),
+        has_test=_has_test(data),
         train=_transforms(data.train),
         eval=_transforms(data.eval),
         loading=_loading(recipe),
@@ -99,8 +98,23 @@ def _split(data: Data) -> Call:
     shares = ", ".join(f"{setting.name} {setting_text(setting)}" for setting in chosen if setting.name != "seed")
     stratified_by = data.task.known.stratified_by if data.task.known is not None else ""
     how = f"stratified by {stratified_by}" if stratified_by else "random"
-    text = f"split: {shares}, {how}" if shares else "existing splits"
+    text = f"split: {shares}, {how}" if shares else _existing(data)
     return Call("leaven.runtime.split", tuple(arguments), text=text, because=because_of_call(split))
+
+
+def _existing(data: Data) -> str:
+    """`existing splits: train, val; no test`."""
+    there = [name for name in ("train", "val", "test") if name in data.splits]
+    missing = "; no test" if there and "test" not in there else ""
+    return f"existing splits{': ' * bool(there)}{', '.join(there)}{missing}"
+
+
+def _has_test(data: Data) -> bool:
+    """Whether there will be a test split; where the data may come with one, it is assumed."""
+    share = data.split.value("test")
+    if share is None and data.splits and not isinstance(data.split.origin, Written):
+        return "test" in data.splits
+    return not (isinstance(share, Quantity) and share.amount == 0)
 
 
 def _share(setting: Setting) -> Value:

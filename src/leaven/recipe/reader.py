@@ -242,6 +242,7 @@ class RecipeReader:
             facts.outputs,
             facts.channels,
             facts.size,
+            facts.splits,
         )
 
     def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:

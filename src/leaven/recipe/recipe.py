@@ -62,6 +62,7 @@ class Data(Record):
     outputs: int | None  # how many the model needs, where that is known
     channels: int | None = None
     size: tuple[int, int] | None = None
+    splits: tuple[str, ...] = ()  # that it comes with, where that is known
 
 
 class Freeze(Record):
