@@ -18,6 +18,8 @@ def _body(plan: Plan, values: Values) -> list[str]:
     if not data.is_same:
         lines += _transform(names[0], data.train, values)
     lines += _transform(names[1], data.eval, values)
+    if plan.task.outputs != "num_classes":
+        lines.append("    # the numbers are standardised for training; scores are in their own units")
     lines += statement("dataset = ", values.call(data.source), cite_call(data.source))
     lines += statement("split = ", values.call(data.split, "dataset"), cite_call(data.split))
     items: list[Code | Item] = [

@@ -17,7 +17,10 @@ def build_model(model: BuildModel, values: Values, name: str = "build_model", *,
         body = statement("return ", code, cited)
     types = {values.outputs: f"{values.outputs}: int", "channels": "channels: int", "args": ARGS}
     parameters = tuple(typed for parameter, typed in types.items() if parameter in names)
-    return Function(name, parameters, "nn.Module", body, decorator=values.runtime("model_builder"))
+    decorator = values.runtime("model_builder")
+    if decorator and not is_teacher:
+        decorator += "  # lets the bundle rebuild the model"
+    return Function(name, parameters, "nn.Module", body, decorator=decorator)
 
 
 def _built(model: BuildModel, values: Values) -> tuple[Code, str]:

@@ -45,7 +45,7 @@ def build_data() -> runtime.Data:
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=16, seed=3)
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     return timm.create_model("mobilenetv3_small_050", in_chans=1, num_classes=num_classes)  # line 2
 

@@ -65,7 +65,7 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
     model = torchvision.models.resnet18()  # line 5
     runtime.load_weights(model, args.weights, new=["fc"])  # line 5

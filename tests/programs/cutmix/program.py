@@ -64,7 +64,7 @@ def build_data() -> runtime.Data:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2

@@ -70,7 +70,7 @@ def build_data(args: argparse.Namespace) -> runtime.Data:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("convnext_tiny", drop_path_rate=0.1, pretrained=True)  # line 4
     runtime.replace_head(model, "head.fc", num_classes)

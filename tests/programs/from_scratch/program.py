@@ -55,7 +55,7 @@ def build_data() -> runtime.Data:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 4
         Conv(1, 16),  # line 4

@@ -48,7 +48,7 @@ def build_data() -> runtime.Data:
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=64, seed=0)
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     return timm.create_model("resnet18", in_chans=1, num_classes=num_classes)  # base.leaven, line 5
 

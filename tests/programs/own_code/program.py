@@ -63,7 +63,7 @@ def build_data() -> runtime.Data:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
     return mine.Net(width=args.width, classes=num_classes)  # line 6
 

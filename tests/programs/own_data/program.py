@@ -40,7 +40,7 @@ def build_data() -> runtime.Data:
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=20, seed=0)
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     return mine.Perceptron(hidden=32, num_classes=num_classes)  # line 4
 

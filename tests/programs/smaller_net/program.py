@@ -44,7 +44,7 @@ def build_data() -> runtime.Data:
     return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 2
         Conv(1, 16),

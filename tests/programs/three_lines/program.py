@@ -59,7 +59,7 @@ def build_data() -> runtime.Data:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("resnet18", pretrained=True)  # line 1
     runtime.replace_head(model, "fc", num_classes)
