@@ -50,6 +50,7 @@ class Run:
         loggers: Iterable[Callable[[Path], Logger]] = (),  #: if loggers
     ) -> None:
         self.seed, self.monitor = seed, monitor
+        self.is_quick = False  #: used
         self.lower_is_better = ("loss", *lower_is_better)  #: if lower
         self.save_every = save_every  #: if save_every
         self.precision = precision  #: if phase_precision

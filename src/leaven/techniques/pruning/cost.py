@@ -1,4 +1,4 @@
-"""What a model costs: its weights, the work of one picture, its file, and the time that this machine needs."""
+"""What a model costs: its weights, the work of one image, its file, and the time that this machine needs."""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _PREFIXES = ("", "k", "M", "G", "T")
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a model for one picture. Of `bytes` is the file of its weights."""
+    """The cost of a model for one image. Of `bytes` is the file of its weights."""
 
     parameters: int
     flops: int
@@ -26,7 +26,7 @@ class Cost:
 
 
 def cost_of(model: nn.Module, example: Tensor) -> Cost:
-    """What a model costs, asked about one picture; it is left as it was."""
+    """What a model costs, asked about one image; it is left as it was."""
     with evaluating(model), torch.no_grad():
         seconds = _seconds(model, example)
         return Cost(
@@ -38,19 +38,19 @@ def cost_of(model: nn.Module, example: Tensor) -> Cost:
 
 
 def flops_of(model: nn.Module, example: Tensor) -> int:
-    """The additions and multiplications for one picture, as torch counts them."""
+    """The additions and multiplications for one image, as torch counts them."""
     with evaluating(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(example)
     return int(counter.get_total_flops())
 
 
-def cost_table(before: Cost, after: Cost) -> str:
-    """A small table of what it was and what it is."""
+def cost_table(before: Cost, after: Cost, *, has_time: bool = True) -> str:
+    """A small table of what it was and what it is; `has_time` where the times are worth comparing."""
     rows = [
         ("parameters", before.parameters, after.parameters, ""),
         ("FLOPs", before.flops, after.flops, ""),
         ("size", before.bytes, after.bytes, "B"),
-        ("time for a picture", before.seconds, after.seconds, "s"),
+        *([("time per image", before.seconds, after.seconds, "s")] if has_time else []),
     ]
     lines = [("", "before", "after", "")]
     lines += [
@@ -78,7 +78,7 @@ def _rounded(number: float) -> str:
 
 
 def _seconds(model: nn.Module, example: Tensor) -> float:
-    """How long one picture takes, by the middle one of several passes; the first, which makes ready, is not counted."""
+    """How long one image takes, by the middle one of several passes; the first, which makes ready, is not counted."""
     taken: list[float] = []
     _wait_for(model(example))
     while len(taken) < _PASSES and sum(taken) < _SECONDS:

@@ -51,7 +51,7 @@ class Prune:
         example = self._example(model)
         before = cost_of(model, example)
         cut = self.method.cut(model, example, self.share, self.on, self.data, self.run.seed)
-        self.run.print(f"{cut}\n{cost_table(before, cost_of(model, example))}")
+        self.run.print(f"{cut}\n{cost_table(before, cost_of(model, example), has_time=not self.run.is_quick)}")
 
     def before_epoch(self, phase: "Phase") -> None:
         if self.over is None:

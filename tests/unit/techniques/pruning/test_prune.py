@@ -24,6 +24,7 @@ class Told:
     """A run that only listens."""
 
     seed: int = 0
+    is_quick: bool = False
     said: list[str] = field(default_factory=list)
 
     def print(self, text: str) -> None:
@@ -120,7 +121,14 @@ def test_the_share_of_channels_goes_and_the_head_stays(by: Any) -> None:
     assert net[8].out_features == 5
     assert net(torch.rand(2, 3, 8, 8)).shape == (2, 5)
     assert "50.0 % of the channels" in run.said[0]
-    assert all(word in run.said[0] for word in ("parameters", "FLOPs", "size", "time for a picture", "before", "after"))
+    assert all(word in run.said[0] for word in ("parameters", "FLOPs", "size", "time per image", "before", "after"))
+
+
+def test_a_smoke_test_reports_no_times() -> None:
+    run, net = Told(is_quick=True), plain_net()
+    Prune(run, Some(), Structured(), amount=50).on_model(net)  # type: ignore[arg-type]
+    assert "FLOPs" in run.said[0]
+    assert "time per image" not in run.said[0]
 
 
 def test_what_is_left_answers_as_the_whole_net_without_those_channels() -> None:

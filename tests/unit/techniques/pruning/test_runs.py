@@ -68,7 +68,7 @@ def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
 
 def test_the_run_tells_what_pruning_came_to(whole: tuple[Path, Path, str]) -> None:
     said = whole[2]
-    assert said.count("time for a picture") == 2
+    assert said.count("time per image") == 2
     assert "50.0 % of the channels" in said
     assert "65.6 % of the" in said
     assert "75.0 % of the" in said
