@@ -46,7 +46,7 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
             limits.check_inputs(inputs, outputs)
             limits.check_steps(manifest.preprocess)
             limits.check_adapters(manifest.over)
-            code = Code(members, is_trusted=trust_code, bundle=path.name)
+            code = Code(members, is_trusted=trust_code, bundle=str(path))
             steps = rebuild(manifest.preprocess, code)
             card = members[CARD].decode()
         except _UNREADABLE as problem:
@@ -78,7 +78,8 @@ def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code, most: i
     except limits.TooLarge as problem:
         raise damaged(path, str(problem)) from None
     except Failure as failure:
-        raise Failure(f"{path.name}: {failure.headline}", failure.help or _made_with(manifest)) from failure.__cause__
+        headline = failure.headline if str(path) in failure.headline else f"{path}: {failure.headline}"
+        raise Failure(headline, failure.help or _made_with(manifest)) from failure.__cause__
 
 
 def _put_together(
