@@ -40,9 +40,8 @@ def guard(main: Callable[[], None]) -> None:
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
     """What is wrong, where: in the recipe, or in a program that is run without a plan or was edited; and what to do."""
     lines = [f"error: {failure.headline}"]
-    place = recipe_place(program, trace, failure.about) if (program.parent / PLAN).is_file() else None
-    if place is None or is_edited(program):
-        place = program_place(program, trace, failure.about) or place
+    has_plan = (program.parent / PLAN).is_file() and not is_edited(program)
+    place = (recipe_place if has_plan else program_place)(program, trace, failure.about)
     if place is not None:
         lines.append(f"  --> {place}")
     if failure.help:

@@ -18,6 +18,7 @@ from leaven.formats.score_text import score_text
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run import progress
+from leaven.runtime.run.checked_forwarding import CheckedForwarding
 from leaven.runtime.run.commands import to_resume
 from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.optimizer_state import optimizer_state_of
@@ -113,7 +114,7 @@ class Phase:
         fabric = self.run.fabric
         model: Any = torch.compile(self.model) if self.compile else self.model
         wrapped, used = fabric.setup(model, optimizer)
-        self._forwarding = Forwarding(self.model, wrapped, fabric, self.data.target)
+        self._forwarding = CheckedForwarding(self.model, wrapped, fabric, self.data.target)
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
         self._restore()
         return used

@@ -87,7 +87,7 @@ def test_a_plan_that_somebody_broke_is_no_second_failure(tmp_path: Path) -> None
     (tmp_path / PLAN).write_text('{"phases": 3}')
     running = at_work.start(file)
     assert running.end() == 1
-    assert "error: RuntimeError: not with me\n  --> recipe.py:" in running.said
+    assert "error: RuntimeError: not with me\nhelp:" in running.said
 
 
 BUILD = "def build_model(num_classes: int) -> nn.Module:\n"
