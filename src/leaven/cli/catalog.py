@@ -11,15 +11,21 @@ from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTra
 from leaven.catalog.value_text import value_text
 from leaven.messages import describe
 
+_SHOWN = 20
+_IN_ARTICLE = 5  # the rank of a card whose article alone has the words
 
-def print_matches(words: Sequence[str], kind: str | None, limit: int) -> int:
-    """Print the cards that contain all the words, best match first."""
+
+def print_matches(words: Sequence[str], kind: str | None, limit: int | None) -> int:
+    """Print the cards that contain all the words, best match first; those whose article alone has them only if there
+    are no others."""
     wanted = " ".join(words).lower().split()
     found = sorted(_ranked(wanted, [kind] if kind else KINDS), key=lambda match: match[0])
+    found = [match for match in found if match[0][0] < _IN_ARTICLE] or found
+    limit = limit or (len(found) if kind else _SHOWN)
     for _, name, card in found[:limit]:
         click.echo(f"{name:<32} {card.kind:<10} {card.summary[:100]}".rstrip())
     if len(found) > limit:
-        click.echo(f"… and {len(found) - limit:,} more; --limit or --kind shows others")
+        click.echo(f"… and {len(found) - limit:,} more; --limit or --kind shows them")
     if not found:
         hint = _hint(" ".join(wanted), [kind] if kind else KINDS)
         click.echo(f"no catalog entry matches {' '.join(words)!r}.{hint}", err=True)
@@ -39,10 +45,11 @@ def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple
 def _rank(wanted: Sequence[str], name: str, card: Card) -> int | None:
     """How well a card matches the words, 0 the best; None where it does not."""
     if all(word in name for word in wanted):
-        return 0 if [name] == wanted else 1 if name.startswith(tuple(wanted[:1])) else 2
+        is_meant = wanted == [name] or [lookup.SYNONYMS.get(word) for word in wanted] == [name]
+        return 0 if is_meant else 1 if name.startswith(tuple(wanted[:1])) else 2
     described = f"{name} {card.name} {card.summary}"
     arguments = " ".join(parameter.name for parameter in card.parameters)
-    for rank, text in ((3, described), (4, f"{described} {arguments} {card.article}")):
+    for rank, text in enumerate((described, f"{described} {arguments}", f"{described} {arguments} {card.article}"), 3):
         if all(word in name or _is_in(word, text) for word in wanted):
             return rank
     return None

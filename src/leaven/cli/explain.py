@@ -5,9 +5,11 @@ from pathlib import Path
 import click
 
 import leaven
-from leaven.catalog import lookup, own
+from leaven.catalog import lookup, own, selectors
 from leaven.catalog.card import KINDS
 from leaven.cli.catalog import print_card
+from leaven.messages.scores import SPLITS
+from leaven.messages.suggestions import owner_of
 
 _PACKAGE = Path(leaven.__file__).parent
 # A wheel has the pages inside the package; a checkout has them in docs/.
@@ -48,7 +50,25 @@ def print_explanation(id: str | None) -> int:
             return 0
     if any(lookup.find(kind, wanted) for kind in KINDS):
         return print_card(wanted, None)
+    known = _word(wanted)
+    if known:
+        click.echo(known)
+        return 0
     near = lookup.nearest(wanted, [*names(), *own.names("technique"), *own.names("statement")])
     hint = " or ".join(f"`{name}`" for name in near)
-    click.echo(f"there is no report or catalog entry `{id}`." + (f" Did you mean {hint}?" if near else ""), err=True)
+    hint = f"Did you mean {hint}?" if near else f"`leaven catalog search {wanted}` searches all articles."
+    click.echo(f"there is no report or catalog entry `{id}`. {hint}", err=True)
     return 2
+
+
+def _word(word: str) -> str:
+    """What a word of recipes means that has no article: a selector, a score or an argument; empty where it is none."""
+    if word in selectors.WORDS:
+        return f"`{word}` is a selector, which `freeze`, `unfreeze` and `reinit` take: see `leaven explain freeze`."
+    split, _, metric = word.partition(".")
+    if split in SPLITS and metric:
+        name = metric.partition("_top")[0]
+        about = f": see `leaven explain {name}`" if lookup.find("metric", name) else ""
+        return f"`{word}` is a score, {metric} on the {split} split{about}."
+    owner = owner_of(word)
+    return f"`{word}` is an argument of `{owner}`: see `leaven explain {owner}`." if owner else ""

@@ -192,8 +192,8 @@ _kind = click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="O
 @catalog.command()
 @click.argument("words", nargs=-1, shell_complete=completion.cards)
 @_kind
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1), help="How many to print at most.")
-def search(words: tuple[str, ...], kind: str | None, limit: int) -> None:
+@click.option("--limit", type=click.IntRange(min=1), help="How many to print at most [default: 20; with --kind, all].")
+def search(words: tuple[str, ...], kind: str | None, limit: int | None) -> None:
     """Search the catalog.
 
     An entry must contain all the words, in its name, summary, arguments or article; matches in the name come first,

@@ -19,13 +19,14 @@ _FLAGS = ("model", "data", "output")  # statements that an option of that name g
 
 
 def option_for(owner: str, name: str, value: str, statements: Sequence[BodyStatement]) -> str:
-    """The option that sets an argument of that statement in this recipe: `--set train.epochs=3`."""
+    """The option that sets an argument of that statement in this recipe: `--set train.epochs=3`; one per phase where
+    each phase has it."""
     phases = labels_of("phase", statements)
     if owner == "train" and name == "epochs" and phases:
-        return setting(("phase", phases[0]), f"epochs={value}")
+        return " ".join(setting(("phase", phase), f"epochs={value}") for phase in phases)
     own_phases = phases_with(owner, statements) if phases else []
     if own_phases and len(own_phases) == len(phases):
-        return setting(("phase", own_phases[0]), f"{owner}.{name}={value}")
+        return " ".join(setting(("phase", phase), f"{owner}.{name}={value}") for phase in own_phases)
     return setting((owner,), f"{name}={value}")
 
 

@@ -112,7 +112,11 @@ _STATEMENTS = {
 def as_statement(name: str, call: str, without: str = "") -> str | None:
     """What a name is, and the statement in which it is written; None where it is unknown or of the kind `without`."""
     for kind, statement in _STATEMENTS.items():
-        if kind != without and lookup.find(kind, name):
+        cards = lookup.find(kind, name) if kind != without else ()
+        if cards and without == "component" and cards[0].parameter("drop_rate"):
+            form, dropout = statement.format(f"{name}(…)"), statement.format(f"{name}(…, drop_rate=0.3)")
+            return f"`{name}` is a model and gets a head: write `{form}`, or `{dropout}` for dropout before the head"
+        if cards:
             return f"`{name}` is {describe.KIND_NOUNS[kind]}: write `{statement.format(call)}`"
     technique = without != "technique" and lookup.find("technique", name)
     return f"`{name}` is a technique: write `{name}`" if technique else None

@@ -350,6 +350,10 @@ class TestLookingUp:
         assert "cross_entropy" in found("label smoothing")
         momentum = found("momentum")
         assert momentum[0] == "momentum"
+        flip = found("flip")
+        assert flip[0] == "horizontal_flip"
+        assert "mnist" not in flip  # whose article says why it is not flipped
+        assert len(found("--kind", "technique")) > 20
         assert momentum.index("sgd") < momentum.index("cyclic_lr")  # its description has it; of this one, an argument
 
     def test_what_is_in_no_card_is_told(self) -> None:

@@ -15,3 +15,22 @@ def test_what_a_library_offers_is_explained_by_its_card() -> None:
     result = CliRunner().invoke(leaven, ["explain", "adamw"])
     assert result.exit_code == 0
     assert "weight_decay" in result.output
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("head", "`head` is a selector, which `freeze`, `unfreeze` and `reinit` take: see `leaven explain freeze`.\n"),
+        ("batch", "`batch` is an argument of `train`: see `leaven explain train`.\n"),
+        ("val.accuracy", "`val.accuracy` is a score, accuracy on the val split: see `leaven explain accuracy`.\n"),
+        ("val.loss", "`val.loss` is a score, loss on the val split.\n"),
+    ],
+)
+def test_a_word_of_recipes_without_an_article_is_explained(word: str, answer: str) -> None:
+    assert CliRunner().invoke(leaven, ["explain", word]).output == answer
+
+
+def test_what_is_unknown_can_be_searched_for() -> None:
+    result = CliRunner().invoke(leaven, ["explain", "xyzzy"])
+    assert result.exit_code == 2
+    assert "`leaven catalog search xyzzy`" in result.output
