@@ -4,7 +4,7 @@ Decides what is cached. How a model is built and which of its layers are the hea
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import field, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -68,10 +68,26 @@ class Layers(Record):
             for parameter in self.parameters
         )
         shapes = {
-            path: (classes,) if shape == (self.classes,) and is_under(path, self.head) else shape
+            path: (classes,) if shape == (self.classes,) and self._has_head(path) else shape
             for path, shape in self.shapes.items()
         }
-        return replace(self, parameters=parameters, shapes=shapes, classes=classes)
+        changed = {new.module_path for old, new in zip(self.parameters, parameters, strict=True) if new is not old}
+        return replace(
+            self, parameters=parameters, shapes=shapes, flops=self._fitted_flops(changed, classes), classes=classes
+        )
+
+    def _has_head(self, path: str) -> bool:
+        """Whether a module belongs to the head, or the head to it."""
+        return is_under(path, self.head) or any(is_under(head, [path]) for head in self.head)
+
+    def _fitted_flops(self, changed: Set[str], classes: int) -> dict[str, int]:
+        """Those of a layer are proportional to its outputs; those of a module are the sum of its layers'."""
+        found = dict(self.flops)
+        for layer in changed & self.flops.keys():
+            more = self.flops[layer] * classes // (self.classes or 1) - self.flops[layer]
+            for path in found:
+                found[path] += more if is_under(layer, [path]) else 0
+        return found
 
 
 def _resized(parameter: LayerParameter, first: int) -> LayerParameter:

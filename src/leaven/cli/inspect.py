@@ -11,18 +11,21 @@ from leaven.plan.compiling import compile_source
 from leaven.plan.effects import effects, summarised
 from leaven.plan.plan import Plan
 from leaven.recipe.reader import model_layers
+from leaven.rules.inputs import size_of_images
 from leaven.statements.options import Options
 
 
 def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     """Print the layers of a recipe's model; errors elsewhere in the recipe do not matter."""
     source = source_or_exit(word)
-    name, layers, outputs, diagnostics = model_layers(source, options, run_code=run_code)
+    compiled = compile_source(source, options)
+    size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
+    name, layers, outputs, diagnostics = model_layers(source, options, size=size, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         click.echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
-    plan = compile_source(source, options).plan
+    plan = compiled.plan
     for line in _table(layers, plan):
         click.echo(line)
     total = sum(parameter.count for parameter in layers.parameters)

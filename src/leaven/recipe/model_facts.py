@@ -210,6 +210,15 @@ def _passes(facts: ModelFacts, size: tuple[int, int]) -> bool:
     return answer is None or bool(answer.error) or answer.is_forward_order
 
 
+def layers_at(size: tuple[int, int], model: Model, facts: ModelFacts, data: DataFacts) -> Layers | None:
+    """The layers with the shapes and costs for images of a size; None where a trial does not tell."""
+    if isinstance(model.source, tuple):
+        answer = _pipeline(model.source, data, size).layers
+    else:
+        answer = layer_facts.ask({**facts.request, "input_size": list(size)}) if facts.request is not None else None
+    return answer if answer is not None and answer.trial_size is not None else None
+
+
 def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str, Any]:
     """The written arguments that can be passed to another process."""
     found: dict[str, Any] = {}
@@ -227,7 +236,7 @@ def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str
     return found
 
 
-def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
+def _pipeline(stages: tuple[Invocation, ...], data: DataFacts, size: tuple[int, int] | None = None) -> ModelFacts:
     """A pipeline of components; its layers are listed where all of them are Leaven's."""
     described = ModelFacts("the model")
     if any(stage.card.kind == "user" for stage in stages):
@@ -239,6 +248,8 @@ def _pipeline(stages: tuple[Invocation, ...], data: DataFacts) -> ModelFacts:
     ]
     targets = [stage.card.target for stage in stages]
     request = {"pipeline": list(zip(targets, arguments, strict=True)), "channels": data.channels or 3}
+    if size is not None:
+        request["input_size"] = list(size)
     try:
         answer = layer_facts.ask(request)
     except TypeError:  # a setting that only running can tell

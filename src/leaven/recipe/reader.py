@@ -26,7 +26,7 @@ from leaven.messages.names import sweep_without_arg
 from leaven.recipe import default_transforms
 from leaven.recipe.data import DataFacts, describe_data
 from leaven.recipe.draft import Draft
-from leaven.recipe.model_facts import ModelFacts
+from leaven.recipe.model_facts import ModelFacts, layers_at
 from leaven.recipe.model_statement import read_model
 from leaven.recipe.phases import PhaseReader
 from leaven.recipe.recipe import Data, Model, NewHead, Recipe, Transforms
@@ -40,14 +40,25 @@ NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
 
 
 def model_layers(
-    source: Source, given: Options | None = None, *, run_code: bool = False
+    source: Source, given: Options | None = None, *, size: tuple[int, int] | None, run_code: bool = False
 ) -> tuple[str, Layers | None, int | None, tuple[Diagnostic, ...]]:
-    """A recipe's model: its name, its layers, the outputs that its head gets, and the errors met on the way."""
+    """A recipe's model: its name, its layers, the outputs that its head gets, and the errors met on the way.
+
+    Shapes and costs are those for images of the size, where it is known.
+    """
     reader = open_reader(source, given or Options(), run_code, requires_args=False)
-    model = reader.read_model_and_data(require_data=False).model
-    scope = reader.scope
+    found = reader.read_model_and_data(require_data=False)
+    model, scope, layers = found.model, reader.scope, reader.scope.layers
+    if model is not None and layers is not None and size is not None and layers.trial_size != size:
+        answer = layers_at(size, model, found.model_facts, found.data_facts)
+        layers = _fitted(answer, model, found.data_facts) if answer is not None else layers
     is_fitted = isinstance(model, Model) and model.head == NewHead(None)
-    return scope.model_name, scope.layers, scope.outputs if is_fitted else None, in_order(scope.diagnostics)
+    return scope.model_name, layers, scope.outputs if is_fitted else None, in_order(scope.diagnostics)
+
+
+def _fitted(layers: Layers, model: Model, data: DataFacts) -> Layers:
+    """The layers with a head for the data, where the model gets a new one."""
+    return layers.fitted(data.outputs) if isinstance(model.head, NewHead) and data.outputs is not None else layers
 
 
 def open_reader(source: Source, given: Options, run_code: bool, requires_args: bool) -> "RecipeReader":
@@ -89,9 +100,7 @@ class RecipeReader:
         self.scope.has_classes = data_facts.task.has_classes
         model, model_facts = self._model(top, data_facts)
         if isinstance(model, Model) and model_facts.layers is not None:
-            layers = model_facts.layers
-            if isinstance(model.head, NewHead) and data_facts.outputs is not None:
-                layers = layers.fitted(data_facts.outputs)
+            layers = _fitted(model_facts.layers, model, data_facts)
             model, model_facts = replace(model, layers=layers), replace(model_facts, layers=layers)
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
         return _Foundation(placed, top, data_call, data_facts, model, model_facts)

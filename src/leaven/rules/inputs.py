@@ -9,7 +9,6 @@ from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import inputs as messages
 from leaven.messages.places import span_of
-from leaven.recipe.data import DataFacts
 from leaven.recipe.default_transforms import USUAL_SIZE, height_and_width
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, takes_size
@@ -35,7 +34,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
     for transforms in (draft.data.train, draft.data.eval):
         if transforms is None:
             continue
-        image, places = _through(transforms, draft.data, draft.data_facts)
+        image, places = _through(transforms, draft.data)
         if places["size"].start not in reported:
             found = list(_image(image, draft.model_facts, places))
             reported |= {places["size"].start} if found else set()
@@ -55,10 +54,15 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
 # -- what the transforms make of an image
 
 
-def _through(transforms: Transforms, data: Data, facts: DataFacts) -> tuple[Image, dict[str, Span]]:
+def size_of_images(data: Data) -> tuple[int, int] | None:
+    """The height and width of the images that the model is evaluated on, where they are known."""
+    return _through(data.eval, data)[0].size if data.eval is not None else None
+
+
+def _through(transforms: Transforms, data: Data) -> tuple[Image, dict[str, Span]]:
     """What the transforms make of an image, and the places to blame for its channels and its size."""
     is_known = data.source.card.kind != "user"
-    image = Image(facts.channels, facts.size, None, facts.size is None and is_known)
+    image = Image(data.channels, data.size, None, data.size is None and is_known)
     place = transforms.origin.span if isinstance(transforms.origin, Written) else span_of(data.source.origin)
     places = {"channels": place, "size": place}
     for transform in transforms.stages:

@@ -370,12 +370,18 @@ class TestLookingUp:
 
     def test_inspect_shows_the_head_as_it_will_be(self, folder: Path) -> None:
         fitted = run("inspect", "first.leaven").output
-        assert re.search(r"^fc +Linear +10 +5,130 +1.02 M +trainable$", fitted, re.MULTILINE)
+        assert re.search(r"^fc +Linear +10 +5,130 +10.2 k +trainable$", fitted, re.MULTILINE)
         assert "resnet18: 11,181,642 parameters" in fitted
         assert "the head is new: 10 outputs" in fitted
         kept = run("inspect", "first.leaven", "--model", "resnet18(head=keep)").output
         assert re.search(r"^fc +Linear +1000 +513,000 +1.02 M +trainable$", kept, re.MULTILINE)
         assert "fitted" not in kept
+
+    def test_inspect_shows_shapes_and_flops_for_the_images_of_the_recipe(self, folder: Path) -> None:
+        (folder / "small.leaven").write_text("model resnet18(pretrained=true)\ndata digits() { eval resize(64) }\n")
+        listed = run("inspect", "small.leaven").output
+        assert re.search(r"^conv1 +Conv2d +64×32×32 +9,408 +19.3 M ", listed, re.MULTILINE)
+        assert "FLOPs for an image of 64×64" in listed
 
     def test_inspect_lists_layers_by_their_selector_names(self, folder: Path) -> None:
         listed = run("inspect", "first.leaven").output
