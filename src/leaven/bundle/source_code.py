@@ -10,7 +10,6 @@ import importlib.util
 import inspect
 import shutil
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from leaven.formats.python_modules import is_installed, is_library
 from leaven.runtime.failures import Failure
 
 FOLDER = "code"
@@ -96,17 +96,12 @@ def point_at(thing: Any, sources: Sources) -> dict[str, Any]:
         file = inspect.getsourcefile(thing)
     except TypeError:
         file = None
-    if file is None or _is_installed(file):
+    if file is None or is_installed(file):
         module = getattr(thing, "__module__", None)
         if not module or module == "builtins":
             raise Failure(f"a bundle can't hold {name}: its source is not known")
         return {"module": module, "name": name}
     return {"file": sources.add(file), "name": name}
-
-
-def _is_installed(file: str) -> bool:
-    places = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return any(Path(file).is_relative_to(place) for place in places if place)
 
 
 # -- running
@@ -146,7 +141,7 @@ class Code:
         if member not in self._members:
             raise Failure(f"{self._bundle} has no {member}")
         file = self._unpacked() / member
-        name = f"{file.stem}_" if _is_library(file.stem) else file.stem
+        name = f"{file.stem}_" if is_library(file.stem) else file.stem
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None
         assert spec.loader is not None
@@ -179,7 +174,7 @@ def _importing_from(folder: Path) -> Iterator[None]:
     """Let imports look into a folder first, except for those of libraries; afterwards, the names are free again."""
     before = dict(sys.modules)
     found = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
-    names = {name for name in found if not _is_library(name)}
+    names = {name for name in found if not is_library(name)}
     for name in [known for known in sys.modules if known.partition(".")[0] in names]:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
@@ -190,12 +185,6 @@ def _importing_from(folder: Path) -> Iterator[None]:
         for name in [known for known in sys.modules if known.partition(".")[0] in names]:
             del sys.modules[name]
         sys.modules.update({name: module for name, module in before.items() if name.partition(".")[0] in names})
-
-
-def _is_library(name: str) -> bool:
-    """Whether an imported library has that name: a user's `torch.py` must not take its place."""
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return name in sys.stdlib_module_names or (file is not None and _is_installed(file))
 
 
 def _imported_module(name: str, bundle: str) -> ModuleType:

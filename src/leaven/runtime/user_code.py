@@ -1,23 +1,24 @@
 """The user's own Python files."""
 
 import sys
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from leaven.formats.python_modules import is_library
 from leaven.runtime.failures import USER_FILE, Failure
 
 
 def import_file(file: str, name: str) -> ModuleType:
     """A Python file as a module; its path starts in the working directory, or else in the folder of the program.
 
-    Worker processes import it under the same name. Where something else can be imported by it, such as `torch`, the
-    name gets an underscore.
+    Worker processes import it under the same name. A name that a library has, such as `torch`, gets an
+    underscore.
     """
     path = Path(file).resolve()
     if not path.is_file():
         path = Path(sys._getframe(1).f_globals.get("__file__", "")).resolve().parent / file
-    if _is_installed(name, path):
+    if is_library(name):
         name += "_"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -28,11 +29,3 @@ def import_file(file: str, name: str) -> ModuleType:
     sys.path.append(str(path.parent))  # for imports from the file's own folder
     spec.loader.exec_module(module)
     return module
-
-
-def _is_installed(name: str, path: Path) -> bool:
-    """Whether other code finds another module by that name."""
-    if name in sys.modules:
-        return getattr(sys.modules[name], "__file__", None) != str(path)
-    found = find_spec(name)
-    return found is not None and found.origin != str(path)

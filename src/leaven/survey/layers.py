@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from leaven.formats.python_modules import is_library
 from leaven.survey import model_parts, transformers_models
 
 _TRIAL_SECONDS = 60.0  # long enough for a busy machine to give the same answer
@@ -135,9 +136,8 @@ def _without_weights(constructor: Any) -> dict[str, Any]:
 def _user_definition(file: str, name: str) -> Any:
     """A definition in the user's file, which is run; files beside it can be imported as in the user's own program."""
     alias = Path(file).stem.replace(".", "_")
-    is_installed = alias in sys.modules or find_spec(alias) is not None
     sys.path.append(str(Path(file).parent))
-    spec = spec_from_file_location(f"{alias}_" if is_installed else alias, file)
+    spec = spec_from_file_location(f"{alias}_" if is_library(alias) else alias, file)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file")
     module = module_from_spec(spec)

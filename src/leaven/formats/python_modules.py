@@ -1,0 +1,24 @@
+"""Which names of modules and which files are those of installed libraries, and not the user's."""
+
+import sys
+import sysconfig
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def is_library(name: str) -> bool:
+    """Whether a library has that name: a user's `torch.py` must not take its place."""
+    if name in sys.stdlib_module_names:
+        return True
+    if name in sys.modules:
+        file = getattr(sys.modules[name], "__file__", None)
+    else:
+        spec = find_spec(name) if name.isidentifier() else None
+        file = spec.origin if spec is not None else None
+    return file is not None and is_installed(file)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file came with Python or a package."""
+    places = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(Path(file).is_relative_to(place) for place in places if place)
