@@ -92,9 +92,9 @@ def _groups(groups: Sequence[Group]) -> Iterator[Diagnostic]:
 
 
 def _late(phase: Phase) -> Iterator[Diagnostic]:
-    """Layers that would be unfrozen when the phase is over."""
+    """Layers that would be unfrozen when the phase is over; in one without training, nothing is unfrozen anyway."""
     epochs = phase.epochs.value
-    if not isinstance(epochs, Quantity):
+    if not isinstance(epochs, Quantity) or epochs.amount == 0:
         return
     for technique in phase.techniques:
         match technique:

@@ -96,3 +96,11 @@ def test_layers_may_be_counted_by_an_arg_that_has_no_default() -> None:
     lines = shown(text)
     assert any(line.strip().startswith("freeze all - last(n), norms=frozen") for line in lines)
     assert any(line.strip().startswith("freeze stages(n)") for line in lines)
+
+
+def test_a_phase_without_training_shows_what_the_check_accepts() -> None:
+    """Statements at the top reach it too, but nothing happens at an epoch that it doesn't have."""
+    recipe = f"unfreeze backbone, at=1 epoch\n{TWO_PHASES.replace('epochs=2', 'epochs=0')}"
+    again = "\n".join(line.partition("  #")[0] for line in shown(recipe))
+    assert "unfreeze backbone, at=1 epoch" in again
+    assert [line.partition("  #")[0] for line in shown(again)] == again.splitlines()
