@@ -4,6 +4,7 @@ A section is a heading and the fenced blocks below it. The word behind the fence
 
     ```leaven                the recipe; it is saved as recipe.leaven
     ```python net.py         another file that the recipe needs, with its name
+    ```csv faces.csv         a table; the images that it lists are there, unless they are called `missing…`
     ```files                 files that need only be there, one path per line; a folder ends with `/`
     ```options               words of the command line behind `leaven check recipe.leaven`
     ```report                what `leaven check` prints, without its last line, which sums up
@@ -24,6 +25,7 @@ from leaven.cli.main import leaven
 IS_BLESSING = os.environ.get("LEAVEN_BLESS") == "1"
 RECIPE = "recipe.leaven"
 _HEADING = re.compile(r"#{1,3} +(.+)")
+_IMAGE = re.compile(r"(?<![\w./-])(?!missing)[\w./-]+\.(?:jpg|png)\b")  # in a table
 _FENCE = re.compile(r"```(\w*) *(.*)")
 
 
@@ -100,6 +102,8 @@ def try_out(section: Section, folder: Path) -> Answer:
             options = shlex.split(block.text)
         elif block.name:
             _write(folder / block.name, block.text)
+            for image in _IMAGE.findall(block.text) if block.word in ("csv", "tsv", "json", "jsonl") else ():
+                _write((folder / block.name).parent / image, "")
         elif block.word == "leaven" and not (folder / RECIPE).exists():
             _write(folder / RECIPE, block.text)
     result = CliRunner().invoke(leaven, ["check", RECIPE, *options])

@@ -156,8 +156,8 @@ def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterato
     chosen = [settings[one] for one in names if settings[one].value is not None]
     if names and not chosen:
         yield messages.none_of(card, name, names)
-    elif len(chosen) > 1:
-        yield messages.several_of(card, names, [s.origin.span for s in chosen if isinstance(s.origin, Written)])
+    elif len(places := [s.origin.span for s in chosen if isinstance(s.origin, Written)]) > 1:
+        yield messages.several_of(card, names, places)
     chosen = [settings[one] for one in card.at_most_one_of if settings[one].value is not None]
     if len(chosen) > 1:
         places = [s.origin.span for s in chosen if isinstance(s.origin, Written)]

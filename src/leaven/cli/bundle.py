@@ -5,6 +5,7 @@ import glob
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 TOP = 5
 WIDEST = 60  # of a file's name in a table
+_ARGUMENT = re.compile(r"`(root|image|label)=`")  # of `Bundle.evaluate`, in the help of a failure
 _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle.")
 _bundle = click.argument("bundle", type=click.Path(path_type=Path))
 
@@ -34,6 +36,7 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
         try:
             sys.exit(command(**given))
         except Failure as failure:
+            failure.help = _ARGUMENT.sub(r"`--\1`", failure.help)
             _report(failure)
             sys.exit(1)
 

@@ -103,7 +103,7 @@ class Known:
 
     target: Target
     columns: tuple[str, ...] = ()
-    argument: str = ""
+    argument: str = "label"
     attribute: str = ""
 
     def told(self, dataset: Any) -> Target:

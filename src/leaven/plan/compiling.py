@@ -33,7 +33,8 @@ def compile_source(source: Source, options: Options | None = None, *, requires_a
     plan = make_plan(checked.recipe, summary_of(source))
     if isinstance(plan, Plan):
         return Compiled(checked.recipe, plan, checked.diagnostics)
-    found = (*checked.diagnostics, *(_not_built(one) for one in plan))
+    known = [report for report in checked.diagnostics if report.id != "not-built"]  # a note, which becomes an error
+    found = (*known, *(_not_built(one) for one in plan))
     assert has_errors(found)
     return Compiled(checked.recipe, None, found)
 
@@ -56,5 +57,5 @@ def _not_built(missing: NotBuilt) -> Diagnostic:
         "not-built",
         f"this version can't run {missing.what} yet",
         *spots,
-        fix="remove it to run the recipe; `leaven check` and `leaven show` accept it",
+        fix=missing.fix,
     )

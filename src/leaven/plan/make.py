@@ -19,6 +19,7 @@ class NotBuilt:
 
     what: str
     origin: Origin
+    fix: str = "remove it to run the recipe; `leaven check` and `leaven show` accept it"
 
 
 def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
@@ -48,7 +49,8 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
 def _missing(recipe: Recipe) -> list[NotBuilt]:
     found: list[NotBuilt] = []
     if recipe.data.tokenize is not None:
-        found.append(NotBuilt("training on texts", recipe.data.source.origin))
+        fix = "`leaven check` and `leaven show` accept the recipe"
+        found.append(NotBuilt("training on texts", recipe.data.source.origin, fix))
     for phase in recipe.phases:
         for technique in phase.techniques:
             match technique:

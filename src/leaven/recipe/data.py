@@ -16,6 +16,7 @@ from leaven.language.diagnostics import Edit, Fix, Spot, error, warning
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import data as messages
+from leaven.messages.describe import either
 from leaven.messages.techniques import missing_library
 from leaven.recipe.task import Task, task_by_parameter, task_named, task_of_library
 
@@ -34,6 +35,7 @@ class DataFacts(Record):
     is_natural: bool | None = True  # photographs; None where nobody tells
     names: tuple[str, ...] = ()  # of the outputs, in order, where they are known
     target: tuple[Setting, ...] = ()  # the arguments by which the recipe asks for the task
+    is_known: bool = True  # not where there is no data, or it has errors
 
 
 def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> DataFacts:
@@ -52,7 +54,8 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
     for parameter in data.card.parameters:
         path = data.value(parameter.name) if parameter.must_exist else None
         if isinstance(path, FilePath) and not os.path.exists(path.place):
-            report_missing(scope, path, "the folder" if known.on_disk and known.has_labels else "the file")
+            is_folder = parameter.name == "root" or (known.on_disk and known.has_labels)
+            report_missing(scope, path, "the folder" if is_folder else "the file")
             return described
     if (requires := data.card.requires) is not None and find_spec(requires.library) is None:
         scope.add(missing_library(data, requires))
@@ -128,10 +131,19 @@ def _arguments(data: Invocation, settings: Sequence[Setting]) -> dict[str, Any] 
     return found
 
 
+def _without_labels(finding: Finding, data: Invocation) -> Finding:
+    """A table without the usual column of labels, where the recipe names no other."""
+    fact = f"no column with labels is named, and {finding.fact}"
+    help = f"add {either([f'`{name}=`' for name in data.card.at_most_one_of])}"
+    return finding._replace(fact=fact, help=help, wrong="", choices=())
+
+
 def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
     """Report what is wrong with the data at the argument that it is about."""
     setting = data.setting(finding.argument) or data.settings[0]
     if not isinstance(setting.origin, Written):
+        if finding.id == "unknown-column" and finding.argument in task_by_parameter():
+            finding = _without_labels(finding, data)
         setting = data.settings[0]
     place: Span | None = setting.value.span if isinstance(setting.value, FilePath) else None
     for origin in (setting.origin, data.origin):

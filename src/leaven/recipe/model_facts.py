@@ -77,7 +77,7 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         arguments=frozenset(parameter.name for parameter in card.parameters),
         kept=setting_span(head, chosen) if (head := chosen.setting("head")) else None,
     )
-    if not data.task.takes_model_for(known.task):
+    if data.is_known and not data.task.takes_model_for(known.task):
         example = {"image": "resnet18", "text": 'transformers.auto("bert-base-cased")'}.get(data.task.input)
         made_for = known.task.replace("-", " ")
         scope.add(messages.for_other_task(model.source, made_for, data.task.title, example))

@@ -212,7 +212,7 @@ class RecipeReader:
         statement = self.statements.bound(top["data"][-1]) if top.get("data") else None
         call = call_in(statement)
         if statement is None or call is None:
-            return call, DataFacts()
+            return call, DataFacts(is_known=False)
         return call, describe_data(call, statement.setting("task"), self.scope)
 
     def _data(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import BadLine, Embedded, TableFile, formats, metadata_tables, open_table, split_tables
-from leaven.formats.target import BadTarget, Target, TargetReader, Value
+from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
 from leaven.sources.source import Looked, Samples, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
@@ -40,7 +40,7 @@ class ImageTable:
     is_metadata: bool = False  # whether the table is inside of the folder of images
 
     def look(self) -> Looked:
-        """What is known before training; images are not looked for."""
+        """What is known before training; of the images, only the first is looked for."""
         splits: tuple[str, ...] = ()
         try:
             self._check_choice()
@@ -50,6 +50,7 @@ class ImageTable:
             if not all(map(bool, rows.values())):
                 return Looked((), splits)
             target, values = self._read(rows)
+            self._check_first_image(tables, rows)
             return Looked(target.names, splits, self._doubts(target, values))
         except BadSource as bad:
             return Looked((), splits, (bad.finding,))
@@ -60,6 +61,7 @@ class ImageTable:
         tables = self._tables()
         rows = {split: self._rows(file) for split, file in tables.items()}
         target, values = self._read(rows)
+        self._check_first_image(tables, rows)
         files, images = [], []
         for split, file in tables.items():
             root = self._root(file)
@@ -67,16 +69,28 @@ class ImageTable:
                 is_inside = isinstance(row.image, Embedded)
                 files.append((row.image.name or row.place) if is_inside else str(root / row.image))
                 images.append(row.image.content if is_inside else None)
-        if images[0] is None and not os.path.exists(files[0]):
-            fact = f"`{files[0]}`, the first image of `{self.name}`, does not exist"
-            raise BadSource(Finding("missing-file", fact, "say where the paths start: `root=`", argument="root"))
         sizes = {split: len(there) for split, there in rows.items()}
         return Samples(target, values, files, predefined(sizes), images if any(images) else None)
+
+    def _check_first_image(self, tables: Mapping[str, Path], rows: Mapping[str, Sequence[_Row]]) -> None:
+        """A table with the wrong root is found by its first image."""
+        split, file = next(iter(tables.items()))
+        image = rows[split][0].image
+        if self.text or not isinstance(image, str) or os.path.exists(place := self._root(file) / image):
+            return
+        fact = f"`{_from_here(place)}`, the first image of `{self.name}`, does not exist"
+        help = "say where the paths start: `root=`" if self.root is None else ""
+        label = "paths start in the folder of this table" if self.root is None else "paths start in this folder"
+        raise BadSource(Finding("missing-file", fact, help, argument="root", label=label))
 
     @property
     def _column(self) -> str:
         """The column with what the model sees."""
-        return self.image or self.text or FILE_NAME
+        return self.text or self.image or FILE_NAME
+
+    @property
+    def _input(self) -> str:
+        return "text" if self.text else "image"
 
     @property
     def _argument(self) -> str:
@@ -158,10 +172,13 @@ class ImageTable:
             return [_Row(place, None, _given(cells)) for place, *cells in rows]
         for place, image, *_ in rows:
             if image is None or image == "":
-                raise BadSource(Finding("missing-file", f"{place} has no image", argument="image", label=_COLUMN))
-            if not isinstance(image, str | Embedded):
-                fact = f"{place}: `{self._column}` must be a file name, not {image}"
-                raise BadSource(Finding("wrong-format", fact, argument="image", label=_COLUMN))
+                fact = f"{place} has no {'text' if self.text else 'image'}"
+                raise BadSource(Finding("missing-file", fact, argument=self._input, label=_COLUMN))
+            if not isinstance(image, str if self.text else str | Embedded):
+                fact = (
+                    f"{place}: `{self._column}` must be a {'string' if self.text else 'file name'}, not {shown(image)}"
+                )
+                raise BadSource(Finding("wrong-format", fact, argument=self._input, label=_COLUMN))
         return [_Row(place, image, _given(cells)) for place, image, *cells in rows]
 
     def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
@@ -174,13 +191,13 @@ class ImageTable:
                 raise self._bad(Finding("wrong-format", fact, "rename one of them"))
             if column not in there:
                 listed = _columns(there[:LISTED])
-                is_input = column == self._column
+                argument = self._input if column == self._column else self.target.argument
                 raise BadSource(
                     Finding(
                         "unknown-column",
                         f"`{name}` has no column `{column}`",
-                        f"its columns are {listed}",
-                        argument=("image" if self.image else "text") if is_input else self.target.argument,
+                        f"its columns are {listed}; name one by `{argument}=`",
+                        argument=argument,
                         label=f"the columns are {listed}",
                         wrong=column,
                         choices=tuple(there),
@@ -220,6 +237,14 @@ def metadata_folder(folder: Path, name: str, target: TargetReader) -> ImageTable
 
 def _columns(columns: Sequence[str]) -> str:
     return ", ".join(f"`{column}`" for column in columns)
+
+
+def _from_here(place: Path) -> str:
+    """A path as people type it: from the working directory, unless that is longer."""
+    try:
+        return min(os.path.relpath(place), str(place), key=len)
+    except ValueError:  # on another drive
+        return str(place)
 
 
 def _given(cells: Sequence[Any]) -> Any:

@@ -150,6 +150,12 @@ class TestPredict:
 
 
 class TestEvaluate:
+    def test_help_names_the_options_of_the_command(self, folder: Path) -> None:
+        (folder / "list.csv").write_text("file,kind\na.jpg,red\n")
+        words = ("--data", "list.csv", "--image", "file")
+        assert "name one by `--label`" in run(commands.evaluate, *words).stderr
+        assert "say where the paths start: `--root`" in run(commands.evaluate, *words, "--label", "kind").stderr
+
     def test_scores_and_a_confusion_table(self, folder: Path) -> None:
         result = run(commands.evaluate, "--data", "data")
         assert result.exit_code == 0

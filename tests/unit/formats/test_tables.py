@@ -86,6 +86,20 @@ def test_quoted_cells_may_have_separators_and_line_breaks(tmp_path: Path) -> Non
     assert table(tmp_path / "t.csv", image="file", target=Label("kind")).target.names == ("ant, red", "bee")
 
 
+@pytest.mark.parametrize("source", ["csv", "jsonl", "parquet"])
+def test_texts_of_a_table_are_checked_in_every_format(tmp_path: Path, source: str) -> None:
+    (tmp_path / "t.csv").write_text("review,kind\nfine,good\nlong,bad\n")
+    (tmp_path / "t.jsonl").write_text('{"review": "fine", "kind": "good"}\n{"review": "long", "kind": "bad"}\n')
+    parquet.write_table(pa.table({"review": ["fine", "long"], "kind": ["good", "bad"]}), tmp_path / "t.parquet")
+    model = 'model transformers.auto("bert-base-cased")'
+    checked = check(
+        Source("r.leaven", f'{model}\ndata {source}("t.{source}", text="review", label="kind")\n', tmp_path)
+    )
+    assert checked.recipe is not None
+    assert (checked.recipe.data.task.input, checked.recipe.data.outputs) == ("text", 2)
+    assert "not-built" in [found.id for found in checked.diagnostics]
+
+
 # -- parquet
 
 

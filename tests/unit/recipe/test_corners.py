@@ -62,11 +62,12 @@ def test_a_path_that_no_system_takes_is_a_missing_file(path: str, tmp_path: Path
 
 def test_a_table_may_have_any_separator(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("image;label\na;b\nc;d\n")
+    (tmp_path / "a").touch()
     recipe = 'model resnet18()\ndata csv("table.csv", image="image", label="label", separator="{}")'
     assert ids(recipe.format(";"), tmp_path) == []
     assert ids(recipe.format("ab"), tmp_path) == ["missing-file"]
     (tmp_path / "table.csv").write_bytes(b"image,label\na," + b"x" * 200_000)
-    assert ids(recipe.format(","), tmp_path) == ["missing-file"]
+    assert ids(recipe.format(","), tmp_path) == ["wrong-format"]
 
 
 def test_an_argument_without_a_default_may_stand_anywhere(tmp_path: Path) -> None:

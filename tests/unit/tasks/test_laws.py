@@ -92,6 +92,7 @@ def test_a_technique_fits_the_task_or_is_refused(name: str, tmp_path: Path) -> N
     ask, _, columns, cells = TASKS[name]
     rows = [f"file,{columns}", *(f"{number}.png,{cells(number)}" for number in range(9))]
     (tmp_path / "table.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "0.png").touch()
     task = own.read("task", name)
     assert task is not None
     start = f'model efficientnet_lite0(pretrained=true)\ndata csv("table.csv", image="file", {ask})\n'
