@@ -11,7 +11,7 @@ from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error, warning
 from leaven.language.source import Span, flag_of
 from leaven.messages import new_statements, suggestions
 
@@ -44,6 +44,19 @@ def setting(key: tuple[str, ...], rest: str) -> str:
     name, *labels = key
     path = ".".join([name, *(label if label.isidentifier() else quoted(label) for label in labels)])
     return f"--set {shlex.quote(f'{path}.{rest}')}"
+
+
+def dropped_weights(model: syntax.Value, before: Span) -> Diagnostic:
+    """`--model resnet18` where the recipe has `pretrained=true`."""
+    text = model.span.text.removesuffix(")").removesuffix("(")
+    written = f"{text}{', ' if '(' in text else '('}pretrained=true)"
+    return warning(
+        "dropped-weights",
+        "the recipe's model is pretrained, but the model of `--model` is not",
+        Spot(model.span, "starts from scratch"),
+        Spot(before, "of the recipe's model only"),
+        fix=f"write `--model {shlex.quote(written)}`",
+    )
 
 
 def without_statement(

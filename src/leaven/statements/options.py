@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from leaven.catalog import own
+from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import has_label
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
@@ -53,6 +53,8 @@ def apply(options: Options, assembled: Assembled) -> None:
         if text is not None and flag not in assembled.args:
             statement, errors = _flag(flag, text)
             assembled.diagnostics += errors
+            if statement is not None and flag == "model" and not _sets_weights(options):
+                assembled.diagnostics += _dropped_weights(statement, assembled)
             if statement is not None and flag in ("model", "data"):
                 replace_value(assembled, statement)
             elif statement is not None:
@@ -64,6 +66,34 @@ def apply(options: Options, assembled: Assembled) -> None:
         if change is not None:
             changes.append(change)
     add(assembled, changes)
+
+
+def _sets_weights(options: Options) -> bool:
+    """Whether another option says which weights the model has."""
+    return options.checkpoint is not None or any(
+        text.startswith(("model.pretrained", "model.weights")) for text in options.settings
+    )
+
+
+def _dropped_weights(statement: syntax.Statement, assembled: Assembled) -> list[Diagnostic]:
+    """A warning where `--model` names a model without its weights, and the recipe's model is pretrained."""
+    value = statement.arguments[0].value
+    name = value.name if isinstance(value, syntax.Call) else value
+    if not isinstance(name, syntax.Name) or name.path in assembled.lets or _weights_in(value):
+        return []
+    cards = lookup.find("model", name.path)
+    models = [one for one in assembled.statements if isinstance(one, syntax.Statement) and one.name.path == "model"]
+    asked = next((_weights_in(each.value) for one in models for each in one.arguments[:1]), None)
+    is_pretrained = asked is not None and isinstance(asked.value, syntax.Literal) and asked.value.value is True
+    if asked is None or not is_pretrained or not cards or not cards[0].model.has_weights:
+        return []
+    return [messages.dropped_weights(value, asked.span)]
+
+
+def _weights_in(value: syntax.Value) -> syntax.Argument | None:
+    """The argument of a model that asks for weights, or says that there are none."""
+    arguments = value.arguments if isinstance(value, syntax.Call) else ()
+    return next((one for one in arguments if one.keyword and one.keyword.path in ("pretrained", "weights")), None)
 
 
 def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
