@@ -29,6 +29,14 @@ _OF_TARGETS = {  # helpers for tasks other than classification
     "leaven.runtime.image_folder": "folder_of_targets",
     "leaven.runtime.user_dataset": "user_targets",
 }
+_START = """\
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("\\ninterrupted; `--resume RUN` continues after the last epoch that was saved")
+        raise SystemExit(130) from None
+"""
 _PIP = {"PIL": "pillow", "sklearn": "scikit-learn", "torch_pruning": "torch-pruning"}
 
 
@@ -55,7 +63,7 @@ def standalone(plan: Plan, file: str = "program.py") -> str:
             + _laid_out(parts.definitions),
             "# -- the program" + ("\n\n" + "\n".join(own) if own else ""),
             *("\n".join(each.lines()) for each in parts.functions),
-            'if __name__ == "__main__":\n    main()\n',
+            _START,
         ]
     )
 

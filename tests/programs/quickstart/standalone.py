@@ -190,10 +190,10 @@ class Run:
 
     def __init__(self, args: argparse.Namespace, *, seed: int, monitor: str) -> None:
         self.seed, self.monitor = seed, monitor
-        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        self.device = torch.device(kind)
+        self.device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         self.folder = Path(args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}")
         self.folder.mkdir(parents=True, exist_ok=args.resume is not None)
+        print(f"run {self.folder}")
         self.saved = self.load("last.pt") or {"phase": -1, "threads": torch.get_num_threads()}
         torch.set_num_threads(self.saved["threads"])  # sums of floats depend on it
         self.phases = self.epochs = 0  # so far
@@ -225,7 +225,7 @@ class Phase:
         run.phases, run.epochs = run.phases + 1, run.epochs + epochs
         self.steps_per_epoch = data.train.steps
         self.total_steps = epochs * self.steps_per_epoch
-        self.epoch = 0
+        self.epoch = epochs if run.saved["phase"] > self.number else 0
         self.losses: list[Tensor] = []
         self.scores: dict[str, float] = {}
         self.best = (-math.inf, -math.inf)  # score, and validation loss negated
@@ -235,8 +235,6 @@ class Phase:
         """Load the state of an interrupted run."""
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
         saved = self.run.saved
-        if saved["phase"] > self.number:
-            self.epoch = self.total_epochs
         if saved["phase"] == self.number:
             self.epoch, self.best = saved["epoch"], saved["best"]
             for name, part in self.state.items():
@@ -395,4 +393,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("\ninterrupted; `--resume RUN` continues after the last epoch that was saved")
+        raise SystemExit(130) from None

@@ -289,6 +289,16 @@ def test_killed_and_resumed_it_saves_the_same_bytes(
     assert (run / "model.pth").read_bytes() == weights[name].read_bytes()
 
 
+def test_interrupted_it_names_its_folder_and_how_to_resume(programs: dict[str, Path], tmp_path: Path) -> None:
+    program = furnish(tmp_path) / "alone.py"
+    shutil.copyfile(programs["two_phases"] / "alone.py", program)
+    said = at_work.interrupt(program, at=Moment(file="last.pt", time=2)).said
+    (run,) = (tmp_path / "runs/trial").iterdir()
+    assert f"run {run.relative_to(tmp_path)}\n" in said
+    assert "\ninterrupted; `--resume RUN` continues after the last epoch that was saved\n" in said
+    assert "Traceback" not in said
+
+
 def test_a_resumed_run_has_the_flags_that_it_was_started_with(programs: dict[str, Path], tmp_path: Path) -> None:
     program = furnish(tmp_path) / "alone.py"
     shutil.copyfile(programs["half"] / "alone.py", program)

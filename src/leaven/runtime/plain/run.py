@@ -57,10 +57,10 @@ class Run:
         self.fabric = Fabric(devices=1, precision=precision)  #: if wrapped
         self.fabric = Fabric(devices=1)  #: if fabric and not wrapped
         self.device = self.fabric.device  #: if fabric
-        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"  #: if not fabric
-        self.device = torch.device(kind)  #: if not fabric
+        self.device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"  #: if not fabric
         self.folder = Path(args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}")
         self.folder.mkdir(parents=True, exist_ok=args.resume is not None)
+        print(f"run {self.folder}")
         if not args.resume:  #: if args
             (self.folder / "args.json").write_text(json.dumps({**vars(args), "resume": None}))
         self.saved = self.load("last.pt") or {"phase": -1, "threads": torch.get_num_threads()}
@@ -137,7 +137,7 @@ class Phase:
         self.steps_per_epoch = math.ceil(data.train.steps / accumulate)  #: if accumulate
         self.steps_per_epoch = data.train.steps  #: if not accumulate
         self.total_steps = epochs * self.steps_per_epoch
-        self.epoch = 0
+        self.epoch = epochs if run.saved["phase"] > self.number else 0
         self.batch = 0  #: used
         self.losses: list[Tensor] = []
         self.scores: dict[str, float] = {}
@@ -172,8 +172,6 @@ class Phase:
         wrapped, optimizer = self.run.fabric.setup(model, optimizer)  #: if wrapped
         self.forwarding = Forwarding(self.model, wrapped, self.run.fabric)  #: if wrapped
         saved = self.run.saved
-        if saved["phase"] > self.number:
-            self.epoch = self.total_epochs
         if saved["phase"] == self.number:
             self.epoch, self.best = saved["epoch"], saved["best"]  #: if best
             self.epoch = saved["epoch"]  #: if not best
