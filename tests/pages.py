@@ -145,6 +145,9 @@ def _is_score(word: str) -> bool:
 
 
 def _quick(command: str) -> str:
+    """The command as a smoke test, which can be resumed but not trained further."""
+    if command.startswith("leaven resume"):
+        return re.sub(r" --epochs \+\d+", "", command)
     is_training = command.startswith(("leaven run", "python train")) and "--quick" not in command
     return f"{command} --quick" if is_training else command
 
