@@ -29,6 +29,16 @@ def split_above_all(split: Invocation, total: float) -> Diagnostic:
     )
 
 
+def two_sizes(size: Invocation, transforms: Origin) -> Diagnostic:
+    return error(
+        "two-sizes",
+        "`size` is for the usual transforms, but the recipe has its own",
+        Spot(span_of(size.origin), "says how large the images are"),
+        Spot(span_of(transforms), "so do these transforms"),
+        fix="remove `size`, and resize in the transforms: `resize(…)`",
+    )
+
+
 def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: bool) -> Diagnostic:
     transform = "rgb()" if wanted == 3 else "grayscale()"
     return error(

@@ -1,5 +1,6 @@
 """The default split and the default transforms, which follow from the data and the model."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.recipe import Transforms
 
 USUAL_SIZE = 224
+USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
 _ON_TENSORS = ("normalize", "random_erasing", "gaussian_noise", "linear_transformation")
 
@@ -48,8 +50,20 @@ def fill_in(
     return _completed(train, data, model), _completed(eval, data, model)
 
 
+def with_size(model: ModelFacts, statement: Invocation, written: Iterable[Transforms], scope: Scope) -> ModelFacts:
+    """The model's usual images, but of the size that the recipe says."""
+    wanted = height_and_width(statement.settings[0].value)
+    for transforms in written:
+        scope.add(messages.two_sizes(statement, transforms.origin))
+    if wanted is None:  # known only when the recipe runs
+        return model
+    share = min(model.size) / model.resize if model.size and model.resize else USUAL_SHARE
+    return replace(model, size=wanted, resize=round(min(wanted) / share), size_origin=statement.origin)
+
+
 def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Transforms:
-    origin = Default(f"as {model.name} was trained" if model.size else "the data's own size")
+    trained = Default(f"as {model.name} was trained" if model.size else "the data's own size")
+    origin = model.size_origin or trained
     if data.size == size:
         return Transforms((), origin)
     if model.size is None and data.is_natural is None:
@@ -57,7 +71,7 @@ def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -
     how = model.interpolation
     if data.size is not None or data.is_natural is False:
         return Transforms((transform("resize", origin, size=list(size), interpolation=how),), origin)
-    shorter = model.resize or round(min(size) / 0.875)
+    shorter = model.resize or round(min(size) / USUAL_SHARE)
     resized = transform("resize", origin, size=shorter, interpolation=how)
     return Transforms((resized, transform("center_crop", origin, size=_side(size))), origin)
 
@@ -71,11 +85,12 @@ def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eva
     if not safe:
         return Transforms(eval.stages, Default("as in evaluation: a crop or a flip may change the target"))
     origin = Default("photographs may be cropped and mirrored" if "crop" in safe else "photographs may be mirrored")
+    sized = model.size_origin or origin
     stages = eval.stages
     if "crop" in safe and data.size is not None and data.size == size:
-        stages = (transform("random_crop", origin, size=_side(size), padding=max(1, size[0] // 8)),)
+        stages = (transform("random_crop", sized, size=_side(size), padding=max(1, size[0] // 8)),)
     elif "crop" in safe:
-        stages = (transform("random_resized_crop", origin, size=_side(size), interpolation=model.interpolation),)
+        stages = (transform("random_resized_crop", sized, size=_side(size), interpolation=model.interpolation),)
     return Transforms((*stages, transform("horizontal_flip", origin)) if "flip" in safe else stages, origin)
 
 
@@ -91,7 +106,7 @@ def _deterministic(train: Transforms, data: DataFacts) -> Transforms:
         side = stage.value("size")
         if name == "random_resized_crop":
             if (sides := height_and_width(side)) is not None:
-                shorter = round(min(sides) / 0.875)
+                shorter = round(min(sides) / USUAL_SHARE)
                 stages += [transform("resize", origin, size=shorter), transform("center_crop", origin, size=side)]
             elif side is not None:  # known only when the recipe runs
                 stages.append(transform("resize", origin, size=side if isinstance(side, tuple) else (side, side)))
@@ -129,7 +144,8 @@ def transform(name: str, origin: Origin, **values: Any) -> Invocation:
     settings = []
     for parameter in card.parameters:
         value = values.get(parameter.name, default_value(parameter))
-        settings.append(Setting(parameter.name, tuple(value) if isinstance(value, list) else value, origin))
+        why = origin if parameter.name == "size" or isinstance(origin, Default) else Default("")
+        settings.append(Setting(parameter.name, tuple(value) if isinstance(value, list) else value, why))
     return Invocation(card, tuple(settings), origin)
 
 

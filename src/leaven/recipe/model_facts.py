@@ -12,7 +12,7 @@ from leaven.catalog import layers as layer_facts
 from leaven.catalog import lookup
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
-from leaven.catalog.values import FilePath, FromData, Invocation, Written
+from leaven.catalog.values import FilePath, FromData, Invocation, Origin, Written
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
@@ -37,6 +37,7 @@ class ModelFacts(Record):
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     resize: int | None = None
+    size_origin: Origin | None = None  # where the recipe says `size`
     interpolation: str = "bilinear"
     layers: Layers | None = None
     arguments: frozenset[str] = frozenset()  # that the model takes

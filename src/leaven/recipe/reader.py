@@ -233,6 +233,8 @@ class RecipeReader:
             for name in ("train", "eval")
             if name in written
         }
+        if "size" in written:
+            model = default_transforms.with_size(model, written["size"], transforms.values(), self.scope)
         train, eval = default_transforms.fill_in(transforms.get("train"), transforms.get("eval"), facts, model)
         needs_tokens = facts.task.input == "text"
         sampler = call_in(written.get("sampler", default_of("data.sampler")))

@@ -104,3 +104,11 @@ def test_a_phase_without_training_shows_what_the_check_accepts() -> None:
     again = "\n".join(line.partition("  #")[0] for line in shown(recipe))
     assert "unfreeze backbone, at=1 epoch" in again
     assert [line.partition("  #")[0] for line in shown(again)] == again.splitlines()
+
+
+def test_a_size_keeps_the_models_interpolation_and_share_of_the_image() -> None:
+    for model, resized, interpolation in (("torchvision", 128, "bilinear"), ("timm", 118, "bicubic")):
+        lines = "\n".join(shown(f'model {model}.resnet18()\ndata torchvision.Flowers102("flowers") {{ size 112 }}\n'))
+        assert f"Resize({resized}, interpolation={interpolation}" in lines
+        assert "CenterCrop(112)" in lines
+        assert "RandomResizedCrop(112" in lines
