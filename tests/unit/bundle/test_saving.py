@@ -372,6 +372,7 @@ class TestCodeOfOnesOwn:
         capsys.readouterr()
         with pytest.raises(Failure, match=r"needs code that comes with it \(code/0/net\.py\)") as caught:
             bundle.load(file)
+        assert caught.value.headline.startswith(f"{file} needs code that comes with it (")
         assert "trust_code=True" in caught.value.help
         assert capsys.readouterr().out == ""
         loaded = bundle.load(file, trust_code=True)
