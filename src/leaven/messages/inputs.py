@@ -20,6 +20,12 @@ def class_count(model: str, outputs: int, needed: str, kept: Span, data: Origin)
     )
 
 
+def class_names(fact: str, help: str, kept: Span, data: Origin, counted: str) -> Diagnostic:
+    """`counted` is what the data has: `10 classes`."""
+    spot = Spot(kept, "the head is kept")
+    return error("class-names", fact, spot, *spots((data, counted)), fix=help)
+
+
 def split_above_all(split: Invocation, total: float) -> Diagnostic:
     return error(
         "wrong-value",

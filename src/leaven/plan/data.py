@@ -18,6 +18,7 @@ from leaven.plan.translate import (
     value_of,
 )
 from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
+from leaven.recipe.model_statement import kept_classes
 from leaven.recipe.recipe import Data, Recipe
 from leaven.recipe.recipe import Transforms as RecipeTransforms
 from leaven.recipe.task import USUAL
@@ -31,6 +32,7 @@ def read_data(recipe: Recipe) -> ReadData:
     assert data.eval is not None
     return ReadData(
         source=_source(data),
+        matching=_matching(recipe),
         split=_split(data),
         has_test=_has_test(data),
         train=_transforms(data.train),
@@ -58,6 +60,16 @@ def _source(data: Data) -> Call:
     if card.data.classes:
         arguments.append(Argument("classes", plain_value(card.data.classes)))
     return Call("leaven.runtime.torchvision_dataset", tuple(arguments), text=text, because=reasons)
+
+
+def _matching(recipe: Recipe) -> Call | None:
+    """Labels become outputs of the model, where its published head is kept."""
+    classes = kept_classes(recipe.model, recipe.data.task)
+    if classes is None:
+        return None
+    text = f"classes: those of {classes}, matched by wnid or name"
+    target = f"leaven.tasks.{recipe.data.task.name}.match_outputs"
+    return Call(target, (Argument("", classes),), text=text, because=because(recipe.model.origin))
 
 
 def _target(data: Data) -> dict[str, Setting]:

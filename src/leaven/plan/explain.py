@@ -57,6 +57,8 @@ def _sections(plan: Plan) -> Iterator[tuple[str, list[Line]]]:
 
 def _data(data: ReadData) -> Iterator[Line]:
     yield data.source.text, _why(data.source.because)
+    if data.matching is not None:
+        yield _call(data.matching)
     yield data.split.text, _why(data.split.because[:1])
     if data.is_same:
         yield f"transforms: {data.eval.text}", _why(data.eval.because)

@@ -93,6 +93,7 @@ class ReadData:
     """Where the items come from, how they are split, what is done to each, and how batches are made of them."""
 
     source: Call
+    matching: Call | None  # of labels with the outputs of a published head
     split: Call
     has_test: bool
     train: Transforms

@@ -7,10 +7,12 @@ from leaven.binding.statements import bind_statement
 from leaven.binding.values import MODEL_PARAMETERS, Binder, is_changed_let
 from leaven.catalog import own
 from leaven.catalog.values import Invocation, Origin, Setting
+from leaven.formats.class_names import published_set
 from leaven.language import syntax
 from leaven.recipe.data import DataFacts
 from leaven.recipe.model_facts import ModelFacts, describe_model
 from leaven.recipe.recipe import KeepHead, Model, NewHead
+from leaven.recipe.task import Task
 from leaven.statements.contexts import Recognised
 
 _OWN = frozenset(parameter.name for parameter in MODEL_PARAMETERS)
@@ -90,6 +92,16 @@ def _chosen(source: Invocation | tuple[Invocation, ...], chosen: Invocation, ori
         origin=origin,
         chosen_weights=chosen.setting("weights" if chosen.value("weights") is not None else "pretrained"),
     )
+
+
+def kept_classes(model: Model, task: Task) -> str | None:
+    """The set of classes that the kept head of a published classifier was trained on: `imagenet-1k`."""
+    is_published = isinstance(model.source, Invocation) and model.pretrained and model.weights is None
+    if not is_published or not isinstance(model.head, KeepHead) or not task.is_for_images:
+        return None
+    assert isinstance(model.source, Invocation)
+    assert task.known is not None
+    return published_set(model.source.card.model.classes) if task.known.target_kind == "class" else None
 
 
 def _facts_in_spite_of_errors(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:

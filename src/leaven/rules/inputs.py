@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from leaven.catalog.values import Invocation, Written
+from leaven.formats.class_names import Mismatch, match, published_classes
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
 from leaven.language.source import Span
@@ -12,7 +13,9 @@ from leaven.messages.places import span_of
 from leaven.recipe.default_transforms import USUAL_SIZE, height_and_width
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, takes_size
+from leaven.recipe.model_statement import kept_classes
 from leaven.recipe.recipe import Data, KeepHead, Transforms
+from leaven.recipe.task import USUAL
 
 _UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda")
 
@@ -42,13 +45,23 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _classes(draft: Draft) -> Iterator[Diagnostic]:
+    """A kept head: each class of the data is one of its outputs; of weights in a file, only running tells."""
     model, facts, data = draft.model, draft.model_facts, draft.data
     if not isinstance(model.head, KeepHead) or facts.classes is None or data.outputs is None:
         return
-    if facts.classes != data.outputs and (model.pretrained or facts.layers is None):
-        kept = facts.kept or span_of(model.origin)
-        needed = draft.data_facts.task.counted(data.outputs)
-        yield messages.class_count(facts.name, facts.classes, needed, kept, data.source.origin)
+    kept = facts.kept or span_of(model.origin)
+    counted = draft.data_facts.task.counted(data.outputs)
+    published = kept_classes(model, data.task)
+    if published is not None and draft.data_facts.names:
+        found = match(draft.data_facts.names, published_classes(published))
+        if isinstance(found, Mismatch):
+            yield messages.class_names(found.fact, found.help, kept, data.source.origin, counted)
+    elif facts.classes != data.outputs and (model.pretrained or facts.layers is None):
+        yield messages.class_count(facts.name, facts.classes, counted, kept, data.source.origin)
+    elif published is None and model.pretrained and data.task.name == USUAL:
+        fact = f"what the outputs of {facts.name} stand for is not known"
+        help = "remove `head=keep` to get a new head for the classes of the data"
+        yield messages.class_names(fact, help, kept, data.source.origin, counted)
 
 
 # -- what the transforms make of an image

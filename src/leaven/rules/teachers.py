@@ -1,12 +1,20 @@
 """Teachers of distillation: trained, readable, with the same classes; and their weight in the loss."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from leaven.binding.files import is_readable, missing_file
 from leaven.catalog.layers import Layers
 from leaven.catalog.lookup import nearest
 from leaven.catalog.values import FilePath, Invocation, Setting
+from leaven.formats.class_names import (
+    PublishedClasses,
+    outputs_called,
+    published_classes,
+    published_set,
+    words_of,
+)
 from leaven.formats.layer_names import is_glob, is_named, is_under
 from leaven.formats.run_folder import BUNDLE, newest
 from leaven.formats.trained import Told, bundle_tells, safetensors_shapes
@@ -16,7 +24,7 @@ from leaven.messages.places import span_of
 from leaven.recipe.data import DataFacts
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import library_layers, missing_weights
-from leaven.recipe.model_statement import is_model
+from leaven.recipe.model_statement import is_model, kept_classes
 from leaven.recipe.recipe import Technique
 
 _ROUNDING = 1e-6
@@ -25,15 +33,25 @@ _ROUNDING = 1e-6
 def check(draft: Draft) -> Iterator[Diagnostic]:
     """Every model that a technique learns from."""
     phases: list[str] = []  # this one and those before it
+    data = _as_matched(draft)
     for phase in draft.phases:
         phases.append(phase.name)
         calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
         yield from _weights(calls)
         for call in calls:
             for setting in call.settings:
-                yield from _argument(call, setting, phases, draft.data_facts)
+                yield from _argument(call, setting, phases, data)
             if call.card.technique.compares_features:
                 yield from _layers(call, draft)
+
+
+def _as_matched(draft: Draft) -> DataFacts:
+    """The data as the program gives it to the models: with a published head, its classes are those of that head."""
+    classes = kept_classes(draft.model, draft.data.task)
+    if classes is None:
+        return draft.data_facts
+    names = published_classes(classes).names
+    return replace(draft.data_facts, outputs=len(names), names=names)
 
 
 def _argument(call: Invocation, setting: Setting, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
@@ -70,6 +88,18 @@ def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data:
         yield messages.class_count(teacher, known.classes or 0, data.outputs, fix)
     elif is_pretrained:
         yield from missing_weights(teacher.card, span_of(teacher.origin))
+        classes = published_set(known.classes) if matches_outputs else None
+        if classes is not None:
+            yield from _published(teacher, published_classes(classes), data)
+
+
+def _published(teacher: Invocation, published: PublishedClasses, data: DataFacts) -> Iterator[Diagnostic]:
+    """The classes of published weights, against those of the data: a name or number of the same class, in order."""
+    words = words_of(*published) if data.names and data.names != published.names else {}
+    for at, (theirs, ours) in enumerate(zip(published.names, data.names, strict=False)):
+        if words and ours != str(at) and at not in outputs_called(ours, words):
+            yield messages.unequal_classes(teacher, at + 1, theirs, ours, is_reordered=False)
+            return
 
 
 def _weights(calls: Sequence[Invocation]) -> Iterator[Diagnostic]:

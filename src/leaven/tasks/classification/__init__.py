@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         evaluate,
         exported,
         folder,
+        match_outputs,
         predictions,
     )
 
@@ -31,6 +32,7 @@ __all__ = [
     "evaluate",
     "exported",
     "folder",
+    "match_outputs",
     "predictions",
     "read_target",
 ]

@@ -1,13 +1,17 @@
 """The code of classification: what needs torch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
+from leaven.formats.class_names import Mismatch, match, published_classes
 from leaven.formats.image_folder import PART_NAMES, pictures, sub_folders
 from leaven.formats.target import BadTarget, values_of
 from leaven.runtime.data.datasets import Dataset, ImageFiles
+from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Failure
 from leaven.tasks.classification.evaluation import Evaluation, Tally
 from leaven.tasks.classification.prediction import Prediction, predictions
@@ -25,10 +29,42 @@ __all__ = [
     "evaluate",
     "exported",
     "folder",
+    "match_outputs",
     "predictions",
 ]
 
 MOST_LISTED = 100
+
+
+def match_outputs(dataset: Dataset | StreamDataset, classes: str) -> Dataset | StreamDataset:
+    """The dataset for a model with a published head: labels are outputs of the model, and named as these are.
+
+    The classes of the data are matched by wnid or name with those of a set such as "imagenet-1k".
+    """
+    published = published_classes(classes)
+    outputs = match(dataset.target.names, published)
+    if isinstance(outputs, Mismatch):
+        raise Failure(outputs.fact, outputs.help)
+    target = Classes(published.names, dataset.target.columns[0], published.wnids)
+    if isinstance(dataset, StreamDataset):
+        if outputs != tuple(range(len(published.names))):
+            raise Failure("a stream with `head=keep` needs all classes of the model, in its order")
+        return replace(dataset, target=target)
+    if dataset.values is None:
+        return replace(dataset, target=target, load=_Matched(dataset.load, outputs))
+    return replace(dataset, target=target, values=[outputs[value] for value in dataset.values])
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """Loads pairs of image and class, the class as an output of the model."""
+
+    load: Callable[[int], Any]
+    outputs: Sequence[int]
+
+    def __call__(self, index: int) -> tuple[Any, int]:
+        image, value = self.load(index)
+        return image, self.outputs[value]
 
 
 def exported(model: nn.Module, target: Classes) -> nn.Module:
@@ -37,7 +73,7 @@ def exported(model: nn.Module, target: Classes) -> nn.Module:
 
 def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
     """The images of a folder with one sub-folder per class, or of its splits, of which train need not exist."""
-    known = set(sub_folders(path)) & set(target.names)
+    known = any(map(target.knows, sub_folders(path)))
     tops = {"": path} if known else _split_folders(path) or {"": path}
     files: list[str] = []
     names: list[str] = []

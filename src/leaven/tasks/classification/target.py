@@ -5,8 +5,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
+from leaven.formats.class_names import Words, outputs_called, words_of
 from leaven.formats.target import BadTarget, Doubt, Kind, check_names, plain, shown, values_of
 
 LISTED = 12  # class names in a message
@@ -18,10 +20,14 @@ _COUNTS = ("num_classes", "n_classes")
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes in the order of the outputs. A value is the index of a class."""
+    """The classes in the order of the outputs. A value is the index of a class.
+
+    Classes of ImageNet have `wnids`: labels may be these, or one of the words of a name.
+    """
 
     names: tuple[str, ...]
     column: str = "label"
+    wnids: tuple[str, ...] = ()
     task: ClassVar[str] = "classification"
     kind: ClassVar[Kind] = "class"
 
@@ -33,11 +39,27 @@ class Classes:
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
+    @cached_property
+    def _words(self) -> Words:
+        return words_of(self.wnids, self.names)
+
+    def knows(self, name: str) -> bool:
+        """Whether a class is called so."""
+        return name in self.names or bool(self.wnids and outputs_called(name, self._words))
+
     def value(self, given: Any) -> int:
         """The index of a class that is given by its name or its index."""
         given = plain(given)
         if isinstance(given, str) and given in self.names:
             return self.names.index(given)
+        if isinstance(given, str) and self.wnids:
+            found = outputs_called(given, self._words)
+            if len(found) == 1:
+                return found[0]
+            if found:
+                wnids = " or ".join(f"`{self.wnids[at]}`" for at in found)
+                fact = f"has the class `{shown(given)}`, which is the name of {len(found)} classes"
+                raise BadTarget("class-names", fact, f"use the wnid: {wnids}")
         if isinstance(given, int) and 0 <= given < len(self.names):
             return given
         near = difflib.get_close_matches(str(given), self.names, n=1)
@@ -64,13 +86,16 @@ class Classes:
         return f"the class{'es' * (len(names) > 1)} {listed(names)}" if names else ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"names": list(self.names), "column": self.column}
+        wnids = {"wnids": list(self.wnids)} if self.wnids else {}
+        return {"names": list(self.names), "column": self.column, **wnids}
 
 
 def read_target(data: Any) -> Classes:
     match data:
         case {"names": [*names], "column": str(column)}:
-            return Classes(tuple(str(name) for name in names), column)
+            wnids = tuple(str(wnid) for wnid in data.get("wnids", ()))
+            if len(wnids) in (0, len(names)):
+                return Classes(tuple(str(name) for name in names), column, wnids)
     raise ValueError("the classes can't be read")
 
 
