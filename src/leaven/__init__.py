@@ -89,11 +89,20 @@ def open(recipe: str | Path | Source, options: Options | None = None) -> Session
     return Session(make_plan(recipe, options))
 
 
-def load(file: str | Path, *, trust_code: bool = False) -> Bundle:
-    """A trained model: `leaven.load("dogs.bundle")("photo.jpg").label`."""
-    from leaven import bundle
+def load(file: str | Path, *, trust_code: bool = False, device: str = "cpu") -> Bundle:
+    """A trained model: `leaven.load("dogs.bundle")("photo.jpg").label`.
 
-    return bundle.load(file, trust_code=trust_code)
+    A name in place of a file means a published model: `leaven.load("efficientnet_lite0")`.
+    """
+    import os.path
+
+    from leaven import bundle
+    from leaven.catalog.published import published_model
+
+    published = None if os.path.lexists(file) else published_model(os.fspath(file))
+    if published is not None:
+        return bundle.load_published(published, device=device)
+    return bundle.load(file, trust_code=trust_code, device=device)
 
 
 def format(recipe: str | Path | Source) -> str:

@@ -12,6 +12,7 @@ from leaven.bundle.bundle import Bundle
 from leaven.bundle.from_run import save_run
 from leaven.bundle.loading import load, load_model
 from leaven.bundle.over import Over
+from leaven.bundle.published import load_published
 from leaven.bundle.saving import save
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Torchvision",
     "load",
     "load_model",
+    "load_published",
     "save",
     "save_run",
 ]

@@ -103,7 +103,7 @@ def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path
         case {"file": str(place)}:
             weights = _found(place, file)
         case {"hub": str(tag)}:
-            return dict(_fetched(builder, tag).state_dict())
+            return dict(fetched(builder, tag).state_dict())
         case _:
             raise ValueError("it does not say on whose weights it stands")
     model = builder.build(code)
@@ -125,7 +125,7 @@ def _found(place: str, bundle: Path) -> Path:
     )
 
 
-def _fetched(builder: BuiltBy, tag: str) -> nn.Module:
+def fetched(builder: BuiltBy, tag: str) -> nn.Module:
     """The model with published weights and the head that it was published with."""
     match builder:
         case Timm(name=name, arguments=arguments):

@@ -57,11 +57,12 @@ def predict(
     """Predict with a trained model.
 
     An IMAGE is a file, a folder of images, a pattern such as "*.jpg", or a URL. A BUNDLE may be given as the folder of
-    its run; of a folder of runs, the newest is used. Exit code 1 means that some images could not be read; the others
-    are predicted.
+    its run; of a folder of runs, the newest is used. The name of a model in place of a BUNDLE means that model as it
+    was published. Exit code 1 means that some images could not be read; the others are predicted.
 
     \b
     For example:
+        leaven predict efficientnet_lite0 photo.jpg
         leaven predict dogs.bundle photo.jpg
         leaven predict runs/dogs holidays --csv holidays.csv
     """
@@ -159,9 +160,11 @@ def _report(failure: "Failure") -> None:
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":
     import torch
 
-    from leaven.bundle import load
+    import leaven
 
-    found = load(bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    found = leaven.load(
+        bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu")
+    )
     if found.path != bundle:
         click.echo(f"using {found.path}", err=True)
     return found

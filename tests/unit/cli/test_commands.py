@@ -383,6 +383,13 @@ class TestLookingUp:
         assert re.search(r"^conv1 +Conv2d +64×32×32 +9,408 +19.3 M ", listed, re.MULTILINE)
         assert "FLOPs for an image of 64×64" in listed
 
+    def test_inspect_takes_the_name_of_a_model(self, folder: Path) -> None:
+        result = run("inspect", "resnet18")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert re.search(r"^fc +Linear +1000 +513,000 +1.02 M$", result.output, re.MULTILINE)
+        assert "resnet18: 11,689,512 parameters, 3.63 GFLOPs for an image of 224×224" in result.output
+        assert "weights: published, trained on imagenet-1k" in result.output
+
     def test_inspect_lists_layers_by_their_selector_names(self, folder: Path) -> None:
         listed = run("inspect", "first.leaven").output
         assert "layer4.1.conv2" in listed
