@@ -1,10 +1,12 @@
 """The data against the model: classes, channels and size of the images that the transforms give."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from leaven.catalog.values import Invocation, Written
+from leaven.catalog.values import FilePath, Invocation, Written
 from leaven.formats.class_names import Mismatch, match, published_classes
+from leaven.formats.run_folder import BUNDLE, newest
+from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
 from leaven.language.source import Span
@@ -17,6 +19,7 @@ from leaven.recipe.model_statement import kept_classes
 from leaven.recipe.recipe import Data, KeepHead, Transforms
 from leaven.recipe.task import USUAL
 
+_NEW_HEAD = "remove `head=keep` to get a new head for the classes of the data"
 _UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda")
 
 
@@ -45,7 +48,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _classes(draft: Draft) -> Iterator[Diagnostic]:
-    """A kept head: each class of the data is one of its outputs; of weights in a file, only running tells."""
+    """A kept head: each class of the data is one of its outputs. A file that is not a bundle does not tell its own."""
     model, facts, data = draft.model, draft.model_facts, draft.data
     if not isinstance(model.head, KeepHead) or facts.classes is None or data.outputs is None:
         return
@@ -60,8 +63,18 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
         yield messages.class_count(facts.name, facts.classes, counted, kept, data.source.origin)
     elif published is None and model.pretrained and data.task.name == USUAL:
         fact = f"what the outputs of {facts.name} stand for is not known"
-        help = "remove `head=keep` to get a new head for the classes of the data"
-        yield messages.class_names(fact, help, kept, data.source.origin, counted)
+        yield messages.class_names(fact, _NEW_HEAD, kept, data.source.origin, counted)
+    elif isinstance(model.weights, FilePath) and (fact := _unlike_bundle(model.weights, draft.data_facts.names)):
+        yield messages.class_names(fact, _NEW_HEAD, kept, data.source.origin, counted)
+
+
+def _unlike_bundle(file: FilePath, names: Sequence[str]) -> str:
+    """The first class of the data that is another one in a bundle; empty where all are the same."""
+    told = bundle_tells(newest(file.place, BUNDLE) or file.place) if names else None
+    for at, (theirs, ours) in enumerate(zip(told.classes if told is not None else (), names, strict=False), 1):
+        if theirs != ours:
+            return f"output {at} of `{file.text}` is `{theirs}`, but class {at} of the data is `{ours}`"
+    return ""
 
 
 # -- what the transforms make of an image
