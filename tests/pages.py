@@ -1,7 +1,7 @@
 """Pages as their readers follow them: the blocks of a page are carried out in order, in one folder.
 
     ```leaven NAME, ```python NAME   a file that the reader saves
-    ```console                       commands, each behind `$ `, and what they print
+    ```console                       commands, each after `$ `, and what they print
     ```sh                            commands that have to succeed; `leaven run` and `python` take two batches there
     ```python                        a program that has to succeed
 

@@ -1,4 +1,4 @@
-"""What is done to a picture before the model sees it, as data that can be read and built again.
+"""What is done to an image before the model sees it, as data that can be read and built again.
 
 Decides which steps a bundle can hold: every transform of torchvision's v2 whose arguments can be read back from it,
 and, for those who trust it, code of the user's own. Loading makes objects of no other class.

@@ -8,7 +8,7 @@ import click
 
 from leaven.formats.atomic_files import write_text
 from leaven.formats.finding import Finding
-from leaven.formats.image_folder import counted, files_below, how_to_convert, is_picture, read_image_folder
+from leaven.formats.image_folder import counted, files_below, how_to_convert, is_image, read_image_folder
 from leaven.language.record import Record
 
 # Models a newcomer may choose from: name, and what it is good for.
@@ -124,9 +124,9 @@ def look_at(word: str) -> Look:
     files = {name: list(files_below(train.folder / name)) for name in read.classes}
     return Look(
         folder=folder,
-        images={name: sum(map(is_picture, found)) for name, found in files.items()},
+        images={name: sum(map(is_image, found)) for name, found in files.items()},
         splits=read.splits,
-        others=tuple(file for found in files.values() for file in found if not is_picture(file)),
+        others=tuple(file for found in files.values() for file in found if not is_image(file)),
         findings=read.findings,
     )
 

@@ -1,4 +1,4 @@
-"""Weights for the channels, drawn from the whole picture (Hu et al., Squeeze-and-Excitation Networks)."""
+"""Weights for the channels, drawn from the whole image (Hu et al., Squeeze-and-Excitation Networks)."""
 
 from torch import Tensor, nn
 

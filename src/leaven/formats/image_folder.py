@@ -1,7 +1,7 @@
-"""What a folder of images is: its parts, its classes and their pictures, and what may be wrong with it.
+"""What a folder of images is: its parts, its classes and their images, and what may be wrong with it.
 
 The checker reads a folder by these rules before anything starts, and the runtime when it loads it, so that the two
-can't disagree. A file is a picture by its name alone; opening it is left to the runtime, and how a finding is shown to
+can't disagree. A file is an image by its name alone; opening it is left to the runtime, and how a finding is shown to
 whoever asked.
 """
 
@@ -25,7 +25,7 @@ MOST_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class PartFolder:
-    """A folder of class folders: those that hold pictures, and those that hold none."""
+    """A folder of class folders: those that hold images, and those that hold none."""
 
     folder: Path
     name: str
@@ -55,7 +55,7 @@ def read_image_folder(folder: Path, name: str) -> ImageFolder:
     tops = sub_folders(folder)
     places = {part: [top for top in tops if top.lower() in names] for part, names in PART_NAMES.items()}
     are_all_parts = bool(tops) and sum(map(len, places.values())) == len(tops)
-    # A `train` of pictures beside a `bus` is a class.
+    # A `train` of images beside a `bus` is a class.
     places = {part: [t for t in there if are_all_parts or sub_folders(folder / t)] for part, there in places.items()}
     if not places["train"]:
         if are_all_parts:
@@ -112,13 +112,13 @@ def files_below(folder: Path) -> Iterator[str]:
                     yield entry.path
 
 
-def is_picture(file: str) -> bool:
+def is_image(file: str) -> bool:
     return file.lower().endswith(IMAGE_ENDINGS)
 
 
-def pictures(folder: Path) -> Iterator[str]:
-    """The picture files of a class, in no order."""
-    return (file for file in files_below(folder) if is_picture(file))
+def image_files(folder: Path) -> Iterator[str]:
+    """The image files of a class, in no order."""
+    return (file for file in files_below(folder) if is_image(file))
 
 
 def counted(files: Sequence[str]) -> str:
@@ -153,7 +153,7 @@ def _below(name: str, inside: str) -> str:
 
 
 def _read_part(folder: Path, name: str) -> PartFolder:
-    found = {top: any(True for _ in pictures(folder / top)) for top in sub_folders(folder)}
+    found = {top: any(True for _ in image_files(folder / top)) for top in sub_folders(folder)}
     return PartFolder(folder, name, tuple(t for t in found if found[t]), tuple(t for t in found if not found[t]))
 
 
@@ -166,7 +166,7 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
         return ImageFolder(findings=(_too_few_classes(train),))
     findings: list[Finding] = [_not_utf8(train, name) for name in train.classes if not _is_utf8(name)]
     for part in parts.values():
-        # That a class without pictures in train has some elsewhere is the graver fact.
+        # That a class without images in train has some elsewhere is the graver fact.
         empty = [name for name in part.empty if part is not train or not any(name in o.classes for o in others)]
         findings += [_empty_classes(part, empty)] if empty else []
     for part in others:

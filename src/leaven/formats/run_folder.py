@@ -1,14 +1,14 @@
-"""The folder of a run: how it is named, what lies in it, and files that appear whole or not at all.
+"""The folder of a run: how it is named, and the files in it, which are written atomically.
 
     runs/dogs/2026-11-15_20-21-03/
         recipe.leaven     as it was written          program.py   what was run
         resolved.leaven   every default filled in    plan.txt     why, and plan.json, the same for programs
         lock.json         what it was run with       metrics.csv  every epoch
-        last.ckpt         where it goes on           best.ckpt    the best weights
+        last.ckpt         where it resumes           best.ckpt    the best weights
         phase1.ckpt       what a phase left to the next
-        scores.json       the final measurement      model.bundle what it was for
+        scores.json       the final scores           model.bundle the model
 
-Both halves write into it: the compiler what is to be run, the runtime what came of it. Whatever can't be written is an
+Both halves write into it: the compiler what is to be run, the runtime the results. Whatever can't be written is an
 `OSError`; how that is told is left to them.
 """
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
-from leaven.formats.image_folder import pictures, read_image_folder
+from leaven.formats.image_folder import image_files, read_image_folder
 from leaven.sources.source import Looked, Samples, predefined
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Folder(NamedTuple):
 
         classes = Classes(read.classes)
         found = {
-            split: [(file, classes.value(n)) for n in there.classes for file in sorted(pictures(there.folder / n))]
+            split: [(file, classes.value(n)) for n in there.classes for file in sorted(image_files(there.folder / n))]
             for split, there in read.parts.items()
         }
         pairs = [pair for split in found.values() for pair in split]

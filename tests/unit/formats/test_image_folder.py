@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats.image_folder import files_below, pictures, read_image_folder
+from leaven.formats.image_folder import files_below, image_files, read_image_folder
 from leaven.language.source import Source
 from leaven.rules.checker import check
 from leaven.runtime.data.datasets import image_folder
@@ -87,7 +87,7 @@ def test_linked_folders_and_files_count(tmp_path: Path) -> None:
     os.symlink(tmp_path / "kept" / "ants", tmp_path / "photos" / "ants")
     os.symlink(tmp_path / "kept" / "bees" / "1.jpg", tmp_path / "photos" / "bees" / "2.jpg")
     assert read_image_folder(tmp_path / "photos", "photos").classes == ("ants", "bees")
-    assert len(list(pictures(tmp_path / "photos" / "bees"))) == 1
+    assert len(list(image_files(tmp_path / "photos" / "bees"))) == 1
 
 
 @pytest.mark.parametrize(("name", "called"), [("photos", "photos/cats"), (".", "cats"), ("a/", "a/cats")])

@@ -45,7 +45,7 @@ def net() -> nn.Sequential:
     )
 
 
-def pictures(count: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+def random_batch(count: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
     chance = np.random.default_rng(0)
     images = torch.from_numpy(chance.random((count, 1, 8, 8), dtype=np.float32))
     return images, torch.arange(count) % 10

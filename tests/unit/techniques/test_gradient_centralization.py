@@ -1,7 +1,7 @@
 """The gradients of layers lose their mean, and nothing else loses anything."""
 
 import torch
-from tests.unit.techniques.at_hand import net, pictures, state_of
+from tests.unit.techniques.at_hand import net, random_batch, state_of
 from torch.nn import functional as F
 
 from leaven.techniques import GradientCentralization
@@ -9,7 +9,7 @@ from leaven.techniques import GradientCentralization
 
 def test_weights_of_layers_lose_the_mean_over_their_inputs() -> None:
     module = net()
-    images, labels = pictures()
+    images, labels = random_batch()
     F.cross_entropy(module(images), labels).backward()
     weights = state_of(module)
     before = {name: weight.grad.clone() for name, weight in module.named_parameters() if weight.grad is not None}
@@ -28,7 +28,7 @@ def test_weights_of_layers_lose_the_mean_over_their_inputs() -> None:
 def test_what_is_frozen_has_no_gradient_to_change() -> None:
     module = net()
     module[0].requires_grad_(False)
-    images, labels = pictures()
+    images, labels = random_batch()
     F.cross_entropy(module(images), labels).backward()
     GradientCentralization().on_gradients(module)
     assert module[0].weight.grad is None

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.unit.techniques.at_hand import net, pictures, state_of
+from tests.unit.techniques.at_hand import net, random_batch, state_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -32,7 +32,7 @@ def test_the_adaptive_way_measures_by_the_size_of_each_weight() -> None:
 
 def test_weights_come_back_to_the_last_bit_and_statistics_count_one_pass() -> None:
     module, once = net(), net()
-    images, labels = pictures()
+    images, labels = random_batch()
     once(images)
     before = state_of(module)
     sam = Sam(torch.optim.SGD(module.parameters(), lr=0.1), rho=0.3)
@@ -51,7 +51,7 @@ def test_weights_come_back_to_the_last_bit_and_statistics_count_one_pass() -> No
 def test_frozen_weights_are_left_alone() -> None:
     module = net()
     module[0].requires_grad_(False)
-    images, labels = pictures()
+    images, labels = random_batch()
     sam = Sam(torch.optim.SGD(module.parameters(), lr=0.1))
     for _ in sam.around_step(module):
         F.cross_entropy(module(images), labels).backward()

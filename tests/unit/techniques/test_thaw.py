@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 from tests import at_work
-from tests.unit.techniques.at_hand import is_same, net, pictures, state_of
+from tests.unit.techniques.at_hand import is_same, net, random_batch, state_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -54,7 +54,7 @@ def test_what_waits_is_frozen_to_the_last_byte_although_the_optimizer_holds_it()
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.1, weight_decay=0.5)
     unfreeze_by_epoch(module, 0, *LATER)
     before = state_of(module)
-    images, labels = pictures()
+    images, labels = random_batch()
     module.train()
     for _ in range(3):
         F.cross_entropy(module(images), labels).backward()

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from sklearn.datasets import load_digits
 from torch.utils.data import ConcatDataset, IterableDataset, Subset
 
-from leaven.formats.image_folder import PART_NAMES, pictures, sub_folders
+from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import plain
 from leaven.runtime.data.torch_datasets import _known_labels, _of_lightning, as_plain
 from leaven.runtime.plain.failures import Failure
@@ -97,7 +97,7 @@ def image_folder(path: str) -> Samples:
     parts = {part: folder / top for top, part in known.items() if len(known) == len(tops) or sub_folders(folder / top)}
     parts = {part: parts[part] for part in PART_NAMES if part in parts} if "train" in parts else {"": folder}
     splits = {
-        part: [(file, name) for name in sub_folders(there) for file in sorted(pictures(there / name))]
+        part: [(file, name) for name in sub_folders(there) for file in sorted(image_files(there / name))]
         for part, there in parts.items()
     }
     classes = sorted({name for _, name in next(iter(splits.values()))})
@@ -213,7 +213,7 @@ def user_dataset(source: Any) -> Samples:
 
 
 def splits_of_user(source: Any) -> dict[str, Any]:
-    """The datasets of the user's for each split; a single one is the split \'\'."""
+    """The datasets of the user's for each split; a single one has an empty name."""
     made = source() if inspect.isclass(source) or inspect.isroutine(source) else source
     if hasattr(made, "train_dataloader"):
         made = _of_lightning(made)

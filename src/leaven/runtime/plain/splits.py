@@ -33,7 +33,7 @@ def split_samples(dataset: Samples, *, train: float, val: float, test: float, se
 
 
 def stratified(strata: np.ndarray, sizes: Sequence[int], seed: int) -> list[np.ndarray]:
-    """dict[str, np.ndarray] of splits with these sizes, and of the rest, with every stratum in proportion."""
+    """Indices of splits with these sizes, and of the rest, with every stratum in proportion."""
     _, counts = np.unique(strata, return_counts=True)
     ends = [np.zeros_like(counts)]
     for size in sizes:

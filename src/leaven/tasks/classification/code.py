@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from leaven.formats.class_names import Mismatch, match, published_classes
-from leaven.formats.image_folder import PART_NAMES, pictures, sub_folders
+from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
 from leaven.runtime.data.datasets import Dataset, ImageFiles
 from leaven.runtime.data.torch_datasets import StreamDataset
@@ -79,7 +79,7 @@ def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
     names: list[str] = []
     given: dict[str, range] = {}
     for split, top in tops.items():
-        found = [(file, name) for name in sub_folders(top) for file in sorted(pictures(top / name))]
+        found = [(file, name) for name in sub_folders(top) for file in sorted(image_files(top / name))]
         given |= {split: range(len(files), len(files) + len(found))} if split else {}
         files += [file for file, _ in found]
         names += [name for _, name in found]

@@ -55,10 +55,10 @@ class DistillFeatures:
         self.method = method
         self.weight = USUAL_WEIGHTS[method] if weight is None else weight
         self.temperature = temperature
-        picture = _picture(data)
-        placed = picture.to(next(model.parameters()).device)
+        image = _image(data)
+        placed = image.to(next(model.parameters()).device)
         ours = layers_of(model, lambda: model(placed), layers)
-        theirs = layers_of(teacher, lambda: self.teacher(fabric.to_device(picture)), teacher_layers)
+        theirs = layers_of(teacher, lambda: self.teacher(fabric.to_device(image)), teacher_layers)
         pairs = self._paired(ours, theirs, layers, teacher_layers)
         self.student_taps = FeatureHooks(model, [one for one, _ in pairs], is_student=True)
         self.teacher_taps = FeatureHooks(teacher, [other for _, other in pairs], is_student=False)
@@ -139,8 +139,8 @@ class DistillFeatures:
         self.learnt.load_state_dict(state)
 
 
-def _picture(data: "Data") -> Tensor:
-    """One picture of the data as a batch, to look at layers with."""
+def _image(data: "Data") -> Tensor:
+    """One image of the data as a batch, to look at layers with."""
     prepared = data.eval_transform(data.example) if data.eval_transform is not None else data.example
     if not isinstance(prepared, Tensor):
         raise Failure("features can be compared only of data that is prepared as tensors")

@@ -1,7 +1,7 @@
 """The features inside a model: which layers give them, and what they gave last.
 
 A stage ends with the last layer that has weights below it and gives maps of one height and width; that of the smallest
-maps is what the head builds on. It is found by showing the model a picture, so it holds for any model.
+maps is what the head builds on. It is found by showing the model an image, so it holds for any model.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from leaven.formats.layer_names import is_named
 from leaven.runtime.failures import Failure
 
 MOST_STAGES = 4
-_SPECIAL_TOKENS = (0, 1, 2, 4, 5)  # classes and registers, which stand before those of the picture
+_SPECIAL_TOKENS = (0, 1, 2, 4, 5)  # classes and registers, which stand before those of the image
 Widths = dict[str, int]  # how many channels each layer gives
 
 
 def as_map(features: Tensor) -> Tensor:
-    """Features as (batch, channels, height, width) in full precision: maps, tokens of a square picture, or vectors."""
+    """Features as (batch, channels, height, width) in full precision: maps, tokens of a square image, or vectors."""
     features = features.float()
     if features.ndim == 4:
         # Swin and its like keep channels last; only then are the two middle sides the equal ones
@@ -102,7 +102,7 @@ class _Given:
 def layers_of(model: nn.Module, show: Callable[[], Tensor], chosen: Sequence[str] | None) -> Widths:
     """The layers whose features are compared, the chosen ones or those with which stages end, and their widths.
 
-    `show` shows the model a picture.
+    `show` shows the model an image.
     """
     gave, outputs = _trial(model, show)
     if chosen is None:
@@ -140,7 +140,7 @@ def _is_of_weights(path: str) -> bool:
 
 
 def _trial(model: nn.Module, show: Callable[[], Tensor]) -> tuple[dict[str, _Given], int]:
-    """What every layer gives for a picture, in the order in which they finish, and the number of outputs."""
+    """What every layer gives for an image, in the order in which they finish, and the number of outputs."""
     gave: dict[str, _Given] = {}
 
     def note(path: str) -> Callable[..., None]:

@@ -247,7 +247,7 @@ def _answer(model: nn.Module, example: Tensor) -> Tensor:
 
 def _silenced(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> tuple[nn.Module, Scores]:
     """A copy in which nobody reads the channels that would go, and those that this is told of: the others pass through
-    norms over channels or parameters of the net's own, and what is left answers otherwise without them."""
+    norms over channels or parameters of the model's own, and without them the outputs differ."""
     copied = deepcopy(model)
     graph = _graph(copied, example)
     told: dict[str, Tensor] = {}

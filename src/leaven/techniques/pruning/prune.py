@@ -69,7 +69,7 @@ class Prune:
         self.run.print(sparsity_summary(self.layers))
 
     def _example(self, model: nn.Module) -> Tensor:
-        """A picture as the model sees it."""
+        """An image as the model sees it."""
         weight = next(model.parameters())
         transform, example = self.data.eval_transform, self.data.example
         made = example if transform is None else transform(example)
