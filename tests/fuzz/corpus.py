@@ -240,6 +240,7 @@ def fill(folder: Path) -> None:
         "circle.leaven": 'extends "recipe.leaven"\n',
         "broken.leaven": "model (\n",
         "table.csv": "image,label\na.png,x\nb.png,y\n",
+        "a.png": "",
         "sst2": "sentence,label\ngood,1\nbad,0\n",
         "weights.pth": "",
         "resnet18.pth": "",
