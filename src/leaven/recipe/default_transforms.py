@@ -58,7 +58,7 @@ def with_size(model: ModelFacts, statement: Invocation, written: Iterable[Transf
     if wanted is None:  # known only when the recipe runs
         return model
     share = min(model.size) / model.resize if model.size and model.resize else USUAL_SHARE
-    return replace(model, size=wanted, resize=round(min(wanted) / share), size_origin=statement.origin)
+    return replace(model, size=wanted, resize=int(min(wanted) / share), size_origin=statement.origin)
 
 
 def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Transforms:

@@ -269,4 +269,4 @@ def _wished_size(source: Invocation) -> tuple[int, int] | None:
 def _resize(size: Any, crop_share: float | None) -> int | None:
     if not size:
         return None
-    return round(int(size[-1]) / (crop_share or 0.875))
+    return int(int(size[-1]) / (crop_share or 0.875))  # rounded down, as timm does

@@ -40,7 +40,7 @@ def build_data() -> runtime.Data:
     )
     eval_transform = T.Compose(
         [
-            T.Resize(236, interpolation="bicubic"),
+            T.Resize(235, interpolation="bicubic"),
             T.CenterCrop(224),
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
