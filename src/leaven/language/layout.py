@@ -22,6 +22,8 @@ ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t"}
 _CLOSING = {"LPAR": ("RPAR", ")"), "CALL": ("RPAR", ")"), "LSQB": ("RSQB", "]"), "LBRACE": ("RBRACE", "}")}
 _AFTER_STRING = {")": "RPAR", "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA"}
 _NAME_OR_VALUE = ("NAME", "STRING", "NUMBER")
+_OPERATORS = ("PLUS", "MINUS", "STAR", "SLASH")
+_OPERAND_END = (*_NAME_OR_VALUE, "RPAR", "RSQB", "UNIT", "PERCENT")
 _STATEMENT_START = ("", "END", "LBRACE")  # types of the token before a statement
 
 
@@ -46,6 +48,7 @@ class _Open:
 
     token: Token
     operators: int = 0
+    signs: int = 0  # those of them that stand before an operand, not between two
 
 
 class _LayoutPass:
@@ -78,6 +81,9 @@ class _LayoutPass:
                     self._name(token, self.raw[index + 1])
                 case _:
                     self._other(token)
+            is_call = token.type == "NAME" and self.raw[index + 1].type == "LPAR"
+            if token.type in _OPERAND_END and not is_call:
+                self._forget_signs()
             if self.depth > MAX_DEPTH or len(self.open) > MAX_NESTING + 1:
                 too_deep = lexical_errors.too_deep(token, MAX_NESTING, MAX_DEPTH)
                 return Layout([], self.result.comments, [too_deep], is_beyond_limit=True)
@@ -259,7 +265,8 @@ class _LayoutPass:
             case "PERCENT" if self._previous() == "NUMBER":
                 self._emit(token, "UNIT")
             case kind:
-                if kind in ("PLUS", "MINUS", "STAR", "SLASH"):
+                if kind in _OPERATORS:
+                    self.open[-1].signs += kind == "MINUS" and self._previous() not in _OPERAND_END
                     self.open[-1].operators += 1
                     self.depth += 1
                 elif kind in ("COMMA", "ARROW"):
@@ -306,7 +313,13 @@ class _LayoutPass:
 
     def _forget_operators(self) -> None:
         self.depth -= self.open[-1].operators
-        self.open[-1].operators = 0
+        self.open[-1].operators = self.open[-1].signs = 0
+
+    def _forget_signs(self) -> None:
+        """Their operand is complete."""
+        self.depth -= self.open[-1].signs
+        self.open[-1].operators -= self.open[-1].signs
+        self.open[-1].signs = 0
 
     def _previous(self) -> str:
         return self.result.tokens[-1].type if self.result.tokens else ""

@@ -154,3 +154,10 @@ def test_time_is_linear(opening: str, repeated: str, closing: str) -> None:
     little = min(seconds(opening + repeated * 200 + closing) for _ in range(3))
     much = min(seconds(opening + repeated * 2000 + closing) for _ in range(2))
     assert much < 25 * little
+
+
+@pytest.mark.parametrize("operand", ["-(-1)", "-(-x)", "-(-(1 + 2))", "-(-f(1))"])
+def test_signs_without_brackets_stay_below_the_limit_of_depth(operand: str) -> None:
+    parsed = parse(Source("recipe.leaven", f"train clip={f'{operand} * 2 / ' * 80}1\n"))
+    assert not parsed.diagnostics
+    assert not parse(Source("recipe.leaven", format_tree(parsed.tree))).diagnostics
