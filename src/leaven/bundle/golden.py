@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from leaven.bundle.inputs import Takes
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.modes import evaluating
 
 Steps = Callable[[Any], Any] | None
 COUNT = 3
@@ -105,18 +106,6 @@ def unpack(content: bytes) -> tuple[list[Tensor], Tensor]:
     if not inputs or len(inputs) != len(entries["outputs"]):
         raise ValueError("inputs and outputs don't match")
     return inputs, entries["outputs"]
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode; afterwards each of its modules in the mode in which it was."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 @contextmanager

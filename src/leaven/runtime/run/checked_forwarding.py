@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.modes import evaluating
 from leaven.runtime.run.forwarding import Forwarding
 
 if TYPE_CHECKING:
@@ -32,10 +33,8 @@ class CheckedForwarding(Forwarding):
     @torch.no_grad()
     def _has_in_evaluation(self, count: int, *args: Any, **kwargs: Any) -> bool:
         """Whether the model has so many outputs in evaluation, too; in training, it may return more for its loss."""
-        is_training = self.model.training
-        evaluated = self.model.eval()(*args, **kwargs)
-        self.model.train(is_training)
-        return _count(evaluated) == count
+        with evaluating(self.model):
+            return _count(self.model(*args, **kwargs)) == count
 
 
 def _count(outputs: Any) -> int | None:
