@@ -1,6 +1,5 @@
 """`leaven plan`, `generate`, `run` and `resume`: from a recipe to a program, and running it."""
 
-import json
 import os
 import subprocess
 import sys
@@ -18,14 +17,12 @@ from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
-from leaven.plan.plan_json import from_json, to_json
+from leaven.plan.plan_json import from_json
 from leaven.program.emit import emit
 from leaven.program.names import Names
-from leaven.recipe import show
 from leaven.recipe.recipe import Recipe
+from leaven.runs.starting import command, new_run, output_folder
 from leaven.statements.options import Options
-
-_LAUNCH = Path(__file__).with_name("launch.py")
 
 
 def print_plan(word: str, options: Options) -> None:
@@ -62,7 +59,7 @@ def start_run(word: str, options: Options, *, is_quick: bool, from_phase: str | 
     source, recipe, plan = _compiled(word, options, requires_args=True)
     begin = _beginning(plan, from_phase, of)
     try:
-        folder = new_run(source, recipe, plan, is_quick)
+        folder = new_run(source, recipe, plan, is_quick=is_quick)
     except OSError as problem:
         _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
     _become(folder, [*begin, *(["--quick"] if is_quick else [])])
@@ -82,7 +79,7 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
     if phase == names[0]:
         return []
     needed = run_folder.leaving_file(names.index(phase) - 1)
-    place = Path(of) if of is not None else _output(plan)
+    place = Path(of) if of is not None else output_folder(plan)
     left = run_folder.newest(place, needed)
     if left is None:
         _fail(f"no run in {place} has finished the phases before `{phase}`", USAGE_ERROR)
@@ -108,10 +105,6 @@ def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
     return run_folder.changed_argument(run, plan.phases[count].name, now)
 
 
-def _output(plan: Plan) -> Path:
-    return Path(str(plan.output.value))
-
-
 def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:
     """A recipe, as text and resolved, and its plan; where there are errors they are printed and the command ends."""
     source = source_or_exit(word)
@@ -120,23 +113,6 @@ def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tu
     if compiled.recipe is None or compiled.plan is None:
         sys.exit(exit_code(compiled.diagnostics))
     return source, compiled.recipe, compiled.plan
-
-
-def new_run(source: Source, recipe: Recipe, plan: Plan, is_quick: bool) -> Path:
-    """A new run folder, with all that is known before the program runs."""
-    folder = run_folder.new_folder(_output(plan), is_quick=is_quick)
-    program = emit(plan)
-    lock = {"program": run_folder.program_hash(program.encode())}
-    for name, text in (
-        (run_folder.RECIPE, source.text),
-        (run_folder.RESOLVED, show.to_text(recipe)),
-        (run_folder.PLAN, to_json(plan)),
-        (run_folder.PLAN_TEXT, explain(plan)),
-        (run_folder.PROGRAM, program),
-        (run_folder.LOCK, json.dumps(lock, indent=2) + "\n"),
-    ):
-        write_text(folder / name, text)
-    return folder
 
 
 def resume_run(folder: Path, epochs: str | None) -> NoReturn:
@@ -173,11 +149,11 @@ def _more_epochs(epochs: str | None) -> int:
 
 def _become(folder: Path, flags: list[str]) -> NoReturn:
     """Run a folder's program in place of this process, so that Ctrl-C and exit codes are its own."""
-    command = [sys.executable, str(_LAUNCH), str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]
+    words = command(folder, flags)
     sys.stdout.flush()
     if os.name == "posix":
-        os.execv(sys.executable, command)
-    sys.exit(subprocess.call(command))
+        os.execv(sys.executable, words)
+    sys.exit(subprocess.call(words))
 
 
 def _fail(what: str, code: int) -> NoReturn:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests import at_work
 
-from leaven.cli.run import new_run
 from leaven.formats.run_folder import PLAN
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
+from leaven.runs.starting import new_run
 
 OWN = """
 import torch

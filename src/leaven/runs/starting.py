@@ -1,0 +1,44 @@
+"""From a plan to a running program: the folder of a new run, and the command that runs its program."""
+
+import json
+import sys
+from pathlib import Path
+
+from leaven.formats import run_folder
+from leaven.formats.atomic_files import write_text
+from leaven.language.source import Source
+from leaven.plan.explain import explain
+from leaven.plan.plan import Plan
+from leaven.plan.plan_json import to_json
+from leaven.program.emit import emit
+from leaven.recipe import show
+from leaven.recipe.recipe import Recipe
+
+_LAUNCH = Path(__file__).with_name("launch.py")
+
+
+def output_folder(plan: Plan) -> Path:
+    """Where the runs of a recipe are."""
+    return Path(str(plan.output.value))
+
+
+def new_run(source: Source, recipe: Recipe, plan: Plan, *, is_quick: bool) -> Path:
+    """A new run folder, with all that is known before the program runs."""
+    folder = run_folder.new_folder(output_folder(plan), is_quick=is_quick)
+    program = emit(plan)
+    lock = {"program": run_folder.program_hash(program.encode())}
+    for name, text in (
+        (run_folder.RECIPE, source.text),
+        (run_folder.RESOLVED, show.to_text(recipe)),
+        (run_folder.PLAN, to_json(plan)),
+        (run_folder.PLAN_TEXT, explain(plan)),
+        (run_folder.PROGRAM, program),
+        (run_folder.LOCK, json.dumps(lock, indent=2) + "\n"),
+    ):
+        write_text(folder / name, text)
+    return folder
+
+
+def command(folder: Path, flags: list[str]) -> list[str]:
+    """What runs the program of a run folder, from its last checkpoint if it has one."""
+    return [sys.executable, str(_LAUNCH), str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]
