@@ -131,6 +131,16 @@ def test_the_workshop_never_imports_the_compiler() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_only_pictures_imports_matplotlib_and_only_to_draw() -> None:
+    """It is an extra, and takes long to load."""
+    wrong = [str(f) for f in imports() if f.target.split(".")[0] == "matplotlib" and f.room != "pictures"]
+    assert not wrong, "\n".join(wrong)
+    names = [f"leaven.pictures.{file.stem}" for file in (PACKAGE / "pictures").glob("*.py") if file.stem != "__init__"]
+    program = f"import {', '.join(names)}, sys; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout.split()) == ("", ["False"])
+
+
 def test_what_both_halves_stand_on_needs_only_the_standard_library() -> None:
     ground = [found for found in imports() if found.room in GROUND and found.target_room not in GROUND]
     wrong = [str(found) for found in ground if found.target.split(".")[0] not in {*sys.stdlib_module_names, "pyarrow"}]

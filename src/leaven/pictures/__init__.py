@@ -1,0 +1,1 @@
+"""Figures as image files: curves, batches, confusion matrices. Only this room imports matplotlib, and only to draw."""
