@@ -75,6 +75,8 @@ def _try_show(checked: Checked) -> None:
     assert again.recipe == checked.recipe, (
         f"shown, it is another recipe: {difference(checked.recipe, again.recipe)}\n{shown}"
     )
+    narrow = show.to_text(checked.recipe, 60)
+    assert leaven.parse(Source(NAME, narrow)).tree == leaven.parse(Source(NAME, shown)).tree, narrow
     json.dumps(to_json(checked.recipe))
 
 

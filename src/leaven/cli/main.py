@@ -118,7 +118,12 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 
         click.echo(json.dumps(to_json(recipe), indent=2))
     else:
-        click.echo(showing.to_text(recipe), nl=False)
+        from leaven.language.highlight import highlight
+        from leaven.language.terminal import painter, wants_color, width_of
+
+        color = wants_color(sys.stdout)
+        text = showing.to_text(recipe, width_of(sys.stdout))
+        click.echo(highlight(text, painter(color)), nl=False, color=color)
 
 
 @leaven.command(cls=RecipeCommand)

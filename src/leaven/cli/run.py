@@ -14,6 +14,7 @@ from leaven.formats import run_folder
 from leaven.formats.atomic_files import write_text
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
+from leaven.language.terminal import wants_color, width_of
 from leaven.plan.compiling import compile_source
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
@@ -26,7 +27,9 @@ from leaven.statements.options import Options
 
 
 def print_plan(word: str, options: Options) -> None:
-    click.echo(explain(_compiled(word, options)[2]), nl=False)
+    plan = _compiled(word, options)[2]
+    color = wants_color(sys.stdout)
+    click.echo(explain(plan, width_of(sys.stdout), color), nl=False, color=color)
 
 
 def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:

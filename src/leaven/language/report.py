@@ -4,37 +4,26 @@ Decides only the appearance: the words come with the diagnostic, and the caller 
 recipe is never printed raw: control characters are shown as visible symbols.
 """
 
-import os
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from leaven.language.diagnostics import Diagnostic, Edit, Severity, Spot
 from leaven.language.record import Record
 from leaven.language.source import Source, Span
+from leaven.language.terminal import Paint, columns, painter
 
 LINE_WIDTH = 160  # columns of a source line that are shown; a longer line is cut around its marks
 MESSAGE_WIDTH = 500  # characters of one line of a message, which may quote a name as long as the file
 TAB = "    "
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_STYLES = {
-    "error": "1;31",
-    "warning": "1;33",
-    "note": "1;34",
-    "help": "1;32",
-    "headline": "1",
-    "gutter": "34",
-    "aside": "34",
-}
-
-Paint = Callable[[str, str], str]
 
 
 def render_full(diagnostic: Diagnostic, color: bool = False) -> str:
     """The report for a terminal: headline, marked source lines, notes and help; no newline at the end."""
-    paint = _paint_ansi if color else _paint_nothing
+    paint = painter(color)
     severity = diagnostic.severity.value
     lines = [
         paint(severity, f"{severity}[{diagnostic.id}]") + paint("headline", f": {_message(diagnostic.headline)}"),
@@ -72,15 +61,6 @@ def summary(diagnostics: Iterable[Diagnostic]) -> str:
     counts = Counter(diagnostic.severity for diagnostic in diagnostics)
     parts = (f"{counts[kind]} {kind.value}{'s' * (counts[kind] > 1)}" for kind in Severity if counts[kind])
     return ", ".join(parts) or "no errors"
-
-
-def wants_color(stream: TextIO) -> bool:
-    """Whether output to a stream is coloured: no if NO_COLOR is set, yes if FORCE_COLOR is, otherwise on a terminal."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
-        return True
-    return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 # -- snippets
@@ -140,11 +120,11 @@ def _underline(line: str, mark: _Mark, first: int, last: int, severity: str, pai
     """The carets and the label of a mark, below the characters `first` to `last` of a line."""
     indent = _columns(line[first : mark.start]) + (first > 0)
     under = line[mark.start : min(mark.end, last)]
-    columns = _columns(under)
-    if under and not columns and indent:
+    marked = _columns(under)
+    if under and not marked and indent:
         indent -= 1  # a combining accent is drawn on the character before it
     caret, role = ("^", severity) if mark.is_primary else ("-", "aside")
-    return " " * indent + paint(role, f"{caret * max(columns, 1)} {_message(mark.label)}".rstrip())
+    return " " * indent + paint(role, f"{caret * max(marked, 1)} {_message(mark.label)}".rstrip())
 
 
 def _mark(spot: Spot, is_primary: bool) -> _Mark:
@@ -207,15 +187,7 @@ def _cost(text: str) -> int:
 
 def _columns(text: str) -> int:
     """The width of a text in a terminal."""
-    shown = visible(text)
-    return len(shown) if shown.isascii() else sum(_width(character) for character in shown)
-
-
-def _width(character: str) -> int:
-    is_hangul_ending = "\u1160" <= character <= "\u11ff"  # drawn into the syllable before it
-    if unicodedata.category(character) in ("Mn", "Me") or is_hangul_ending:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+    return columns(visible(text))
 
 
 def visible(text: str) -> str:
@@ -247,7 +219,7 @@ def _paragraph(text: str) -> str:
     return "\n      ".join(_message(line) for line in text.split("\n"))
 
 
-# -- places, data and colours
+# -- places and data
 
 
 def _bounds(span: Span) -> tuple[int, int]:
@@ -277,11 +249,3 @@ def _position_json(source: Source, offset: int) -> dict[str, int]:
 
 def _edit_json(edit: Edit) -> dict[str, Any]:
     return {**_span_json(edit.span), "text": edit.text}
-
-
-def _paint_ansi(role: str, text: str) -> str:
-    return f"\x1b[{_STYLES[role]}m{text}\x1b[0m"
-
-
-def _paint_nothing(role: str, text: str) -> str:
-    return text

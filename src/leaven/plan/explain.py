@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from leaven.language.remarks import MARK, SPACE, Line, aligned
+from leaven.language.terminal import painter
 from leaven.plan.plan import (
     BuildModel,
     Chain,
@@ -21,24 +23,26 @@ from leaven.plan.values import Because, Bound, Call
 INDENT = " " * 7
 REASON_COLUMN = 76
 
-Line = tuple[str, str]  # what is done, and why
 
-
-def explain(plan: Plan) -> str:
-    """The plan, a line per step, reasons to the right."""
-    lines = [f"{plan.name}: {_length(plan)}", ""]
-    for title, steps in _sections(plan):
-        if len(title) > len(INDENT):
-            lines.append(title)
-            title = INDENT
-        lines += [
-            _line((INDENT if at else title.ljust(len(INDENT))) + what, why) for at, (what, why) in enumerate(steps)
-        ]
+def explain(plan: Plan, width: int | None = None, color: bool = False) -> str:
+    """The plan, a line per step, reasons to the right; fitted to a terminal of that width, if one is given."""
+    paint = painter(color)
+    lines = [f"{paint('headline', plan.name)}: {_length(plan)}", ""]
+    for text, why in aligned(_rows(plan), REASON_COLUMN, width, at=SPACE, hanging=len(INDENT) + 4):
+        title = text[: 0 if text.startswith(" ") else len(text) if text.startswith("phase") else len(INDENT)]
+        shown = paint("headline", title) + text[len(title) :]
+        lines.append(shown + paint("comment", f"{MARK}{why}") if why else shown)
     return "\n".join(lines) + "\n"
 
 
-def _line(what: str, why: str) -> str:
-    return f"{what.ljust(REASON_COLUMN)}  # {why}" if why else what
+def _rows(plan: Plan) -> Iterator[Line]:
+    """What is done and why; the first column has the titles of the sections."""
+    for title, why, steps in _sections(plan):
+        if len(title) > len(INDENT):
+            yield title, why
+            title = INDENT
+        for at, (what, reason) in enumerate(steps):
+            yield (INDENT if at else title.ljust(len(INDENT))) + what, reason
 
 
 def _length(plan: Plan) -> str:
@@ -46,13 +50,14 @@ def _length(plan: Plan) -> str:
     return "one phase" if count == 1 else f"{count} phases"
 
 
-def _sections(plan: Plan) -> Iterator[tuple[str, list[Line]]]:
-    yield "data", list(_data(plan.data))
-    yield "model", list(_model(plan.model, plan.task))
+def _sections(plan: Plan) -> Iterator[tuple[str, str, list[Line]]]:
+    """The title of each section, the reason for it, and its steps."""
+    yield "data", "", list(_data(plan.data))
+    yield "model", "", list(_model(plan.model, plan.task))
     for phase in plan.phases:
-        yield _line(f'phase "{phase.name}", {phase.epochs.text}', _why(phase.because)), list(_phase(phase, plan))
+        yield f'phase "{phase.name}", {phase.epochs.text}', _why(phase.because), list(_phase(phase, plan))
     best = f"the best epoch of the last phase, by {plan.monitor}, as model.bundle"
-    yield "save", [(best, ""), *([("its scores on the test split", "")] if plan.data.has_test else [])]
+    yield "save", "", [(best, ""), *([("its scores on the test split", "")] if plan.data.has_test else [])]
 
 
 def _data(data: ReadData) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from typing import Any
 from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word
 from leaven.catalog.value_text import expression_text, value_text
 from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting
+from leaven.language.remarks import Line, aligned, joined
 from leaven.messages import describe
 from leaven.recipe.recipe import (
     AnyTechnique,
@@ -32,13 +33,10 @@ COMMENT_COLUMN = 72
 
 _CHOICE = ("choice",)
 
-Line = tuple[str, str]  # what the recipe says, and where it comes from
 
-
-def to_text(recipe: Recipe) -> str:
-    """The recipe as text, with origins in comments."""
-    lines = (f"{code:{COMMENT_COLUMN}}  # {comment}" if comment else code for code, comment in _lines(recipe))
-    return "".join(f"{line}\n" for line in lines)
+def to_text(recipe: Recipe, width: int | None = None) -> str:
+    """The recipe as text, with origins in comments; fitted to a terminal of that width, if one is given."""
+    return "".join(f"{joined(line)}\n" for line in aligned(_lines(recipe), COMMENT_COLUMN, width))
 
 
 def _lines(recipe: Recipe) -> Iterator[Line]:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaven.language.diagnostics import Diagnostic, Edit, Fix, Severity, Spot, error
-from leaven.language.report import LINE_WIDTH, render_concise, render_full, summary, to_json, wants_color
+from leaven.language.report import LINE_WIDTH, render_concise, render_full, summary, to_json
 from leaven.language.source import Source, Span
+from leaven.language.terminal import wants_color
 
 DOGS = Source("dogs.leaven", "\n" * 11 + "    freeze all - layre4\n")
 

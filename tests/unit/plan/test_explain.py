@@ -1,5 +1,6 @@
 """What `leaven plan` prints."""
 
+import re
 from pathlib import Path
 
 import leaven
@@ -24,3 +25,19 @@ def test_after_pruning_no_parameters_are_counted() -> None:
     assert "frozen: all but classifier and the adapters " in recover
     assert "parameters trainable" not in recover
     assert "parameters trainable" not in emit(plan)
+
+
+def test_in_a_narrow_terminal_reasons_are_wrapped_and_nothing_is_lost() -> None:
+    plan = leaven.make_plan(SMALLER)
+    plain, fitted = explain(plan), explain(plan, width=60)
+    assert max(map(len, fitted.splitlines())) < 60
+    assert sorted(word for word in fitted.split() if word != "#") == sorted(
+        word for word in plain.split() if word != "#"
+    )
+
+
+def test_colours_change_nothing_else() -> None:
+    plan = leaven.make_plan(SMALLER)
+    colored = explain(plan, color=True)
+    assert re.sub(r"\x1b\[[\d;]*m", "", colored) == explain(plan)
+    assert '\x1b[1mphase "learn", 3 epochs' in colored

@@ -1,14 +1,19 @@
 """`leaven show` credits each value to where it was said, and what it prints leads to the same files."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 import leaven
+from leaven.language.highlight import highlight
 from leaven.language.source import Source
+from leaven.language.terminal import painter
+from leaven.recipe import show
 from leaven.recipe.recipe import Recipe
 from leaven.statements.options import Options
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TWO_PHASES = """model resnet18(pretrained=true)
 data digits()
 optimizer adamw(lr=1e-3)
@@ -112,3 +117,32 @@ def test_a_size_keeps_the_models_interpolation_and_share_of_the_image() -> None:
         assert f"Resize({resized}, interpolation={interpolation}" in lines
         assert "CenterCrop(112)" in lines
         assert "RandomResizedCrop(112" in lines
+
+
+class TestInATerminal:
+    @pytest.mark.parametrize("width", [40, 60, 80, 120])
+    @pytest.mark.parametrize("example", ["quickstart", "smaller", "from_scratch"])
+    def test_it_fits_and_is_still_the_same_recipe(self, example: str, width: int) -> None:
+        recipe = leaven.check(EXAMPLES / f"{example}.leaven").recipe
+        assert recipe is not None
+        plain, fitted = show.to_text(recipe), show.to_text(recipe, width)
+        assert leaven.parse(Source("", fitted)).tree == leaven.parse(Source("", plain)).tree
+        assert max(map(len, fitted.splitlines())) <= max(width, 55)  # a component with its first argument is not broken
+        assert sorted(_words(fitted)) == sorted(_words(plain))
+
+    def test_where_all_lines_fit_it_is_what_a_file_gets(self) -> None:
+        recipe = leaven.check(EXAMPLES / "quickstart.leaven").recipe
+        assert recipe is not None
+        assert show.to_text(recipe, 150) == show.to_text(recipe)
+
+    def test_colours_change_nothing_else(self) -> None:
+        text = leaven.show(EXAMPLES / "smaller.leaven")
+        assert highlight(text, painter(False)) == text
+        colored = highlight(text, painter(True))
+        assert re.sub(r"\x1b\[[\d;]*m", "", colored) == text
+        assert "\x1b[1;34moptimizer\x1b[0m torch.AdamW(" in colored
+        assert "        lr=\x1b[35m0.001\x1b[0m" in colored  # an argument is not a statement, though it begins a line
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split() if word != "#"]
