@@ -73,8 +73,12 @@ def follow(page: Path, folder: Path) -> None:
                 for line in block.text.splitlines():
                     command = line.partition("  #")[0].strip()
                     if command and command.split()[0] not in _NOT_HERE:
+                        before = set(folder.rglob("*_quick"))
                         code, said = carry_out(_quick(command), folder)
                         assert code == 0, f"{where}: `{command}` ended with {code}\n{said}"
+                        if "--quick" not in command:  # for the reader it is a run, which later commands may mean
+                            for run in set(folder.rglob("*_quick")) - before:
+                                run.rename(run.with_name(run.name.removesuffix("_quick")))
             case ("python",):
                 program = folder / "block.py"
                 program.write_text(block.text, encoding="utf-8")

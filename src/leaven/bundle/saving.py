@@ -34,7 +34,7 @@ from leaven.techniques.adapters.adapter import merge_adapters
 
 _PROBES = ((200, 240), (260, 230))  # sizes that tell whether the transforms end with one size
 _USUAL = (224, 224)
-LOCAL = ("command", "started_in", "arguments")  # what a lock says about the paths of a machine
+LOCAL = ("commands", "started_in", "arguments")  # what a lock says about the paths of a machine
 
 
 def save(

@@ -243,13 +243,16 @@ def generate(recipes: list[Any], options: Any, program: Path | None, standalone:
 
 @leaven.command(cls=RecipeCommand)
 @click.option("--quick", is_flag=True, help="Smoke test: two batches through every phase, in seconds.")
+@click.option("--name", help="The name of the run's folder. [the time]")
 @click.option("--from", "from_phase", metavar="PHASE", help="Start at this phase, with the weights of an earlier run.")
 @click.option("--of", metavar="RUN", help="With --from: that earlier run. [the newest]")
-def run(recipes: list[Any], options: Any, quick: bool, from_phase: str | None, of: str | None) -> None:
+def run(
+    recipes: list[Any], options: Any, quick: bool, name: str | None, from_phase: str | None, of: str | None
+) -> None:
     """Check a recipe, compile it, and train."""
     from leaven.cli.run import start_run
 
-    start_run(recipes[0], options, is_quick=quick, from_phase=from_phase, of=of)
+    start_run(recipes[0], options, is_quick=quick, name=name, from_phase=from_phase, of=of)
 
 
 @leaven.command()

@@ -1,6 +1,7 @@
 """`leaven plan`, `generate`, `run` and `resume`: from a recipe to a program, and running it."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -57,12 +58,21 @@ def _standalone(plan: Plan, file: str) -> str:
     return standalone(plan, file)
 
 
-def start_run(word: str, options: Options, *, is_quick: bool, from_phase: str | None, of: str | None) -> NoReturn:
+def start_run(
+    word: str, options: Options, *, is_quick: bool, name: str | None, from_phase: str | None, of: str | None
+) -> NoReturn:
     """Write the program into a new run folder, and replace this process with it."""
+    if name is not None and (wrong := run_folder.wrong_name(name)):
+        raise click.UsageError(f"`{name}` can't be the name of a run: {wrong}")
     source, recipe, plan = _compiled(word, options, requires_args=True)
     begin = _beginning(plan, from_phase, of)
     try:
-        folder = new_run(source, recipe, plan, is_quick=is_quick)
+        folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
+    except FileExistsError as problem:
+        if name is None or not os.path.isdir(problem.filename):
+            _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
+        there = problem.filename
+        _fail(f"{there} exists already; choose another name, or resume it: leaven resume {there}", USAGE_ERROR)
     except OSError as problem:
         _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
     _become(folder, [*begin, *(["--quick"] if is_quick else [])])
@@ -84,6 +94,8 @@ def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
     needed = run_folder.leaving_file(names.index(phase) - 1)
     place = Path(of) if of is not None else output_folder(plan)
     left = run_folder.newest(place, needed)
+    if left is None and (told := run_folder.only_in_smoke_test(place, needed)):
+        _fail(f"{told[0]}\nhelp: {told[1]}", USAGE_ERROR)
     if left is None:
         _fail(f"no run in {place} has finished the phases before `{phase}`", USAGE_ERROR)
     changed = _changed_since(left.parent, plan, names.index(phase))
@@ -120,11 +132,7 @@ def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tu
 
 def resume_run(folder: Path, epochs: str | None) -> NoReturn:
     """Continue a run from its last checkpoint, or for some further epochs."""
-    program = run_folder.newest(folder, run_folder.PROGRAM)
-    if program is None:
-        what = "the folder does not exist" if not folder.exists() else "it has no program.py"
-        _fail(f"{folder} is not a run: {what}", USAGE_ERROR)
-    folder = program.parent
+    folder = _run_meant(folder)
     more = _more_epochs(epochs)
     lock = run_folder.read_json(folder / run_folder.LOCK)
     was_quick = run_folder.was_quick(lock)
@@ -142,6 +150,17 @@ def resume_run(folder: Path, epochs: str | None) -> NoReturn:
     _become(place, ["--more-epochs", str(more)] if more else [])
 
 
+def _run_meant(folder: Path) -> Path:
+    """The folder of a run, given by itself or by that of several runs."""
+    program = run_folder.newest(folder, run_folder.PROGRAM)
+    if program is not None:
+        return program.parent
+    if told := run_folder.only_in_smoke_test(folder, run_folder.PROGRAM):
+        _fail(f"{told[0]}\nhelp: {told[1]}", USAGE_ERROR)
+    what = "the folder does not exist" if not folder.exists() else "it has no program.py"
+    _fail(f"{folder} is not a run: {what}", USAGE_ERROR)
+
+
 def _more_epochs(epochs: str | None) -> int:
     if epochs is None:
         return 0
@@ -153,6 +172,7 @@ def _more_epochs(epochs: str | None) -> int:
 def _become(folder: Path, flags: list[str]) -> NoReturn:
     """Run a folder's program in place of this process, so that Ctrl-C and exit codes are its own."""
     words = command(folder, flags)
+    os.environ[run_folder.COMMAND] = shlex.join(["leaven", *sys.argv[1:]])
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(sys.executable, words)

@@ -1,6 +1,6 @@
 """The folder of a run: how it is named, and the files in it, which are written atomically.
 
-    runs/dogs/2026-11-15_20-21-03/
+    runs/dogs/2026-11-15_20-21-03/                  or runs/dogs/baseline/, with `--name baseline`
         recipe.leaven     as it was written          program.py   what was run
         resolved.leaven   every default filled in    plan.txt     why, and plan.json, the same for programs
         lock.json         what it was run with       metrics.csv  every epoch
@@ -15,6 +15,7 @@ Both halves write into it: the compiler what is to be run, the runtime the resul
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
@@ -32,7 +33,12 @@ SCORES = "scores.json"
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 BUNDLE = "model.bundle"
-QUICK = "_quick"  # in the name of a folder whose run saw two batches only
+QUICK = "_quick"  # ends the name of a folder whose run saw two batches only
+COMMAND = "LEAVEN_COMMAND"  # the environment variable by which a program knows what was typed to start it
+_TIME = "%Y-%m-%d_%H-%M-%S"
+_BY_TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)(?:_quick)?(?:_(\d+))?")
+_QUICK = re.compile(rf"{QUICK}(_\d+)?$")
+_NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 def leaving_file(phase: int) -> str:
@@ -50,16 +56,32 @@ def epoch_file(phase: int, epoch: int) -> str:
     return f"phase{phase + 1}-epoch{epoch}.ckpt"
 
 
-def new_folder(output: Path, *, is_quick: bool = False) -> Path:
-    """A folder of its own for a run, named by the time."""
-    stamp = time.strftime("%Y-%m-%d_%H-%M-%S") + (QUICK if is_quick else "")
+def now() -> str:
+    """The time, as it is in the names of folders."""
+    return time.strftime(_TIME)
+
+
+def wrong_name(name: str) -> str | None:
+    """Why a run can't have a name; None if it can."""
+    if not _NAME.fullmatch(name):
+        return "use letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
+    if _BY_TIME.fullmatch(name):
+        return "runs without a name are named like that"
+    return f"smoke tests end in `{QUICK}`" if _QUICK.search(name) else None
+
+
+def new_folder(output: Path, name: str | None = None, *, is_quick: bool = False) -> Path:
+    """A folder of its own for a run, of that name or else named by the time. A name that is taken is an error, unless
+    it is that of a smoke test."""
+    stem = (name or now()) + (QUICK if is_quick else "")
     number = 1
     while True:
-        folder = output / (stamp if number == 1 else f"{stamp}_{number}")
+        folder = output / (stem if number == 1 else f"{stem}_{number}")
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
-            if not folder.is_dir():  # a file stands where a folder above it should be
+            is_taken = name is not None and not is_quick
+            if is_taken or not folder.is_dir():  # in the latter case, a file stands where a folder above it should be
                 raise
             number += 1
             continue
@@ -69,11 +91,38 @@ def new_folder(output: Path, *, is_quick: bool = False) -> Path:
 def newest(place: Path, name: str) -> Path | None:
     """A file of a run, found from the run's folder, or from that of several runs: then of the newest that has it.
 
-    Quick runs come after all others."""
+    A folder of several runs never means a smoke test."""
     if os.path.isfile(place / name):
         return place / name
-    found = [(QUICK not in each.parent.name, each.parent.name, each) for each in _globbed(place, f"*/{name}")]
-    return max(found)[-1] if found else None
+    found = [run for run in _runs_with(place, name) if not is_smoke_test(run)]
+    return max(found, key=_age) / name if found else None
+
+
+def only_in_smoke_test(place: Path, name: str) -> tuple[str, str] | None:
+    """What to say, and what to do, where a file is asked of a folder of runs and only smoke tests have it."""
+    found = [run for run in _runs_with(place, name) if is_smoke_test(run)]
+    if not found or newest(place, name) is not None:
+        return None
+    run = max(found, key=_age)
+    what = "a run" if name == PROGRAM else f"a {name}"
+    return f"only smoke tests have {what} in {place}", f"train without `--quick`, or pass the smoke test: {run}"
+
+
+def is_smoke_test(run: Path) -> bool:
+    """Whether a run saw two batches only, by the name of its folder."""
+    return _QUICK.search(run.name) is not None
+
+
+def _age(run: Path) -> tuple[str, int, str]:
+    """Orders runs by when they were started: by the time in the name, else by that in the lock."""
+    named = _BY_TIME.fullmatch(run.name)
+    if named is not None:
+        return named[1], int(named[2] or 1), run.name
+    return str(read_json(run / LOCK).get("started", "")), 0, run.name
+
+
+def _runs_with(place: Path, name: str) -> list[Path]:
+    return [file.parent for file in _globbed(place, f"*/{name}")]
 
 
 def _globbed(place: Path, pattern: str) -> list[Path]:

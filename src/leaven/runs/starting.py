@@ -22,11 +22,11 @@ def output_folder(plan: Plan) -> Path:
     return Path(str(plan.output.value))
 
 
-def new_run(source: Source, recipe: Recipe, plan: Plan, *, is_quick: bool) -> Path:
+def new_run(source: Source, recipe: Recipe, plan: Plan, *, is_quick: bool, name: str | None = None) -> Path:
     """A new run folder, with all that is known before the program runs."""
-    folder = run_folder.new_folder(output_folder(plan), is_quick=is_quick)
+    folder = run_folder.new_folder(output_folder(plan), name, is_quick=is_quick)
     program = emit(plan)
-    lock = {"program": run_folder.program_hash(program.encode())}
+    lock = {"program": run_folder.program_hash(program.encode()), "started": run_folder.now()}
     for name, text in (
         (run_folder.RECIPE, source.text),
         (run_folder.RESOLVED, show.to_text(recipe)),

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -56,20 +57,22 @@ def write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_text(file, table.getvalue())
 
 
-def write_lock(file: Path, more: Mapping[str, Any]) -> None:
-    """What the run runs with: versions, hardware, threads, seed, command, and the folder that paths start from."""
-    lock = {
+def surroundings() -> dict[str, Any]:
+    """What the run runs with, for its lock: versions, hardware, threads, and the folder that paths start from."""
+    return {
         "python": platform.python_version(),
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "threads": torch.get_num_threads(),
-        "command": sys.argv,
         "started_in": os.getcwd(),
-        **more,
     }
-    write_json(file, lock)
+
+
+def typed() -> str:
+    """The command that started the program: what was typed, or called in Python."""
+    return os.environ.pop(run_folder.COMMAND, "") or shlex.join(["python", *sys.argv])
 
 
 def _version(package: str) -> str | None:

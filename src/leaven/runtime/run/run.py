@@ -105,7 +105,7 @@ class Run:
         self.print(f"{'resuming' if self.saved else 'run'} {self.folder}")
 
     def _pin_threads(self, args: argparse.Namespace) -> None:
-        """Use as many threads as when the run began, since sums of floats depend on it; else write the number down."""
+        """Use as many threads as when the run began, since sums of floats depend on it. The lock gets what it lacks."""
         lock = read_json(self.folder / LOCK)
         if "threads" in lock:
             torch.set_num_threads(lock["threads"])
@@ -113,11 +113,13 @@ class Run:
                 then, now = lock["processes"], self.fabric.world_size
                 raise Failure(f"the run was started with {then} processes and can't be resumed with {now}")
         self.fabric.barrier()  # nobody reads the lock while it is written
-        if self.fabric.is_global_zero and "threads" not in lock:
-            more = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
-            folder.write_lock(self.folder / LOCK, {**lock, **more})
+        facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.typed()]}
+        if "threads" not in lock:
+            given = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
+            facts = {**folder.surroundings(), **given, **facts}
         if args.more_epochs:
-            self._update_lock(finished=False)
+            facts["finished"] = False
+        self._update_lock(**facts)
 
     def _update_lock(self, **facts: Any) -> None:
         if self.fabric.is_global_zero:
