@@ -120,6 +120,7 @@ class DataTraits(NamedTuple):
     size: tuple[int, int] | None = None  # None where images differ in size
     splits: tuple[str, ...] = ()
     split_arguments: Mapping[str, Mapping[str, Any]] = NONE
+    samples: Mapping[str, int] = NONE  # how many each split has; all of them, under '', where there are no splits
     is_safe_to_augment: bool = False  # a mirrored or cropped image keeps its label
     license: str = ""
 

@@ -121,12 +121,11 @@ def look_at(word: str) -> Look:
     if wrong is not None:
         raise click.UsageError("\n".join((wrong.fact, *wrong.notes, wrong.help)))
     train = next(iter(read.parts.values()))
-    files = {name: list(files_below(train.folder / name)) for name in read.classes}
     return Look(
         folder=folder,
-        images={name: sum(map(is_image, found)) for name, found in files.items()},
+        images=dict(train.images),
         splits=read.splits,
-        others=tuple(file for found in files.values() for file in found if not is_image(file)),
+        others=tuple(file for name in train.images for file in files_below(train.folder / name) if not is_image(file)),
         findings=read.findings,
     )
 

@@ -29,8 +29,12 @@ class PartFolder:
 
     folder: Path
     name: str
-    classes: tuple[str, ...]
+    images: Mapping[str, int]  # how many there are of each class
     empty: tuple[str, ...]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,11 @@ class ImageFolder:
     @property
     def splits(self) -> tuple[str, ...]:
         return tuple(part for part in self.parts if part)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of images in each split that are of a class."""
+        return {split: sum(part.images.values()) for split, part in self.parts.items()}
 
 
 def read_image_folder(folder: Path, name: str) -> ImageFolder:
@@ -153,8 +162,9 @@ def _below(name: str, inside: str) -> str:
 
 
 def _read_part(folder: Path, name: str) -> PartFolder:
-    found = {top: any(True for _ in image_files(folder / top)) for top in sub_folders(folder)}
-    return PartFolder(folder, name, tuple(t for t in found if found[t]), tuple(t for t in found if not found[t]))
+    found = {top: sum(1 for _ in image_files(folder / top)) for top in sub_folders(folder)}
+    images = {top: count for top, count in found.items() if count}
+    return PartFolder(folder, name, images, tuple(top for top, count in found.items() if not count))
 
 
 # -- what may be wrong

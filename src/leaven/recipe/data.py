@@ -1,7 +1,7 @@
 """What is known about the data before it is read: task, outputs, channels, sizes, official splits."""
 
 import os.path
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,6 +32,7 @@ class DataFacts(Record):
     channels: int | None = None
     size: tuple[int, int] | None = None
     splits: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)  # of the samples of each split, where known; or of ''
     is_natural: bool | None = True  # photographs; None where nobody tells
     names: tuple[str, ...] = ()  # of the outputs, in order, where they are known
     target: tuple[Setting, ...] = ()  # the arguments by which the recipe asks for the task
@@ -47,6 +48,7 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
         channels=known.channels,
         size=known.size,
         splits=known.splits,
+        counts=known.samples,
         is_natural=None if data.card.kind == "user" else known.is_safe_to_augment,
         names=known.class_names,
         target=_target_settings(data),
@@ -66,7 +68,8 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
     looked = source.look()
     for finding in looked.findings:
         _report(finding, data, scope)
-    return replace(described, splits=looked.splits, names=looked.names, outputs=len(looked.names) or None)
+    outputs = len(looked.names) or None
+    return replace(described, splits=looked.splits, names=looked.names, outputs=outputs, counts=looked.counts)
 
 
 def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:

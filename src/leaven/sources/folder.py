@@ -28,7 +28,7 @@ class Folder(NamedTuple):
         if self.target is not None:
             return self._listed(self.target).look()
         read = read_image_folder(self.path, self.name)
-        return Looked(read.classes, read.splits, tuple(map(_at_path, read.findings)))
+        return Looked(read.classes, read.splits, tuple(map(_at_path, read.findings)), read.counts)
 
     def open(self) -> Samples:
         if not os.path.isdir(self.path):

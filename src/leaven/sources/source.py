@@ -5,6 +5,7 @@ Every check imports this: named tuples are made faster than dataclasses, and few
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from leaven.formats.finding import Finding
@@ -19,6 +20,7 @@ class Looked(NamedTuple):
     names: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    counts: Mapping[str, int] = MappingProxyType({})  # of the samples of each split; without splits, of ''
 
 
 class Samples(NamedTuple):

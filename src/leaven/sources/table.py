@@ -51,7 +51,8 @@ class ImageTable:
                 return Looked((), splits)
             target, values = self._read(rows)
             self._check_first_image(tables, rows)
-            return Looked(target.names, splits, self._doubts(target, values))
+            counts = {split: len(there) for split, there in rows.items()}
+            return Looked(target.names, splits, self._doubts(target, values), counts)
         except BadSource as bad:
             return Looked((), splits, (bad.finding,))
 
