@@ -30,7 +30,7 @@ def load_published(published: PublishedModel, *, device: str | torch.device = "c
         raise Failure(f"what the outputs of {published.name} stand for is not known", "train it on data of your own")
     builder = (Timm if published.library == "timm" else Torchvision)(published.built_as)
     model = _filled(builder, published).eval().requires_grad_(False)
-    steps, sources = _transforms(published, model), Sources()
+    steps, sources = _transforms(published), Sources()
     classes = published_classes(published.classes)
     manifest = Manifest(
         built_by=builder.describe(sources),
@@ -57,11 +57,10 @@ def _filled(builder: Timm | Torchvision, published: PublishedModel) -> nn.Module
     return model
 
 
-def _transforms(published: PublishedModel, model: nn.Module) -> Callable[[Any], Any]:
+def _transforms(published: PublishedModel) -> Callable[[Any], Any]:
     """What timm and torchvision do to an image before the model sees it."""
     how = T.InterpolationMode(published.interpolation)
-    is_squashed = getattr(model, "pretrained_cfg", {}).get("crop_mode") == "squash"
-    resize = T.Resize(list(published.size) if is_squashed else published.resize, interpolation=how)
+    resize = T.Resize([published.resize] * 2 if published.is_squashed else published.resize, interpolation=how)
     crop = T.CenterCrop(list(published.size))
     normalize = T.Normalize(list(published.mean), list(published.std))
     steps: Callable[[Any], Any] = T.Compose(

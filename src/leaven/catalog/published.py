@@ -29,7 +29,8 @@ def published_model(name: str) -> PublishedModel | None:
         package=known.weights_package.name if known.weights_package is not None else None,
         classes=published_set(known.classes),
         size=(height, width),
-        resize=known.resize or int(min(height, width) / (known.crop_fraction or 0.875)),  # rounded down, as timm does
+        resize=known.shorter_side((height, width)),
+        is_squashed=known.is_squashed,
         interpolation=known.interpolation,
         mean=known.mean,
         std=known.std,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 NONE: Mapping[str, Any] = {}
+USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 
 # What is predicted for each sample: one of several classes, numbers, or a yes or no for each output.
 TargetKind = Literal["class", "number", "binary"]
@@ -85,6 +86,7 @@ class ModelTraits(NamedTuple):
     smallest_input: int = 1
     resize: int | None = None  # the shorter side before the crop
     crop_fraction: float | None = None  # the size of the crop by that of the resized image
+    is_squashed: bool = False  # images are resized to a square, whatever their shape
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     interpolation: str = "bilinear"
@@ -94,6 +96,12 @@ class ModelTraits(NamedTuple):
     weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
     tag: str | None = None  # of the chosen weights
     weights_package: WeightsPackage | None = None
+
+    def shorter_side(self, size: tuple[int, int]) -> int:
+        """The shorter side of an image before the crop to a size."""
+        if self.resize and self.input_size and size == self.input_size[1:]:
+            return self.resize
+        return int(min(size) / (self.crop_fraction or USUAL_SHARE))  # rounded down, as timm does
 
     @property
     def only_teaches(self) -> bool:

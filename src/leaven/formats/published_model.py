@@ -13,7 +13,8 @@ class PublishedModel(NamedTuple):
     package: str | None  # that has the weights, where the library does not fetch them
     classes: str | None
     size: tuple[int, int]
-    resize: int
+    resize: int  # the shorter side before the crop
+    is_squashed: bool  # to a square of that side, whatever its shape
     interpolation: str
     mean: tuple[float, ...]
     std: tuple[float, ...]

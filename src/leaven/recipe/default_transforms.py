@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from leaven.binding.parameter_defaults import default_value
 from leaven.binding.scope import Scope
 from leaven.catalog import lookup
-from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, Written
+from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, Written, is_written
 from leaven.messages import inputs as messages
 from leaven.recipe.data import DataFacts
 from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.recipe import Transforms
 
 USUAL_SIZE = 224
-USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
 _ON_TENSORS = ("normalize", "random_erasing", "gaussian_noise", "linear_transformation")
 
@@ -41,10 +40,11 @@ def fill_in(
     if not data.task.is_for_images:
         return train, eval
     size = model.size or data.size or (USUAL_SIZE, USUAL_SIZE)
+    train, eval = _resized_for(model, train), _resized_for(model, eval)
     if eval is None:
-        eval = _deterministic(train, data) if train is not None else _for_evaluation(size, data, model)
+        eval = _deterministic(train, data, model) if train else _resized_for(model, _for_evaluation(size, data, model))
         if train is None:
-            train = _for_training(size, data, model, eval)
+            train = _resized_for(model, _for_training(size, data, model, eval))
     elif train is None:
         train = Transforms(eval.stages, Default("as in evaluation"))
     return _completed(train, data, model), _completed(eval, data, model)
@@ -57,23 +57,54 @@ def with_size(model: ModelFacts, statement: Invocation, written: Iterable[Transf
         scope.add(messages.two_sizes(statement, transforms.origin))
     if wanted is None:  # known only when the recipe runs
         return model
-    share = min(model.size) / model.resize if model.size and model.resize else USUAL_SHARE
-    return replace(model, size=wanted, resize=int(min(wanted) / share), size_origin=statement.origin)
+    return replace(model, size=wanted, size_origin=statement.origin)
+
+
+@overload
+def _resized_for(model: ModelFacts, transforms: Transforms) -> Transforms: ...
+@overload
+def _resized_for(model: ModelFacts, transforms: None) -> None: ...
+def _resized_for(model: ModelFacts, transforms: Transforms | None) -> Transforms | None:
+    """The transforms with the interpolation that the model was trained with, where they resize and say no other."""
+    if transforms is None or model.published.input_size is None:
+        return transforms
+    return replace(transforms, stages=tuple(_resampled(stage, model) for stage in transforms.stages))
+
+
+def _resampled(stage: Invocation, model: ModelFacts) -> Invocation:
+    resizes = stage.card.parameter("antialias") is not None  # rotations interpolate, too, but never shrink
+    settings = []
+    for setting in stage.settings:
+        if isinstance(setting.value, tuple):  # `random_apply` has transforms of its own
+            inner = (_resampled(item, model) if isinstance(item, Invocation) else item for item in setting.value)
+            settings.append(replace(setting, value=tuple(inner)))
+        elif setting.name == "interpolation" and resizes and not is_written(setting.origin):
+            settings.append(Setting("interpolation", model.published.interpolation, _as_trained(model)))
+        else:
+            settings.append(setting)
+    return replace(stage, settings=tuple(settings))
+
+
+def _as_trained(model: ModelFacts) -> Default:
+    return Default(f"as {model.name} was trained")
 
 
 def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Transforms:
-    trained = Default(f"as {model.name} was trained" if model.size else "the data's own size")
-    origin = model.size_origin or trained
+    origin = model.size_origin or (_as_trained(model) if model.size else Default("the data's own size"))
     if data.size == size:
         return Transforms((), origin)
     if model.size is None and data.is_natural is None:
         return Transforms((), Default("as they are in the data"))
-    how = model.interpolation
     if data.size is not None or data.is_natural is False:
-        return Transforms((transform("resize", origin, size=list(size), interpolation=how),), origin)
-    shorter = model.resize or round(min(size) / USUAL_SHARE)
-    resized = transform("resize", origin, size=shorter, interpolation=how)
-    return Transforms((resized, transform("center_crop", origin, size=_side(size))), origin)
+        return Transforms((transform("resize", origin, size=list(size)),), origin)
+    return Transforms(_cropped(size, model, origin), origin)
+
+
+def _cropped(size: tuple[int, int], model: ModelFacts, origin: Origin, **how: Any) -> tuple[Invocation, ...]:
+    """An image resized and cropped to a size, with the share of it that the model was trained with."""
+    shorter = model.published.shorter_side(size)
+    resized = transform("resize", origin, size=[shorter] * 2 if model.published.is_squashed else shorter, **how)
+    return resized, transform("center_crop", origin, size=_side(size))
 
 
 def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Transforms) -> Transforms:
@@ -90,11 +121,11 @@ def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eva
     if "crop" in safe and data.size is not None and data.size == size:
         stages = (transform("random_crop", sized, size=_side(size), padding=max(1, size[0] // 8)),)
     elif "crop" in safe:
-        stages = (transform("random_resized_crop", sized, size=_side(size), interpolation=model.interpolation),)
+        stages = (transform("random_resized_crop", sized, size=_side(size)),)
     return Transforms((*stages, transform("horizontal_flip", origin)) if "flip" in safe else stages, origin)
 
 
-def _deterministic(train: Transforms, data: DataFacts) -> Transforms:
+def _deterministic(train: Transforms, data: DataFacts, model: ModelFacts) -> Transforms:
     """The training transforms without the random ones, at the same output size."""
     origin = Default("the training transforms without the random ones")
     stages: list[Invocation] = []
@@ -105,11 +136,12 @@ def _deterministic(train: Transforms, data: DataFacts) -> Transforms:
             continue
         side = stage.value("size")
         if name == "random_resized_crop":
+            how = {word: stage.value(word) for word in ("interpolation", "antialias")}
             if (sides := height_and_width(side)) is not None:
-                shorter = round(min(sides) / USUAL_SHARE)
-                stages += [transform("resize", origin, size=shorter), transform("center_crop", origin, size=side)]
+                stages += _cropped(sides, model, origin, **how)
             elif side is not None:  # known only when the recipe runs
-                stages.append(transform("resize", origin, size=side if isinstance(side, tuple) else (side, side)))
+                square = side if isinstance(side, tuple) else (side, side)
+                stages.append(transform("resize", origin, size=square, **how))
         elif name == "random_crop" and side is not None and data.size != height_and_width(side):
             stages.append(transform("center_crop", origin, size=side))
     return Transforms(tuple(stages), origin)
@@ -133,8 +165,7 @@ def _completed(written: Transforms, data: DataFacts, model: ModelFacts) -> Trans
     if not set(_TENSORS) & set(names):
         middle.append(transform("to_tensor", origin))
     if model.mean and "normalize" not in names:
-        known = Default(f"as {model.name} was trained")
-        after.append(transform("normalize", known, mean=list(model.mean), std=list(model.std)))
+        after.append(transform("normalize", _as_trained(model), mean=list(model.mean), std=list(model.std)))
     return Transforms((*before, *written.stages[:first], *middle, *written.stages[first:], *after), written.origin)
 
 

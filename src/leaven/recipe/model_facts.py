@@ -12,6 +12,7 @@ from leaven.catalog import layers as layer_facts
 from leaven.catalog import lookup
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
+from leaven.catalog.traits import ModelTraits
 from leaven.catalog.values import FilePath, FromData, Invocation, Origin, Written
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
@@ -36,9 +37,8 @@ class ModelFacts(Record):
     is_size_fixed: bool = False
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-    resize: int | None = None
+    published: ModelTraits = ModelTraits()  # how images are resized and cropped, where `input_size` is known
     size_origin: Origin | None = None  # where the recipe says `size`
-    interpolation: str = "bilinear"
     layers: Layers | None = None
     arguments: frozenset[str] = frozenset()  # that the model takes
     kept: Span | None = None  # where the recipe keeps the head
@@ -73,8 +73,7 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         is_size_fixed=known.has_fixed_input_size,
         mean=_per_channel(known.mean, channels),
         std=_per_channel(known.std, channels),
-        resize=known.resize if known.resize and not wished else _resize(wished or size, known.crop_fraction),
-        interpolation=known.interpolation,
+        published=known,
         arguments=frozenset(parameter.name for parameter in card.parameters),
         kept=setting_span(head, chosen) if (head := chosen.setting("head")) else None,
     )
@@ -264,9 +263,3 @@ def _wished_size(source: Invocation) -> tuple[int, int] | None:
         return None
     value = wished.value
     return (value, value) if isinstance(value, int) else (value[0], value[1]) if isinstance(value, tuple) else None
-
-
-def _resize(size: Any, crop_share: float | None) -> int | None:
-    if not size:
-        return None
-    return int(int(size[-1]) / (crop_share or 0.875))  # rounded down, as timm does

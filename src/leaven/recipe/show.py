@@ -317,13 +317,17 @@ def _credit(origin: Origin, settings: Sequence[Setting], is_named: bool = True) 
         if str(setting.origin) != here and not is_plain:
             elsewhere.setdefault(str(setting.origin), []).append(setting.name)
     is_here = is_named or not settings or sum(map(len, elsewhere.values())) < len(settings)
-    by_default = {str(setting.origin) for setting in settings if isinstance(setting.origin, Default)}
+    by_default = {str(s.origin): s.origin.reason for s in settings if isinstance(s.origin, Default)}
     defaults = [place for place in elsewhere if place in by_default]
     written = [place for place in elsewhere if place not in by_default]
     if not is_here and not written and len(defaults) == 1:
         return defaults[0]
     parts = [here] if is_here else []
     parts += [f"{describe.both(elsewhere[place])} from {place}" for place in written]
+    if len(defaults) > 1:  # what has a reason of its own is named
+        reasoned = [place for place in defaults if by_default[place] and not by_default[place].startswith("of ")]
+        parts += [f"{describe.both(elsewhere[place])} by {place}" for place in reasoned]
+        defaults = [place for place in defaults if place not in reasoned]
     rest = "its arguments" if parts == [here] and sum(map(len, elsewhere.values())) == len(settings) else "the rest"
     if defaults:
         parts.append(f"{rest} by {describe.both(defaults)}")

@@ -102,5 +102,6 @@ def _traits(name: str, configuration: PretrainedCfg) -> ModelTraits:
         classes=configuration.num_classes,
         has_weights=bool(configuration.has_weights),
         has_fixed_input_size=bool(configuration.fixed_input_size),
+        is_squashed=configuration.crop_mode == "squash",
         **{_CONFIGURATION[field]: as_tuples(value) for field, value in told.items() if value is not None},
     )

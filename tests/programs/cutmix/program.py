@@ -34,7 +34,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
-            T.RandomResizedCrop(64),  # line 4
+            T.RandomResizedCrop(64, interpolation="bicubic"),  # line 4
             T.RandomHorizontalFlip(),  # line 4
             T.RandAugment(num_ops=2, magnitude=9),  # line 4
             T.ToImage(),
@@ -44,7 +44,7 @@ def build_data() -> runtime.Data:
     )
     eval_transform = T.Compose(
         [
-            T.Resize(72),  # line 5
+            T.Resize(72, interpolation="bicubic"),  # line 5
             T.CenterCrop(64),  # line 5
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),

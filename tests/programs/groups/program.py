@@ -36,7 +36,7 @@ def build_data() -> runtime.Data:
     transform = T.Compose(
         [
             T.RGB(),
-            T.Resize(64),  # line 5
+            T.Resize(64, interpolation="bicubic"),  # line 5
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),

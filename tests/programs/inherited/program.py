@@ -36,7 +36,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
-            T.Resize(32),  # base.leaven, line 6
+            T.Resize(32, interpolation="bicubic"),  # base.leaven, line 6
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.449], [0.226]),

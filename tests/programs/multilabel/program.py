@@ -35,7 +35,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
-            T.Resize([64, 64]),  # line 4
+            T.Resize([64, 64], interpolation="bicubic"),  # line 4
             T.RandomHorizontalFlip(),  # line 4
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
@@ -44,7 +44,7 @@ def build_data() -> runtime.Data:
     )
     eval_transform = T.Compose(
         [
-            T.Resize([64, 64]),  # line 5
+            T.Resize([64, 64], interpolation="bicubic"),  # line 5
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),

@@ -37,7 +37,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
-            T.Resize([64, 64]),  # line 5
+            T.Resize([64, 64], interpolation="bicubic"),  # line 5
             T.RandomHorizontalFlip(),  # line 5
             T.ColorJitter(brightness=0.2, contrast=0.2),  # line 5
             T.ToImage(),
@@ -47,7 +47,7 @@ def build_data() -> runtime.Data:
     )
     eval_transform = T.Compose(
         [
-            T.Resize([64, 64]),  # line 6
+            T.Resize([64, 64], interpolation="bicubic"),  # line 6
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
