@@ -14,7 +14,9 @@ from leaven.messages import statements as statement_messages
 from leaven.statements.assemble import Assembled
 from leaven.statements.options import Options
 
-FLAGS_OF_RUNS = ("devices", "from", "help", "machines", "more_epochs", "name", "of", "quick", "resume")
+FLAGS_OF_RUNS = (
+    *("devices", "finish", "from", "help", "machines", "more_epochs", "name", "of", "quick", "resume", "snapshot"),
+)
 
 
 def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> Scope:

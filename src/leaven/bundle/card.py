@@ -19,7 +19,7 @@ def card(manifest: Manifest, name: str) -> str:
         f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
         _usage(name, about.example, is_trusting=needs_trust(manifest)),
         f"## {about.title}\n\n{about.outputs}",
-        f"## Scores\n\n{_scores(manifest.scores)}",
+        f"## Scores\n\n{_scores(manifest)}",
         f"## Input\n\n{_input(manifest)}",
         f"## Made with\n\n{', '.join(f'{package} {number}' for package, number in manifest.versions.items())}",
     ]
@@ -63,10 +63,12 @@ def _usage(name: str, example: str, is_trusting: bool) -> str:
     )
 
 
-def _scores(scores: Mapping[str, float]) -> str:
-    if not scores:
-        return "Not measured."
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {score_text(value)} |" for name, value in scores.items())])
+def _scores(manifest: Manifest) -> str:
+    epoch = f"Saved after epoch {manifest.epoch}.\n\n" if manifest.epoch is not None else ""
+    if not manifest.scores:
+        return f"{epoch}Not measured."
+    rows = (f"| {name} | {score_text(value)} |" for name, value in manifest.scores.items())
+    return epoch + "\n".join(["| | |", "|---|---|", *rows])
 
 
 def _input(manifest: Manifest) -> str:

@@ -29,7 +29,7 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
     ways = list(_ways(model))
     if not ways:
         raise Failure("how the model was built is not known", "mark `build_model` with `@runtime.model_builder`")
-    file = run.folder / BUNDLE
+    file = run.snapshot or run.folder / BUNDLE
     for built_by in ways:
         try:
             _save(file, run, model, data, scores, built_by)
@@ -49,7 +49,8 @@ def _save(file: Path, run: Run, model: nn.Module, data: Data, scores: dict[str, 
         preprocess=data.eval_transform,
         example=data.example,
         target=data.target,
-        scores=scores,
+        scores=run.final_scores(scores),
+        epoch=run.chosen.epoch if run.chosen is not None else None,
         folder=run.folder,
         over=_over(model),
     )

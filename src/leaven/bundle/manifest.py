@@ -4,7 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -12,6 +12,7 @@ from leaven.bundle.inputs import Takes
 from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes
+from leaven.runtime.run.ending import Epoch
 from leaven.tasks import find as find_task
 from leaven.tasks.protocol import Task
 
@@ -24,7 +25,7 @@ class Manifest:
     """How to build the model and its transforms, what it takes and what it predicts. `shape` is that of one input.
 
     `sizes` are those in which the model is smaller than what `built_by` makes: some of its channels are pruned.
-    `over` says which weights the bundle needs, where it holds adapters to them.
+    `over` says which weights the bundle needs, where it holds adapters to them. `epoch` is the one that was saved.
     """
 
     built_by: Mapping[str, Any]
@@ -36,6 +37,7 @@ class Manifest:
     versions: Mapping[str, str]
     sizes: PrunedShapes = field(default_factory=dict)
     over: Mapping[str, Any] | None = None
+    epoch: Epoch | None = None
 
     @property
     def task(self) -> Task:
@@ -56,6 +58,7 @@ class Manifest:
             "versions": self.versions,
             **({"sizes": self.sizes} if self.sizes else {}),
             **({"over": self.over} if self.over is not None else {}),
+            **({"epoch": asdict(self.epoch)} if self.epoch is not None else {}),
         }
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
@@ -96,8 +99,16 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
                 versions={str(package): str(number) for package, number in versions.items()},
                 sizes={str(path): dict(numbers) for path, numbers in found.get("sizes", {}).items()},
                 over=found.get("over"),
+                epoch=_read_epoch(found["epoch"]) if "epoch" in found else None,
             )
     raise ValueError("`bundle.json` is incomplete")
+
+
+def _read_epoch(data: Any) -> Epoch:
+    match data:
+        case {"phase": str(phase), "number": int(number), "planned": int(planned)}:
+            return Epoch(phase, number, planned)
+    raise ValueError("the epoch can't be read")
 
 
 def versions() -> dict[str, str]:

@@ -30,6 +30,7 @@ from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
+from leaven.runtime.run.ending import Epoch
 from leaven.techniques.adapters.adapter import merge_adapters
 
 _PROBES = ((200, 240), (260, 230))  # sizes that tell whether the transforms end with one size
@@ -48,12 +49,14 @@ def save(
     folder: str | os.PathLike[str] | None = None,
     example: Any = None,
     over: Over | None = None,
+    epoch: Epoch | None = None,
 ) -> Path:
     """Write a bundle atomically. The model and the random state are left as they were.
 
     `example` is an image as the data gives it to the transforms: only its kind, mode and size are used. It is needed
     where the transforms don't change the size, or where images are greyscale. The records of the run are copied from
     `folder`. With `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
+    `epoch` is the one that the weights are of.
     """
     path = Path(os.fspath(file))
     sources = Sources()
@@ -81,6 +84,7 @@ def save(
         versions=versions(),
         sizes=sizes,
         over=stands_on,
+        epoch=epoch,
     )
     members = {
         CARD: card(manifest, path.name).encode(),

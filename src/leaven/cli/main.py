@@ -268,6 +268,23 @@ def resume(folder: Path, epochs: str | None) -> None:
     resume_run(folder, epochs)
 
 
+@leaven.command()
+@click.argument("place", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write only this bundle; the run may go on.")
+def finish(place: Path, output: Path | None) -> None:
+    """Save the model of a run that was stopped.
+
+    RUN is the folder of a run; of a folder of runs, the newest is used. Its best epoch so far is measured on the test
+    split and saved as model.bundle. `leaven resume` can still train the rest.
+
+    With --output, only that file is written, without test scores: so the model of a run that is still going can be
+    tried. A checkpoint in the folder of a run, such as last.ckpt or phase1.ckpt, means its weights.
+    """
+    from leaven.cli.run import finish_run
+
+    finish_run(place, output)
+
+
 leaven.add_command(bundle.predict)
 leaven.add_command(bundle.evaluate)
 leaven.add_command(bundle.export)

@@ -13,6 +13,8 @@ from leaven.catalog import lookup
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder
 from leaven.formats.atomic_files import write_text
+from leaven.formats.commands import to_peek, to_resume
+from leaven.formats.run_in_progress import is_in_progress
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
 from leaven.language.terminal import wants_color, width_of
@@ -133,21 +135,48 @@ def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tu
 def resume_run(folder: Path, epochs: str | None) -> NoReturn:
     """Continue a run from its last checkpoint, or for some further epochs."""
     folder = _run_meant(folder)
+    _refuse_in_progress(folder)
     more = _more_epochs(epochs)
     lock = run_folder.read_json(folder / run_folder.LOCK)
     was_quick = run_folder.was_quick(lock)
     if more and was_quick:
         _fail(f"{folder} was a smoke test; it can't be trained further", USAGE_ERROR)
-    if not more and lock.get("finished", (folder / run_folder.BUNDLE).is_file()):
+    if not more and run_folder.is_finished(folder) and run_folder.is_trained(folder):
         further = "" if was_quick else f"; `leaven resume {folder} --epochs +10` trains it further"
         click.echo(f"{folder} is finished{further}")
         sys.exit(0)
-    started_in = lock.get("started_in")
+    _become(_return_to_start(folder), ["--more-epochs", str(more)] if more else [])
+
+
+def finish_run(place: Path, output: Path | None) -> NoReturn:
+    """Save the best epoch so far of a run, or a checkpoint in its folder, and train no further."""
+    is_checkpoint = place.suffix == ".ckpt" and place.is_file()
+    folder = _run_meant(place.parent if is_checkpoint else place)
+    checkpoint = [place.name] if is_checkpoint else []
+    if output is not None:
+        file = output.absolute()  # before the current folder becomes another one
+        _become(_return_to_start(folder), ["--finish", *checkpoint, "--snapshot", str(file)])
+    _refuse_in_progress(folder)
+    if not is_checkpoint and run_folder.is_finished(folder):
+        further = to_resume(folder)
+        rest = "" if run_folder.is_trained(folder) else f" early; `{further}` trains the rest of it"
+        click.echo(f"{folder} is finished{rest}")
+        sys.exit(0)
+    _become(_return_to_start(folder), ["--finish", *checkpoint])
+
+
+def _refuse_in_progress(folder: Path) -> None:
+    if is_in_progress(folder):
+        _fail(f"{folder} is still running\nhelp: to save its best epoch so far: {to_peek(folder)}", USAGE_ERROR)
+
+
+def _return_to_start(folder: Path) -> Path:
+    """Change to the folder where a run was started, from which the paths in its program start; the run seen from it."""
+    started_in = run_folder.read_json(folder / run_folder.LOCK).get("started_in")
     place = folder.resolve()
     if isinstance(started_in, str) and Path(started_in).is_dir():
         os.chdir(started_in)
-    place = place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place
-    _become(place, ["--more-epochs", str(more)] if more else [])
+    return place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place
 
 
 def _run_meant(folder: Path) -> Path:

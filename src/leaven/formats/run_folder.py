@@ -12,6 +12,7 @@ Both halves write into it: the compiler what is to be run, the runtime the resul
 `OSError`; how that is told is left to them.
 """
 
+import csv
 import hashlib
 import json
 import os
@@ -46,9 +47,15 @@ def leaving_file(phase: int) -> str:
     return f"phase{phase + 1}.ckpt"
 
 
+def phase_left_in(name: str) -> int | None:
+    """The phase that has left its weights in a file of that name."""
+    found = re.fullmatch(r"phase([1-9]\d*)\.ckpt", name)
+    return int(found[1]) - 1 if found else None
+
+
 def leaving_files(run: Path) -> list[Path]:
     """What the phases of a run have left."""
-    return sorted(file for file in run.glob("phase*.ckpt") if file.stem.removeprefix("phase").isdecimal())
+    return sorted(file for file in run.glob("phase*.ckpt") if phase_left_in(file.name) is not None)
 
 
 def epoch_file(phase: int, epoch: int) -> str:
@@ -163,6 +170,32 @@ def is_edited(program: Path) -> bool:
 def was_quick(lock: dict[str, Any]) -> bool:
     """Whether a run was a smoke test, which can't be trained further."""
     return bool(lock.get("arguments", {}).get("quick"))
+
+
+def is_finished(run: Path) -> bool:
+    """Whether a run has saved its model, and was not resumed since."""
+    return bool(read_json(run / LOCK).get("finished", (run / BUNDLE).is_file()))
+
+
+def is_trained(run: Path) -> bool:
+    """Whether all phases of a run are done; one that was finished early can be resumed."""
+    return bool(read_json(run / LOCK).get("trained", True))
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """The epochs of a run, with numbers as numbers; a score that an epoch does not have is left out."""
+    try:
+        with (run / METRICS).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError:
+        return []
+    return [{name: _number(name, text) for name, text in row.items() if text} for row in rows]
+
+
+def _number(column: str, text: str) -> Any:
+    if column == "phase":
+        return text
+    return int(text) if column == "epoch" else float(text)
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -146,19 +146,22 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
 # -- main
 
 
-def building_and_training(plan: Plan, functions: Mapping[str, Function]) -> list[str]:
-    """The lines of `main` that build data, model and metrics and call the phases."""
+def building_and_training(plan: Plan, functions: Mapping[str, Function], around: str = "") -> list[str]:
+    """The lines of `main` that build data, model and metrics and call the phases: several of them `around` a block."""
     built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in _BUILT}
     lines = [*(f"    {name} = {code}" for name, code in built.items()), ""]
+    is_block = bool(around) and len(plan.phases) > 1
+    lines += [f"    {around}"] if is_block else []
     for phase in plan.phases:
         name = function_name(phase, plan)
         args = ["args"] if ARGS in functions[name].parameters else []
-        lines += statement("", call(name, "run", "model", "data", "metrics", *args))
+        lines += statement("", call(name, "run", "model", "data", "metrics", *args), depth=1 + is_block)
     return lines
 
 
 def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
-    lines = ["    args = parse_args()", "    run = build_run(args)", *building_and_training(plan, functions)]
+    lines = ["    args = parse_args()", "    run = build_run(args)"]
+    lines += building_and_training(plan, functions, around="with run.training():  # `--finish` leaves it early")
     evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
     lines += ["", "    run.load_best(model)", *statement("scores = ", evaluated), "    run.finish(scores)"]

@@ -16,7 +16,9 @@ VARIABLES = {  # of programs, and the modules that they import
     *("argparse", "partial", "torch", "nn", "T", "timm", "torchvision", "bundle", "runtime", "techniques", "task"),
 }
 _BEGINNINGS = ("build_", "train_", "teacher_")  # of the names that depend on the recipe
-_ARGS = {"resume", "more_epochs", "output", "from_phase", "of", "quick", "devices", "machines"}  # of every program
+_ARGS = {  # of every program
+    *("resume", "more_epochs", "finish", "snapshot", "output", "from_phase", "of", "quick", "devices", "machines"),
+}
 
 
 class Names:

@@ -62,11 +62,12 @@ def evaluate(
 ) -> dict[str, float]:
     """The loss and the metrics of a model over one split of the data: `{"val.loss": 0.2, "val.accuracy": 0.95}`.
 
-    Every process measures its share; the scores are those of all. An empty split has none. `measured` turns the
-    outputs and targets of the loss into those of the metrics, which add up 64-bit numbers where `is_exact`.
+    Every process measures its share; the scores are those of all. An empty split has none, and a snapshot of a run
+    needs none. `measured` turns the outputs and targets of the loss into those of the metrics, which add up 64-bit
+    numbers where `is_exact`.
     """
     fabric = run.fabric
-    if not len(split):
+    if not len(split) or run.snapshot is not None:
         return {}
     _synchronize_buffers(model, fabric.world_size)
     was_training = model.training

@@ -107,8 +107,9 @@ def main() -> None:
     model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_late_layers(run, model, data, metrics)
-    train_norms(run, model, data, metrics)
+    with run.training():  # `--finish` leaves it early
+        train_late_layers(run, model, data, metrics)
+        train_norms(run, model, data, metrics)
 
     run.load_best(model)
     scores = task.evaluate(run, model, data.test, metrics)

@@ -159,9 +159,10 @@ def main() -> None:
     model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_learn(run, model, data, metrics)
-    train_shrink(run, model, data, metrics)
-    train_thin_out(run, model, data, metrics)
+    with run.training():  # `--finish` leaves it early
+        train_learn(run, model, data, metrics)
+        train_shrink(run, model, data, metrics)
+        train_thin_out(run, model, data, metrics)
 
     run.load_best(model)
     scores = task.evaluate(run, model, data.test, metrics)

@@ -131,8 +131,9 @@ def main() -> None:
     model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
 
-    train_head(run, model, data, metrics)
-    train_last_stage(run, model, data, metrics)
+    with run.training():  # `--finish` leaves it early
+        train_head(run, model, data, metrics)
+        train_last_stage(run, model, data, metrics)
 
     run.load_best(model)
     scores = task.evaluate(run, model, data.test, metrics)

@@ -8,7 +8,15 @@ from typing import Any
 from leaven.formats.run_folder import LOCK, read_json, was_quick
 from leaven.runtime.failures import Failure
 
-_NOT_KEPT = ("resume", "more_epochs", "output", "of")  # they say where and how far to go, not what to train
+_FINISH = "with --resume: train no further; save the best epoch so far, or a checkpoint of the run"
+_NOT_KEPT = (
+    "resume",
+    "more_epochs",
+    "finish",
+    "snapshot",
+    "output",
+    "of",
+)  # they say where and how far to go, not what to train
 
 
 def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace:
@@ -21,11 +29,16 @@ def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace
     group.add_argument("--output", default=output, metavar="FOLDER", help="folder for runs (default: %(default)s)")
     group.add_argument("--resume", metavar="RUN", help="resume an interrupted run in its folder")
     group.add_argument("--more-epochs", type=int, default=0, metavar="N", help="with --resume: train N more epochs")
+    group.add_argument("--finish", nargs="?", const="", metavar="CHECKPOINT", help=_FINISH)
+    group.add_argument("--snapshot", metavar="FILE", help="with --finish: write only this bundle, without test scores")
     group.add_argument("--from", dest="from_phase", metavar="PHASE", help="start with this phase")
     group.add_argument("--of", metavar="RUN", help="with --from: the run that did the phases before")
     group.add_argument("--quick", action="store_true", help="smoke test: two batches of everything")
     group.add_argument("--devices", type=_devices, help="number of devices to train on")
     args = parser.parse_args()
+    for flag, needed in (("more_epochs", "resume"), ("finish", "resume"), ("snapshot", "finish")):
+        if getattr(args, flag) not in (None, 0) and getattr(args, needed) is None:
+            parser.error(f"--{flag.replace('_', '-')} needs --{needed}")
     if args.resume:
         parser.set_defaults(**_given_before(Path(args.resume)))
         args = parser.parse_args()

@@ -39,6 +39,20 @@ def write_whole(file: Path, write: Callable[[Path], object]) -> None:
         raise Failure(f"can't write {file.name}: {reason}", help) from None
 
 
+def read_checkpoint(file: Path) -> dict[str, Any]:
+    """What a run has saved in a file."""
+    try:
+        saved = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception:
+        checkpoints = (run_folder.LAST, run_folder.BEST)
+        others = [other for other in checkpoints if other != file.name and (file.parent / other).is_file()]
+        help = f'{others[0]} is there: `weights="{file.parent / others[0]}"` starts from its weights' if others else ""
+        raise Failure(f"{file} is damaged", help) from None
+    if not isinstance(saved, dict) or "model" not in (saved.get("state") or saved):
+        raise Failure(f"{file} is not a checkpoint of a run")
+    return saved
+
+
 def write_text(file: Path, text: str) -> None:
     write_whole(file, lambda beside: beside.write_text(text, encoding="utf-8"))
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from leaven.formats.commands import to_finish, to_resume
 from leaven.formats.run_folder import BEST, LAST, epoch_file, leaving_file
 from leaven.formats.score_text import score_text
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run import progress
 from leaven.runtime.run.checked_forwarding import CheckedForwarding
-from leaven.runtime.run.commands import to_resume
 from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.seeding import seed_all
@@ -176,9 +176,11 @@ class Phase:
         if self.run.is_finished(self.number) or (self.run.folder / name).is_file():
             self.run.load_finished(name, self.model)
             return
+        if self.run.ending is not None:  # the run can still be resumed in this phase
+            return
         best = self.run.best(self.number) if self.is_stopped_early else None
-        if best is not None:
-            self.model.load_state_dict(best)
+        if best is not None and best.weights is not None:
+            self.model.load_state_dict(best.weights)
         if self.total_epochs:  # a phase without training keeps the state of the phase before
             kept = optimizer_state_of(self.state["optimizer"], self.model) if keep_optimizer else {}
             self.run.optimizer_state = kept
@@ -190,7 +192,7 @@ class Phase:
     def epochs(self, *, stop_early: str | None = None, patience: int = 0, at_least: float = 0.0) -> Iterator[int]:
         """The epochs that are left. With `stop_early`, training ends when that score has not improved for `patience`
         epochs, and the best weights are used."""
-        while self.epoch < self.total_epochs and not self.is_over:
+        while self.epoch < self.total_epochs and not self.is_over and self.run.ending is None:
             self._row, self.can_be_best = None, True
             yield self.epoch
             if self._row is None:
@@ -235,7 +237,8 @@ class Phase:
                 if is_step and run.stop.is_pressed():
                     self._read_losses()
                     self.save()
-                    raise Stopped(f"stopped and saved; to resume: {to_resume(run.folder)}")
+                    finish = f"\nto use its best epoch so far: {to_finish(run.folder)}" if run.rows else ""
+                    raise Stopped(f"stopped and saved; to resume: {to_resume(run.folder)}{finish}")
                 if is_step and self.batch < self.batches_per_epoch and self._is_time_to_save():
                     self._read_losses()
                     self.save()

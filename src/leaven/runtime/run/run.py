@@ -12,7 +12,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
+from leaven.formats.commands import to_peek, to_use
 from leaven.formats.run_folder import (
     BEST,
     LAST,
@@ -31,12 +33,14 @@ from leaven.formats.run_folder import (
     changed_argument,
     leaving_files,
     read_json,
+    read_metrics,
 )
+from leaven.formats.run_in_progress import hold
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import apply_masks
 from leaven.runtime.run import arguments, folder, progress
-from leaven.runtime.run.commands import to_use
+from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, find_ending
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.optimizer_state import load_optimizer_state
 from leaven.runtime.run.phase import Phase
@@ -86,30 +90,51 @@ class Run:
         self.is_quick: bool = args.quick
         self.more_epochs: int = args.more_epochs
         self.checkpoint = checkpoint or CheckpointPolicy()
-        self.folder = Path(fabric.broadcast(str(_open_folder(args)) if fabric.is_global_zero else ""))
-        self.saved = _read_checkpoint(self.folder / LAST) if (self.folder / LAST).is_file() else None
+        self.snapshot = Path(args.snapshot) if args.snapshot else None  # the one file to write, with `--snapshot`
+        self.folder = Path(fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else ""))
+        self.saved = folder.read_checkpoint(self.folder / LAST) if (self.folder / LAST).is_file() else None
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
         self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
+        self.ending = self._find_ending(args.finish) if args.finish is not None else None
+        self.chosen: ChosenEpoch | None = None  # of which the final weights are
         self.data: Data | None = None
         self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left
         self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began
         self.phases = 0
+        self.last_phase: Phase | None = None
         self.epochs_before = 0
         self._precision = fabric.strategy.precision
         self._first_phase: str | None = args.from_phase  # None once the program has come to it
-        self.loggers = [make(self.folder) for make in loggers] if fabric.is_global_zero else []
+        self.loggers = [make(self.folder) for make in loggers] if fabric.is_global_zero and not self.snapshot else []
         self._pin_threads(args)
         self.stop = _StopSignal(fabric)
         self.before_batch: Callable[[Phase], None] = _nothing
         seed_all(seed)
-        self.print(f"{'resuming' if self.saved else 'run'} {self.folder}")
+        verb = "finishing" if args.finish is not None else "resuming"
+        self.print(f"{verb if self.saved or self.ending else 'run'} {self.folder}")
+
+    def _open_folder(self, args: argparse.Namespace) -> Path:
+        """The folder of the run, which no other process may be running; a snapshot leaves it as it is."""
+        found = _open_folder(args)
+        if self.snapshot is None and not hold(found, self):
+            raise Failure(
+                f"{found} is still running", f"stop it first, or save its best epoch so far: {to_peek(found)}"
+            )
+        return found
+
+    def _find_ending(self, checkpoint: str) -> Ending | None:
+        """Where the run ends. One whose phases are done ends as it would have, with what is left to do."""
+        if not checkpoint and read_json(self.folder / LOCK).get("trained"):
+            return None
+        self.rows = read_metrics(self.folder)  # the best epoch may be a later one than that of the last checkpoint
+        return find_ending(self.folder, checkpoint, keeps_best=self.checkpoint.keep != "last")
 
     def _pin_threads(self, args: argparse.Namespace) -> None:
         """Use as many threads as when the run began, since sums of floats depend on it. The lock gets what it lacks."""
         lock = read_json(self.folder / LOCK)
         if "threads" in lock:
             torch.set_num_threads(lock["threads"])
-            if lock.get("processes", self.fabric.world_size) != self.fabric.world_size:
+            if args.finish is None and lock.get("processes", self.fabric.world_size) != self.fabric.world_size:
                 then, now = lock["processes"], self.fabric.world_size
                 raise Failure(f"the run was started with {then} processes and can't be resumed with {now}")
         self.fabric.barrier()  # nobody reads the lock while it is written
@@ -117,12 +142,14 @@ class Run:
         if "threads" not in lock:
             given = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
             facts = {**folder.surroundings(), **given, **facts}
-        if args.more_epochs:
+        if args.finish is None:
             facts["finished"] = False
+        if args.more_epochs or "threads" not in lock:
+            facts["trained"] = False
         self._update_lock(**facts)
 
     def _update_lock(self, **facts: Any) -> None:
-        if self.fabric.is_global_zero:
+        if self.fabric.is_global_zero and self.snapshot is None:
             folder.write_json(self.folder / LOCK, {**read_json(self.folder / LOCK), **facts})
 
     def _check_data(self, data: Data) -> None:
@@ -135,6 +162,14 @@ class Run:
             raise Failure(_changed(then, now), "restore the data, or start a new run")
 
     # -- phases
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """All phases; with `--finish`, those after the best epoch so far are left out."""
+        try:
+            yield
+        except PhasesEnded as ended:
+            self.print(ended.told)
 
     def phase(
         self,
@@ -149,6 +184,8 @@ class Run:
         is_last: bool = False,
     ) -> Phase:
         """The next phase, with the model on its device. Phases are numbered in the order of the calls."""
+        if self.ending is not None and self.phases > self.ending.phase:
+            raise PhasesEnded(name)
         use_precision(self.fabric, self._precision if precision is None else precision_of(precision))
         self.fabric.to_device(model)
         before = self.saved["planned"] - epochs if self.saved and is_last and self.saved["phase"] == self.phases else 0
@@ -160,6 +197,7 @@ class Run:
         if name == self._first_phase:
             self._first_phase = None
         phase = Phase(self, name, self.phases, model, data, planned, self.epochs_before, accumulate, compile, is_last)
+        self.last_phase = phase
         self.phases += 1
         self.epochs_before += epochs
         return phase
@@ -175,7 +213,7 @@ class Run:
             help = "give the run that did the phases before: `--of RUN`"
             raise Failure(f'the phase "{self._first_phase}" has no weights to start from', help)
         if (self.folder / name).is_file():
-            left = _read_checkpoint(self.folder / name)
+            left = folder.read_checkpoint(self.folder / name)
             model.load_state_dict(left["model"])
             self.optimizer_state = left["optimizer_state"]
 
@@ -202,21 +240,28 @@ class Run:
         if self.saved:
             self.fabric.strategy.precision.load_state_dict(self.saved["precision"])
 
-    def best(self, phase: int) -> Mapping[str, Tensor] | None:
+    def best(self, phase: int) -> Ending | None:
         """The best weights, if they are of that phase."""
         if not (self.folder / BEST).is_file():
             return None
-        found = _read_checkpoint(self.folder / BEST)
-        return found["model"] if found["phase"] == phase else None
+        found = find_ending(self.folder, BEST, keeps_best=True)
+        return found if found.phase == phase else None
 
     def load_best(self, model: nn.Module) -> None:
         """Load the best weights of the last phase, and make masks over pruned weights permanent."""
-        if self._first_phase is not None:
+        if self.ending is None and self._first_phase is not None:
             raise Failure(f'there is no phase "{self._first_phase}"')
-        best = self.best(self.phases - 1)
-        if best is not None:
-            model.load_state_dict(best)
+        found = self.ending or self.best(self.phases - 1)
+        if found is not None and found.weights is not None:
+            model.load_state_dict(found.weights)
         apply_masks(model)
+        self.chosen = chosen_epoch(self.last_phase, self.rows, found.epoch if found is not None else None)
+        if self.ending is None:
+            self._update_lock(trained=True)
+            return
+        if self.chosen is not None:
+            self.best_epochs[self.chosen.epoch.phase] = self.chosen.epoch.number
+        self.print(f"using {self.ending.told(self.chosen)}")
 
     # -- scores and messages
 
@@ -236,10 +281,14 @@ class Run:
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
 
+    def final_scores(self, test: Mapping[str, float]) -> dict[str, float]:
+        """The test scores; without a test split, the validation scores of the epoch that was chosen."""
+        return dict(test) or (dict(self.chosen.scores) if self.chosen is not None else {})
+
     def finish(self, scores: Mapping[str, float]) -> None:
         """Write the final scores, and print a table of them."""
-        if self.fabric.is_global_zero:
-            folder.write_text(self.folder / SCORES, json.dumps(dict(scores), indent=2) + "\n")
+        if self.fabric.is_global_zero and self.snapshot is None:
+            folder.write_text(self.folder / SCORES, json.dumps(self.final_scores(scores), indent=2) + "\n")
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
                 logger.close()
@@ -348,15 +397,3 @@ def _copy_phases(args: argparse.Namespace, into: Path) -> None:
     for file in left:
         if not (into / file.name).exists():
             shutil.copyfile(file, into / file.name)
-
-
-def _read_checkpoint(file: Path) -> dict[str, Any]:
-    try:
-        saved = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception:
-        others = [other for other in (LAST, BEST) if other != file.name and (file.parent / other).is_file()]
-        help = f'{others[0]} is there: `weights="{file.parent / others[0]}"` starts from its weights' if others else ""
-        raise Failure(f"{file} is damaged", help) from None
-    if not isinstance(saved, dict) or "model" not in (saved.get("state") or saved):
-        raise Failure(f"{file} is not a checkpoint of a run")
-    return saved
