@@ -39,6 +39,7 @@ LIBRARIES = [
     "torch.utils.flop_counter",
     "peft",
     "torch_pruning",
+    "matplotlib.figure",
 ]
 LEAVEN = ["leaven.runtime", "leaven.bundle", "leaven.tasks.classification"]
 GOOD_END = "it ended well\n"

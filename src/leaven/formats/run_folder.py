@@ -7,6 +7,7 @@
         last.ckpt         where it resumes           best.ckpt    the best weights
         phase1.ckpt       what a phase left to the next
         scores.json       the final scores           model.bundle the model
+        curves.png        losses and metrics, where matplotlib is installed
 
 Both halves write into it: the compiler what is to be run, the runtime the results. Whatever can't be written is an
 `OSError`; how that is told is left to them.
@@ -34,6 +35,7 @@ SCORES = "scores.json"
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 BUNDLE = "model.bundle"
+CURVES = "curves.png"
 QUICK = "_quick"  # ends the name of a folder whose run saw two batches only
 COMMAND = "LEAVEN_COMMAND"  # the environment variable by which a program knows what was typed to start it
 _TIME = "%Y-%m-%d_%H-%M-%S"

@@ -39,7 +39,7 @@ from leaven.formats.run_in_progress import hold
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import apply_masks
-from leaven.runtime.run import arguments, folder, progress
+from leaven.runtime.run import arguments, curves, folder, progress
 from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, find_ending
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.optimizer_state import load_optimizer_state
@@ -293,8 +293,17 @@ class Run:
                 logger.write(scores, len(self.rows))
                 logger.close()
         self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
+        if not self.is_quick:
+            self._show_curves()
         if self.data is not None and self.data.skipped:
             self.print(_skipped(self.data.skipped))
+
+    def _show_curves(self) -> None:
+        """Print the curves, and save them as a figure."""
+        shown = curves.chart(self.rows, self.monitor, getattr(sys.stdout, "encoding", None))
+        saved = curves.save(self.rows, self.best_epochs, self.folder) if self.fabric.is_global_zero else ""
+        if shown or saved:
+            self.print("\n" + "\n".join(filter(None, (shown, saved))))
 
     def announce(self, file: Path, *, trust_code: bool = False) -> None:
         """Note that the run is finished, and print where the model is and how to use it."""

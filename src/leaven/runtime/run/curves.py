@@ -1,0 +1,92 @@
+"""The curves of a run: a few lines for the terminal, and a figure in the run's folder where matplotlib is installed.
+
+Decides which scores are curves. What is logged is decided in `phase.py`, how the figure looks in `pictures`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from leaven.formats.run_folder import CURVES
+from leaven.formats.score_text import score_text
+from leaven.pictures.curves import draw_curves
+from leaven.pictures.figure import is_installed
+
+WIDEST = 60  # columns of a curve; a longer run has several epochs in each
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_ASCII = "_.:-=+*#"
+_NOT_SCORES = ("phase", "epoch", "lr", "seconds")
+_LOSSES = ("val.loss", "train.loss")
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def score_names(rows: Rows) -> list[str]:
+    """The scores that have curves: losses, then metrics."""
+    names = dict.fromkeys(name for row in rows for name in row if name not in _NOT_SCORES)
+    return [*(name for name in reversed(_LOSSES) if name in names), *(name for name in names if name not in _LOSSES)]
+
+
+def chart(rows: Rows, monitor: str, encoding: str | None) -> str:
+    """`val.accuracy  ▁▄▆▇│▇██  0.1889 to 0.9722`: the score that decides, and the losses; empty for a single epoch.
+
+    A bar separates phases. The losses have one scale, from 0, so that they can be compared.
+    """
+    names = [name for name in dict.fromkeys((monitor, *_LOSSES)) if name in score_names(rows)]
+    if len(rows) < 2 or not names:
+        return ""
+    blocks, bar = (_BLOCKS, "│") if _can_print(_BLOCKS + "│", encoding) else (_ASCII, "|")
+    losses = [row[name] for row in rows for name in _LOSSES if _is_number(row.get(name))]
+    lines = []
+    for name in names:
+        values = [row[name] for row in rows if _is_number(row.get(name))]
+        if not values:
+            continue
+        low, high = (0.0, max(losses)) if name in _LOSSES and min(losses) >= 0 else (min(values), max(values))
+        line = bar.join(_blocks(each, low, high, blocks) for each in _per_column(rows, name))
+        lines.append((name, line, f"{score_text(values[0])} to {score_text(values[-1])}"))
+    width = max((len(name) for name, _, _ in lines), default=0)
+    return "\n".join(f"  {name:<{width}}  {line}  {numbers}" for name, line, numbers in lines)
+
+
+def save(rows: Rows, best: Mapping[str, int], folder: Path) -> str:
+    """Draw the curves into a run's folder, if they can be drawn here; what to say of it."""
+    if len(rows) < 2 or not is_installed():
+        return ""
+    file = folder / CURVES
+    try:
+        draw_curves(rows, score_names(rows), best, file)
+    except Exception as problem:  # the run is done; whatever matplotlib raises must not fail it
+        return f"  the curves could not be drawn: {type(problem).__name__}: {problem}"
+    return f"  curves: {file}"
+
+
+def _can_print(text: str, encoding: str | None) -> bool:
+    try:
+        text.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _per_column(rows: Rows, name: str) -> list[list[float]]:
+    """The values of a score by phase, each the mean of as many epochs as make a column."""
+    share = math.ceil(len(rows) / WIDEST)
+    found = []
+    for _, group in groupby(rows, key=lambda row: row["phase"]):
+        values = [row.get(name, math.nan) for row in group]
+        chunks = [[v for v in values[at : at + share] if _is_number(v)] for at in range(0, len(values), share)]
+        found.append([sum(chunk) / len(chunk) if chunk else math.nan for chunk in chunks])
+    return found
+
+
+def _blocks(values: Sequence[float], low: float, high: float, blocks: str) -> str:
+    spread = (high - low) or 1.0
+    top = len(blocks) - 1
+    return "".join(" " if math.isnan(v) else blocks[round(top * (v - low) / spread)] for v in values)
