@@ -242,6 +242,23 @@ def generate(recipes: list[Any], options: Any, program: Path | None, standalone:
 
 
 @leaven.command(cls=RecipeCommand)
+@click.option(
+    "-o", "--picture", type=click.Path(path_type=Path), help="Where to draw it. [beside the recipe: dogs_look.png]"
+)
+@click.option("--split", type=click.Choice(["train", "val", "test"]), default="train", help="Which split. [train]")
+@click.option("--epoch", type=click.IntRange(min=1), default=1, help="Of which epoch the first batch is drawn. [1]")
+def look(recipes: list[Any], options: Any, picture: Path | None, split: Any, epoch: int) -> None:
+    """Draw what a recipe trains on.
+
+    The picture has a sample after each of its transforms, and the first batch with its labels, as a run trains on it.
+    Needs matplotlib: pip install 'leaven[pictures]'
+    """
+    from leaven.cli.look import draw_look
+
+    sys.exit(draw_look(recipes[0], options, picture, split, epoch))
+
+
+@leaven.command(cls=RecipeCommand)
 @click.option("--quick", is_flag=True, help="Smoke test: two batches through every phase, in seconds.")
 @click.option("--name", help="The name of the run's folder. [the time]")
 @click.option("--from", "from_phase", metavar="PHASE", help="Start at this phase, with the weights of an earlier run.")

@@ -30,7 +30,7 @@ from leaven.statements.options import Options
 
 
 def print_plan(word: str, options: Options) -> None:
-    plan = _compiled(word, options)[2]
+    plan = compile_recipe(word, options)[2]
     color = wants_color(sys.stdout)
     click.echo(explain(plan, width_of(sys.stdout), color), nl=False, color=color)
 
@@ -39,7 +39,7 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     """Print the program, or write it to a file."""
     is_printed = output is None or str(output) == "-"
     file = "program.py" if output is None or is_printed else output.name
-    plan = _compiled(word, options)[2]
+    plan = compile_recipe(word, options)[2]
     text = _standalone(plan, file) if is_standalone else emit(plan, file)
     if output is None or is_printed:
         click.echo(text, nl=False)
@@ -66,7 +66,7 @@ def start_run(
     """Write the program into a new run folder, and replace this process with it."""
     if name is not None and (wrong := run_folder.wrong_name(name)):
         raise click.UsageError(f"`{name}` can't be the name of a run: {wrong}")
-    source, recipe, plan = _compiled(word, options, requires_args=True)
+    source, recipe, plan = compile_recipe(word, options, requires_args=True)
     begin = _beginning(plan, from_phase, of)
     try:
         folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
@@ -122,7 +122,7 @@ def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
     return run_folder.changed_argument(run, plan.phases[count].name, now)
 
 
-def _compiled(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:
+def compile_recipe(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:
     """A recipe, as text and resolved, and its plan; where there are errors they are printed and the command ends."""
     source = source_or_exit(word)
     compiled = compile_source(source, options, requires_args=requires_args)

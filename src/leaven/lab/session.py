@@ -3,27 +3,24 @@
 The objects are those of the program itself: it runs in a thread, and waits before every batch until `step` is called.
 """
 
-import argparse
-import inspect
-import sys
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from leaven.formats.atomic_files import write_text
-from leaven.formats.run_folder import PROGRAM
+from leaven.lab.look import SplitName, look
+from leaven.lab.program import Program, write_program
+from leaven.pictures.batch import draw_batch
 from leaven.plan.plan import Plan
-from leaven.program.emit import emit
 from leaven.program.phases import function_name
 from leaven.runtime.data.batches import Data
-from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.failures import Stopped
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.run import Run
 
@@ -36,13 +33,15 @@ class Session:
     def __init__(self, plan: Plan) -> None:
         self._place = tempfile.TemporaryDirectory(prefix="leaven-")
         self.folder = Path(self._place.name)
-        self._program = _imported(self.folder / PROGRAM, emit(plan))
-        self._args = _arguments(self._program, self.folder)
-        self.run: Run = self._program.build_run(self._args)
-        self.data: Data = self._call(self._program.build_data)
-        self.model: nn.Module = self._call(self._program.build_model)
-        self.metrics: Mapping[str, Metric] = self._call(self._program.build_metrics)
-        self._phases = [getattr(self._program, function_name(phase, plan)) for phase in plan.phases]
+        self._plan = plan
+        write_program(plan, self.folder)
+        self._program = Program(self.folder)
+        module = self._program.module
+        self.run: Run = module.build_run(self._program.args)
+        self.data: Data = self._program.build_data(self.run.seed)
+        self.model: nn.Module = self._call(module.build_model)
+        self.metrics: Mapping[str, Metric] = self._call(module.build_metrics)
+        self._phases = [getattr(module, function_name(phase, plan)) for phase in plan.phases]
         self._turn = _Turn()
         self.run.before_batch = self._turn.wait
         self._thread = threading.Thread(target=self._train, daemon=True, name="leaven session")
@@ -58,9 +57,18 @@ class Session:
             batches = getattr(self.data, split).batches(0)
         return next(iter(batches))
 
+    def look(self, file: str | os.PathLike[str] | None = None, *, split: SplitName = "train", epoch: int = 1) -> Path:
+        """Draw the first batch of an epoch with its labels, and a sample after each transform; the file.
+
+        Without a `file`, it is named like the recipe: `dogs_look.png`.
+        """
+        drawn = Path(file or f"{self._plan.name}_look.png")
+        draw_batch(look(self._plan, self.data, split, epoch), drawn)
+        return drawn
+
     def evaluate(self, split: str = "val") -> dict[str, float]:
         """The current scores of the model: `{"val.accuracy": 0.95}`."""
-        scores: dict[str, float] = self._program.task.evaluate(
+        scores: dict[str, float] = self._program.module.task.evaluate(
             self.run, self.model, getattr(self.data, split), self.metrics
         )
         return scores
@@ -124,13 +132,7 @@ class Session:
             self._turn.end(None)
 
     def _call(self, function: Callable[..., Any], *first: Any) -> Any:
-        """Call a function of the program, with the other arguments that it has."""
-        wanted = inspect.signature(function).parameters
-        more: dict[str, Any] = {"args": self._args} if "args" in wanted else {}
-        more |= {name: self.data.outputs for name in ("num_classes", "num_outputs") if name in wanted}
-        if "channels" in wanted:
-            more["channels"] = self.data.channels
-        return function(*first, **more)
+        return self._program.call(function, *first, data=self.data)
 
 
 class _Turn:
@@ -174,28 +176,6 @@ class _Turn:
         problem, self._problem = self._problem, None
         if problem is not None:
             raise problem
-
-
-def _imported(file: Path, text: str) -> ModuleType:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, text)
-    spec = spec_from_file_location(f"leaven_program_{id(text)}", file)
-    if spec is None or spec.loader is None:
-        raise Failure(f"{file} can't be imported")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _arguments(program: ModuleType, folder: Path) -> argparse.Namespace:
-    """The program's arguments at their defaults, whatever command line this process has."""
-    command, sys.argv = sys.argv, [str(folder / PROGRAM), "--resume", str(folder)]
-    try:
-        found: argparse.Namespace = program.parse_args()
-    finally:
-        sys.argv = command
-    return found
 
 
 def _has_parameters(module: nn.Module) -> bool:

@@ -27,9 +27,15 @@ INK = "#24292f"  # of texts
 FORMATS = ("png", "pdf", "svg", "jpg")  # by the ending of a file's name
 DPI = 120
 
+_FONT = "DejaVu Sans"  # comes with matplotlib, so figures look the same everywhere
+_OTHER_SCRIPTS = (  # fonts with the letters that it lacks, of which systems have one or the other
+    *(f"Noto Sans CJK {region}" for region in ("JP", "SC", "TC", "KR")),
+    *("PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Arial Unicode MS"),
+    *("Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Nirmala UI", "Leelawadee UI"),
+    *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback"),
+    *(f"Noto Sans {script}" for script in ("Devanagari", "Bengali", "Tamil", "Telugu", "Thai")),
+)
 _STYLE: dict[str, Any] = {
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so figures look the same everywhere
     "font.size": 9,
     "text.parse_math": False,  # the name of a class may have a `$`
     "text.color": INK,
@@ -71,13 +77,18 @@ def drawing(width: float, height: float) -> Iterator[Any]:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs about fonts and its cache
     try:
         matplotlib: Any = import_module("matplotlib")
+        fonts: Any = import_module("matplotlib.font_manager")
         figures: Any = import_module("matplotlib.figure")
     except ImportError:
         raise CantDraw("this needs matplotlib: pip install 'leaven[pictures]'") from None
     with warnings.catch_warnings(), matplotlib.rc_context():
         matplotlib.rcParams.update(matplotlib.rcParamsDefault)
-        matplotlib.rcParams.update({**_STYLE, "axes.prop_cycle": matplotlib.cycler(color=COLORS)})
-        warnings.filterwarnings("ignore", message="Glyph")  # a letter that the font lacks is drawn as a box
+        installed = set(fonts.fontManager.get_font_names())
+        families = [_FONT, *(font for font in _OTHER_SCRIPTS if font in installed)]
+        matplotlib.rcParams.update(
+            {**_STYLE, "font.family": families, "axes.prop_cycle": matplotlib.cycler(color=COLORS)}
+        )
+        warnings.filterwarnings("ignore", message="Glyph")  # a letter that no font has is drawn as a box
         yield figures.Figure(figsize=(width, height), dpi=DPI)
 
 

@@ -151,7 +151,7 @@ def _transform(stage: Invocation) -> tuple[Call | Bound, ...]:
         to_float = (Argument("", Reference("torch.float32")), Argument("scale", True))
         return (
             Call("torchvision.transforms.v2.ToImage", because=reasons),
-            Call("torchvision.transforms.v2.ToDtype", to_float, because=reasons),
+            Call("torchvision.transforms.v2.ToDtype", to_float, text=call_text(stage), because=reasons),
         )
     return (function_of(stage) if is_user_function(stage) else call_of(stage),)
 

@@ -55,6 +55,7 @@ class Data:
         dataset = self.dataset = _fitted(dataset, split)
         self.split = split
         self.target = dataset.target
+        self.train_transform = train_transform
         self.eval_transform = eval_transform
         self.batch_size = batch_size
         self.workers = _workers(dataset) if workers == "auto" else workers
@@ -167,6 +168,9 @@ class Split(Protocol):
         Of train, each process gets its share of every batch; of the others, every world-th sample.
         """
 
+    def stages(self, epoch: int) -> list[Any]:
+        """The first sample of an epoch: as it was loaded, and after each transform."""
+
     def close(self) -> None:
         """Stop the worker processes of this split."""
 
@@ -218,6 +222,10 @@ class IndexedSplit:
             self._skipped.update(bad)
             if len(targets):
                 yield images, targets
+
+    def stages(self, epoch: int) -> list[Any]:
+        keys = self._train_keys(epoch, 0, 1, shuffle=True) if self.name == "train" else self._eval_keys(0, 1)
+        return self._reader.stages(keys[0])
 
     def close(self) -> None:
         self._loader = None

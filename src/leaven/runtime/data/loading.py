@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -85,6 +86,18 @@ class BatchReader(data.Dataset[Any]):
         image, target = sample if self.dataset.values is None else (sample, self.dataset.values[index])
         pairs.append((self._transformed(image), target))
 
+    def stages(self, key: BatchKey) -> list[Any]:
+        """The first sample of a batch that can be read: as it was loaded, and after each transform."""
+        for position, index in zip(key.positions, key.indices.tolist(), strict=True):
+            if self.seed is not None:
+                seed_all(self.seed, key.epoch, position, torch_only=self.draws_from == "torch", devices=False)
+            try:
+                sample = self.dataset.load(index)
+            except BadFile:
+                continue
+            return stages_of(sample[0] if self.dataset.values is None else sample, self.transform)
+        return []
+
     @cached_property
     def draws_from(self) -> Literal["torch", "all"]:
         """Which generators loading and transforms draw from: torchvision's transforms use torch's alone.
@@ -121,6 +134,14 @@ class BatchReader(data.Dataset[Any]):
             self._add(key.epoch, key.positions[-1], index, pairs, bad)
         if not pairs:
             raise Failure(f"none of the {len(self.indices)} training samples can be read; the last was {bad[-1]}")
+
+
+def stages_of(image: Any, transform: Transform) -> list[Any]:
+    """An image as it was loaded, and after each of the transforms."""
+    stages = [image]
+    for one in getattr(transform, "transforms", (transform,) if transform is not None else ()):
+        stages.append(one(deepcopy(stages[-1])))  # a transform may change the image that it is given
+    return stages
 
 
 def _is_torchvision(transform: Any) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leaven.formats.target import Target
-from leaven.runtime.data.loading import Transform, collate, init_worker
+from leaven.runtime.data.loading import Transform, collate, init_worker, stages_of
 from leaven.runtime.data.splits import CYCLE
 from leaven.runtime.data.torch_datasets import as_pair, value_of
 from leaven.runtime.failures import Failure
@@ -54,6 +54,10 @@ class StreamSplit:
                 raise loaded
             if number >= first:
                 yield loaded
+
+    def stages(self, epoch: int) -> list[Any]:
+        """The first sample of an epoch: as it was loaded, and after each transform."""
+        return replace(self._reader, epoch=epoch if self.name == "train" else 0).stages()
 
     def close(self) -> None:
         """Nothing is kept from one epoch to the next."""
@@ -121,6 +125,17 @@ class StreamReader(IterableDataset[Any]):
                 batch, is_first = [], False
         if batch and (len(batch) > 1 or size == 1 or is_first or not self.is_train):
             yield self._collated(batch, worker)
+
+    def stages(self) -> list[Any]:
+        """The first sample: as it was loaded, and after each transform."""
+        if hasattr(self.source, "set_epoch"):
+            self.source.set_epoch(self.epoch)
+        seed_all(self.seed, self.epoch, 0, devices=False)
+        for position, sample in self._own_samples():
+            image, _ = as_pair(sample, "the first sample")
+            seed_all(self.seed, self.epoch, 0, position, devices=False)
+            return stages_of(image, self.transform)
+        return []
 
     def _own_samples(self) -> Iterator[tuple[int, Any]]:
         """Every world-th sample with its position. In training, a last round that does not reach every process is

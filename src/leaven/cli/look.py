@@ -1,0 +1,68 @@
+"""`leaven look`: what a recipe trains on, as a picture."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
+from leaven.cli.run import compile_recipe
+from leaven.pictures.batch import Rows, draw_batch
+from leaven.pictures.figure import CantDraw, format_of, is_installed
+from leaven.statements.options import Options
+
+if TYPE_CHECKING:
+    from leaven.lab.look import SplitName
+    from leaven.plan.plan import Plan
+
+
+def draw_look(word: str, options: Options, file: Path | None, split: "SplitName", epoch: int) -> int:
+    """Draw the first batch of a recipe and a sample after each transform; the exit code."""
+    recipe = Path("recipe" if word == "-" else word)
+    file = file or recipe.with_name(f"{recipe.stem}_look.png")
+    try:
+        format_of(file)
+        if not is_installed():
+            raise CantDraw("`leaven look` needs matplotlib: pip install 'leaven[pictures]'")
+    except CantDraw as problem:
+        click.echo(f"error: {problem}", err=True)
+        return USAGE_ERROR
+    plan = compile_recipe(word, options, requires_args=True)[2]
+    sections = _seen(plan, split, epoch)
+    if sections is None:
+        return 1
+    try:
+        draw_batch(sections, file)
+    except OSError as problem:
+        click.echo(f"error: can't write {file}: {problem.strerror}", err=True)
+        return CANT_WRITE
+    click.echo(file)
+    return 0
+
+
+def _seen(plan: "Plan", split: "SplitName", epoch: int) -> Sequence[Rows] | None:
+    """What there is to see of the data of a program; None where it fails, which is reported as by the program."""
+    from leaven.lab.look import look
+    from leaven.lab.program import Program, seed_of, write_program
+    from leaven.runtime.failures import Failure, unexpected
+    from leaven.runtime.run.guard import report
+
+    with TemporaryDirectory(prefix="leaven-") as place:
+        file = write_program(plan, Path(place).resolve())
+        data = None
+        try:
+            program = Program(file.parent)
+            data = program.build_data(seed_of(plan, program.args))
+            return look(plan, data, split, epoch)
+        except Exception as problem:
+            if os.environ.get("LEAVEN_DEBUG"):
+                raise
+            failure = problem if isinstance(problem, Failure) else unexpected(problem)
+            click.echo(report(failure, problem.__traceback__, file), err=True)
+            return None
+        finally:
+            if data is not None:
+                data.close()

@@ -1,0 +1,131 @@
+"""What a model is trained on, as a picture: the first batch with its labels, and a sample after each transform.
+
+The data is that of the program, so a batch is the one that a run trains on. What techniques do to whole batches, such
+as mixup, comes later and is not shown.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms import v2 as T
+
+from leaven.pictures.batch import Rows, Tile
+from leaven.plan.plan import Plan
+from leaven.plan.values import Bound
+from leaven.runtime.data.batches import Data
+from leaven.runtime.failures import Failure
+
+SplitName = Literal["train", "val", "test"]
+MOST = 32  # images of a batch
+_SLACK = 0.05  # by which pixels may leave the range from 0 to 1, as interpolation makes them
+
+
+def look(plan: Plan, data: Data, split: SplitName = "train", epoch: int = 1) -> list[Rows]:
+    """What there is to see: the stages of a sample, and the first batch of an epoch."""
+    part = getattr(data, split)
+    batch = next(iter(part.batches(epoch - 1)), None) if len(part) else None
+    if batch is None:
+        raise Failure(f"the data has no samples for {split}")
+    is_train = split == "train"
+    transforms = _steps(data.train_transform if is_train else data.eval_transform)
+    names = _names(plan, transforms, is_train=is_train)
+    stages = _stages(part.stages(epoch - 1), transforms, names)
+    title = f"{split}, epoch {epoch}" if is_train else split
+    return [Rows("a sample after each transform", stages), _batch(title, data, batch, transforms)]
+
+
+def _batch(title: str, data: Data, batch: tuple[Tensor, Tensor], transforms: Sequence[Any]) -> Rows:
+    images, targets = batch
+    shown = [
+        Tile(pixels(image, transforms), _label(data.target.plain(value)))
+        for image, value in zip(images[:MOST], targets[:MOST].tolist(), strict=True)
+    ]
+    count = f"{len(shown)} of {len(images)} images" if len(images) > len(shown) else f"{len(images)} images"
+    return Rows(f"first batch: {title}, {count}", shown)
+
+
+def _label(plain: Any) -> str:
+    """A label as a caption: a class, labels, or numbers with their names."""
+    match plain:
+        case dict():
+            return "\n".join(f"{name} {number:.6g}" for name, number in plain.items())
+        case list() | tuple():
+            return ", ".join(map(str, plain)) or "no label"
+    return str(plain)
+
+
+def _stages(stages: Sequence[Any], transforms: Sequence[Any], names: Sequence[str]) -> list[Tile]:
+    """A tile for each stage whose transform the recipe names."""
+    tiles = []
+    for at, stage in enumerate(stages):
+        name = names[at - 1] if at else "as loaded"
+        if name:
+            shown = pixels(stage, transforms[:at])
+            tiles.append(Tile(shown, f"{name}\n{_size(stage)}"))
+    return tiles
+
+
+def _names(plan: Plan, transforms: Sequence[Any], *, is_train: bool) -> list[str]:
+    """What the recipe calls each transform of the program; empty for one that is only a part of another."""
+    calls = (plan.data.train if is_train else plan.data.eval).calls
+    if len(calls) != len(transforms):  # the data is built by user code
+        return [type(one).__name__ for one in transforms]
+    return [call.call.text or call.call.target if isinstance(call, Bound) else call.text for call in calls]
+
+
+def _steps(transform: Any) -> Sequence[Any]:
+    return list(getattr(transform, "transforms", () if transform is None else (transform,)))
+
+
+def _size(stage: Any) -> str:
+    """Width and height, and what kind of value it is."""
+    match stage:
+        case Image.Image():
+            return f"{stage.width}×{stage.height}, {stage.mode}"
+        case Tensor() | np.ndarray():
+            shape = stage.shape[-2:] if isinstance(stage, Tensor) else stage.shape[:2]
+            return f"{'×'.join(str(side) for side in reversed(shape))}, {str(stage.dtype).removeprefix('torch.')}"
+    return type(stage).__name__
+
+
+# -- pixels
+
+
+def pixels(stage: Any, applied: Sequence[Any]) -> np.ndarray | None:
+    """The pixels of an image of any kind, from 0 to 255, with normalisation undone; None for what is not an image."""
+    match stage:
+        case Image.Image():
+            return np.asarray(stage.convert("L" if stage.mode in ("1", "L") else "RGB"))
+        case np.ndarray() if stage.ndim == 2 or (stage.ndim == 3 and stage.shape[2] in (1, 3, 4)):
+            return _eight_bits(torch.from_numpy(np.atleast_3d(stage).astype(np.float64)).permute(2, 0, 1), stage.dtype)
+        case Tensor() if stage.ndim in (2, 3):
+            values = (stage if stage.ndim == 3 else stage[None]).as_subclass(Tensor)
+            return _eight_bits(_undone(values, applied), values.dtype)
+    return None
+
+
+def _undone(values: Tensor, applied: Sequence[Any]) -> Tensor:
+    """The values before the last normalisation that was applied to them."""
+    last = next((one for one in reversed(applied) if isinstance(one, T.Normalize)), None)
+    if last is None or not values.is_floating_point():
+        return values.double()
+    mean, std = (torch.tensor(list(each), dtype=torch.float64)[:, None, None] for each in (last.mean, last.std))
+    return (values.double() * std + mean).clamp(0, 1)
+
+
+def _eight_bits(values: Tensor, dtype: Any) -> np.ndarray:
+    """Channels × height × width as height × width × 3, or without channels where it is grey."""
+    values = values[:3] if len(values) >= 3 else values[:1]
+    values = values.nan_to_num()
+    low, high = float(values.min()), float(values.max())
+    if str(dtype).removeprefix("torch.") in ("uint8", "bool"):
+        low, high = 0.0, 1.0 if high <= 1 and "bool" in str(dtype) else 255.0
+    elif low >= -_SLACK and high <= 1 + _SLACK:
+        low, high = 0.0, 1.0
+    scaled = ((values - low) / ((high - low) or 1.0)).clamp(0, 1) * 255
+    made = scaled.round().to(torch.uint8).permute(1, 2, 0).numpy()
+    return made[:, :, 0] if made.shape[2] == 1 else made

@@ -1,0 +1,79 @@
+"""The program of a recipe or of a run, imported: its functions are called without running it."""
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from leaven.formats.atomic_files import write_text
+from leaven.formats.run_folder import PLAN, PROGRAM
+from leaven.plan.plan import Plan
+from leaven.plan.plan_json import to_json
+from leaven.plan.values import ArgValue
+from leaven.program.emit import emit
+from leaven.program.names import Names
+from leaven.runtime.data.batches import Data
+from leaven.runtime.failures import Failure
+from leaven.runtime.seeding import seed_all
+
+
+class Program:
+    """The module of a program in a folder, with the arguments that the folder's run was given, else the defaults."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / PROGRAM
+        self.module = _imported(self.file)
+        self.args = _arguments(self.module, folder)
+
+    def build_data(self, seed: int) -> Data:
+        """The data of the program, whose construction may draw from the global generators."""
+        seed_all(seed)
+        data: Data = self.call(self.module.build_data)
+        return data
+
+    def call(self, function: Callable[..., Any], *first: Any, data: Data | None = None) -> Any:
+        """Call a function of the program, with the other arguments that it has."""
+        wanted = inspect.signature(function).parameters
+        more: dict[str, Any] = {"args": self.args} if "args" in wanted else {}
+        if data is not None:
+            more |= {name: data.outputs for name in ("num_classes", "num_outputs") if name in wanted}
+            more |= {"channels": data.channels} if "channels" in wanted else {}
+        return function(*first, **more)
+
+
+def write_program(plan: Plan, folder: Path) -> Path:
+    """The program of a plan in a folder, with the plan, by which a failure finds its line of the recipe."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / PROGRAM, emit(plan))
+    write_text(folder / PLAN, to_json(plan))
+    return folder / PROGRAM
+
+
+def seed_of(plan: Plan, args: argparse.Namespace) -> int:
+    """The seed of a program, which may be an `arg`."""
+    given = next(argument.value for argument in plan.data.loading if argument.name == "seed")
+    return int(getattr(args, Names(plan).arg(given.name)) if isinstance(given, ArgValue) else given)  # type: ignore[arg-type]
+
+
+def _imported(file: Path) -> ModuleType:
+    spec = spec_from_file_location(f"leaven_program_{id(file)}", file)
+    if spec is None or spec.loader is None:
+        raise Failure(f"{file} can't be imported")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _arguments(program: ModuleType, folder: Path) -> argparse.Namespace:
+    """The program's arguments, whatever command line this process has."""
+    command, sys.argv = sys.argv, [str(folder / PROGRAM), "--resume", str(folder)]
+    try:
+        found: argparse.Namespace = program.parse_args()
+    finally:
+        sys.argv = command
+    return found
