@@ -11,7 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leaven.formats.finding import Finding
@@ -69,11 +69,16 @@ def read_image_folder(folder: Path, name: str) -> ImageFolder:
     if not places["train"]:
         if are_all_parts:
             return ImageFolder(findings=(_no_train(name, tops),))
-        return _judged({"": _read_part(folder, name)})
+        read = _judged({"": _read_part(folder, name)})
+        unused = list(_unused_siblings(folder, name)) if read.parts else []
+        return replace(read, findings=(*read.findings, *unused))
     doubled = [there for there in places.values() if len(there) > 1]
     if doubled:
         return ImageFolder(findings=tuple(_doubled(name, there) for there in doubled))
-    return _judged({part: _read_part(folder / t, _below(name, t)) for part, there in places.items() for t in there})
+    read = _judged({part: _read_part(folder / t, _below(name, t)) for part, there in places.items() for t in there})
+    used = [top for there in places.values() for top in there]
+    others = [top for top in tops if top not in used and any(True for _ in image_files(folder / top))]
+    return replace(read, findings=(*read.findings, _beside_splits(name, used, others))) if others else read
 
 
 def looks_split(names: Sequence[str]) -> bool:
@@ -181,7 +186,7 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
         findings += [_empty_classes(part, empty)] if empty else []
     for part in others:
         if not part.classes and not part.empty:
-            findings.append(_unlabelled(part))
+            findings.append(_unlabelled(part, train.classes[0]))
         extra = [name for name in part.classes if name not in train.classes]
         lacking = [name for name in train.classes if name not in (*part.classes, *part.empty)]
         if extra:
@@ -190,6 +195,9 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
             findings.append(_lacking_classes(part, train, lacking))
     if "" in parts and looks_split(train.classes):
         findings.append(_splits_as_classes(train))
+    elif "" in parts and all(looks_split(sub_folders(train.folder / name)) for name in train.classes):
+        findings.append(_splits_in_classes(train))
+    findings += [_loose(part, loose) for part in parts.values() if part.classes and (loose := _loose_images(part))]
     kept = {key: part for key, part in parts.items() if part.classes}
     return ImageFolder(kept, tuple(findings))
 
@@ -273,11 +281,11 @@ def _foreign_classes(part: PartFolder, train: PartFolder, names: Sequence[str], 
     notes = _contents(train, [name for name in names if name in train.empty])
     if lacking:  # of one class that is spelt in two ways, both are seen
         notes += (f"{_classes(lacking)} in `{train.name}` but not in `{part.name}`",)
+    help = "use the same class names in both, or add training images for each class"
+    if len(part.classes) == 1 and len(lacking) == len(train.classes):
+        help = f"use the same class names in both; if its images have no labels, move `{part.name}` elsewhere"
     return Finding(
-        "unequal-classes",
-        f"{_classes(names)} in `{part.name}` but not in `{train.name}`",
-        "use the same class names in both, or add training images for each class",
-        notes=notes,
+        "unequal-classes", f"{_classes(names)} in `{part.name}` but not in `{train.name}`", help, notes=notes
     )
 
 
@@ -290,11 +298,68 @@ def _lacking_classes(part: PartFolder, train: PartFolder, names: Sequence[str]) 
     )
 
 
-def _unlabelled(part: PartFolder) -> Finding:
+def _unlabelled(part: PartFolder, class_: str) -> Finding:
     return Finding(
         "no-classes",
         f"`{part.name}` has no sub-folders for the classes and is ignored",
-        f"put the images of each class into its own sub-folder, as in `train`: `{_below(part.name, 'ants')}`",
+        f"put the images of each class into its own sub-folder, as in `train`: `{_below(part.name, class_)}`",
+        notes=("images without labels are for `leaven predict`",),
+        is_error=False,
+    )
+
+
+def _loose_images(part: PartFolder) -> int:
+    with suppress(OSError), os.scandir(part.folder) as entries:
+        return sum(is_image(entry.name) and not _is_hidden(entry.name) for entry in entries)
+    return 0
+
+
+def _loose(part: PartFolder, count: int) -> Finding:
+    images, are, them = (f"{count:,} images", "are", "them") if count > 1 else ("an image", "is", "it")
+    return Finding(
+        "no-classes",
+        f"`{part.name}` has {images} outside of its sub-folders, which {are} ignored",
+        f"move {them} into the sub-folder of a class, such as `{_below(part.name, part.classes[0])}`",
+        is_error=False,
+    )
+
+
+def _splits_in_classes(part: PartFolder) -> Finding:
+    first = part.classes[0]
+    inside = sub_folders(part.folder / first)
+    listed, better = _quoted([f"{first}/{name}" for name in inside]), _below(part.name, f"{inside[0]}/{first}")
+    return Finding(
+        "unused-split",
+        f"the splits inside of the classes of `{part.name}` are ignored, and the split is random: {listed}",
+        f"put the classes into the splits: `{better}`",
+        is_error=False,
+    )
+
+
+def _unused_siblings(folder: Path, name: str) -> Iterator[Finding]:
+    """That a training split is read alone, and the others beside it are not."""
+    place = Path(os.path.abspath(folder))
+    if place.name.lower() not in PART_NAMES["train"]:
+        return
+    words = [word for part in ("val", "test") for word in PART_NAMES[part]]
+    beside = [top for top in sub_folders(place.parent) if top.lower() in words and sub_folders(place.parent / top)]
+    if beside:
+        above = os.path.dirname(name.rstrip("/")) or "."
+        listed, is_one = _quoted([_below(above, top) for top in beside]), len(beside) == 1
+        yield Finding(
+            "unused-split",
+            f"{listed} beside `{name}` {'is' if is_one else 'are'} not used, and the split is random",
+            f'write `folder("{above}")` to use {"it" if is_one else "them"}',
+            is_error=False,
+        )
+
+
+def _beside_splits(name: str, used: Sequence[str], others: Sequence[str]) -> Finding:
+    return Finding(
+        "unused-split",
+        f"`{name}` has the splits {_quoted(used)}, so {_quoted([_below(name, top) for top in others])} "
+        f"{'are' if len(others) > 1 else 'is'} ignored",
+        "move the images into the class folders of a split, or the folder elsewhere",
         is_error=False,
     )
 

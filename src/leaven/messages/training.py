@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Setting
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error, warning
 from leaven.messages.describe import labels, tasks
 from leaven.messages.places import span_of, spots
 
@@ -26,6 +26,22 @@ def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnost
         _headline(metric.card.friendly, metric.card.metric.targets, "metric", task),
         Spot(span_of(metric.origin), _only(metric.card.metric.targets, task)),
         fix=f"use other metrics, such as `{usual}`",
+    )
+
+
+def unbalanced(
+    larger: tuple[str, int], smaller: tuple[str, int], share: float, data: Origin, has_metrics: bool
+) -> Diagnostic:
+    """The classes with the most and the fewest images; `share` of all images are of the first."""
+    (most, many), (fewest, few) = larger, smaller
+    notes = [f"a model that always predicts `{most}` has an accuracy of {share:.1%}"] if share > 0.5 else []
+    metrics = "" if has_metrics else ", and judge the model by `metrics accuracy(), f1()`"
+    return warning(
+        "unbalanced-classes",
+        f"`{most}` has {many:,} images, but `{fewest}` has {few:,}",
+        Spot(span_of(data), "classes of very different sizes"),
+        notes=notes,
+        fix=f"add `{{ sampler balanced() }}` to the data{metrics}",
     )
 
 

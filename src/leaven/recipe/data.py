@@ -35,6 +35,7 @@ class DataFacts(Record):
     counts: Mapping[str, int] = field(default_factory=dict)  # of the samples of each split, where known; or of ''
     is_natural: bool | None = True  # photographs; None where nobody tells
     names: tuple[str, ...] = ()  # of the outputs, in order, where they are known
+    class_counts: tuple[int, ...] = ()  # the samples of each class, where they are known
     target: tuple[Setting, ...] = ()  # the arguments by which the recipe asks for the task
     is_known: bool = True  # not where there is no data, or it has errors
 
@@ -68,8 +69,14 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
     looked = source.look()
     for finding in looked.findings:
         _report(finding, data, scope)
-    outputs = len(looked.names) or None
-    return replace(described, splits=looked.splits, names=looked.names, outputs=outputs, counts=looked.counts)
+    return replace(
+        described,
+        splits=looked.splits,
+        names=looked.names,
+        outputs=len(looked.names) or None,
+        counts=looked.counts,
+        class_counts=looked.class_counts,
+    )
 
 
 def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:

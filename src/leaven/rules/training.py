@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from leaven.catalog.traits import TaskTraits
-from leaven.catalog.values import Invocation, Quantity, Written
+from leaven.catalog.values import Invocation, Quantity, Written, is_written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
 from leaven.recipe.draft import Draft
-from leaven.recipe.recipe import Phase
+from leaven.recipe.recipe import Phase, Technique
+
+UNBALANCED = 20  # times as many images in one class as in another
 
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
@@ -19,9 +21,27 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         targets = draft.data.sampler.card.sampler.targets if draft.data.sampler.card.kind == "sampler" else ()
         if targets and task.known.target_kind not in targets:
             yield messages.sampler_for_other_task(draft.data.sampler, task.title)
+        yield from _balance(draft)
     for at, phase in enumerate(draft.phases):
         yield from _warmup(phase)
         yield from _kept_optimizer(phase, draft.phases[:at])
+
+
+def _balance(draft: Draft) -> Iterator[Diagnostic]:
+    """Classes of very different sizes, where nothing in the recipe is about that."""
+    counts, names = draft.data_facts.class_counts, draft.data_facts.names
+    if not counts or max(counts) < UNBALANCED * min(counts) or is_written(draft.data.sampler.origin):
+        return
+    techniques = [one for phase in draft.phases for one in phase.techniques if isinstance(one, Technique)]
+    is_weighted = any(is_written(phase.loss.origin) for phase in draft.phases)
+    if is_weighted or any(one.invocation.card.name == "logit_adjustment" for one in techniques):
+        return
+    most, fewest = counts.index(max(counts)), counts.index(min(counts))
+    share = counts[most] / sum(counts)
+    larger, smaller = (names[most], counts[most]), (names[fewest], counts[fewest])
+    yield messages.unbalanced(
+        larger, smaller, share, draft.data.source.origin, any(is_written(m.origin) for m in draft.metrics)
+    )
 
 
 def _losses(losses: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:

@@ -1,11 +1,13 @@
 """A folder of images: one sub-folder per class, or a table in it that lists the images with their labels."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
-from leaven.formats.image_folder import image_files, read_image_folder
+from leaven.formats.image_folder import image_files, looks_split, read_image_folder, sub_folders
+from leaven.sources.copies import copies
 from leaven.sources.source import Looked, Samples, predefined
 
 if TYPE_CHECKING:
@@ -24,15 +26,17 @@ class Folder(NamedTuple):
 
     def look(self) -> Looked:
         if not os.path.isdir(self.path):
-            return Looked(findings=(self._not_a_folder(),))
+            return Looked(findings=(_not_a_folder(self.path, self.name),))
         if self.target is not None:
             return self._listed(self.target).look()
         read = read_image_folder(self.path, self.name)
-        return Looked(read.classes, read.splits, tuple(map(_at_path, read.findings)), read.counts)
+        images = next((part.images for part in read.parts.values()), {})
+        findings = tuple(map(_at_path, (*read.findings, *self._doubts(images))))
+        return Looked(read.classes, read.splits, findings, read.counts, tuple(images.values()))
 
     def open(self) -> Samples:
         if not os.path.isdir(self.path):
-            raise BadSource(self._not_a_folder())
+            raise BadSource(_not_a_folder(self.path, self.name))
         if self.target is not None:
             return self._listed(self.target).open()
         read = read_image_folder(self.path, self.name)
@@ -47,31 +51,60 @@ class Folder(NamedTuple):
             for split, there in read.parts.items()
         }
         pairs = [pair for split in found.values() for pair in split]
-        return Samples(
-            classes,
-            [value for _, value in pairs],
-            [file for file, _ in pairs],
-            predefined({split: len(there) for split, there in found.items()}),
-            findings=read.findings,
-        )
+        files, values = [file for file, _ in pairs], [value for _, value in pairs]
+        sizes = {split: len(there) for split, there in found.items()}
+        return Samples(classes, values, files, predefined(sizes), findings=(*read.findings, *copies(files, values)))
+
+    def _doubts(self, counts: Mapping[str, int]) -> tuple[Finding, ...]:
+        """What is probably not meant, as a warning."""
+        from leaven.formats.doubtful_labels import doubt_folders
+
+        doubt = doubt_folders(counts) if counts else None
+        if doubt is None:
+            return ()
+        return (Finding("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help, is_error=False),)
 
     def _listed(self, target: "TargetReader") -> "ImageTable":
         from leaven.sources.table import metadata_folder  # few recipes need it
 
         return metadata_folder(self.path, self.name, target)
 
-    def _not_a_folder(self) -> Finding:
-        from leaven.formats.tables import formats
 
-        if not os.path.exists(self.path):
-            return _at_path(Finding("missing-file", f"`{self.name}` does not exist"))
-        help, ending = "use the folder that contains one sub-folder per class", self.path.suffix.lower()
-        if ending in formats():
-            help = f'write `{formats()[ending].SOURCE}("{self.name}", image="…", label="…")` for a table'
-        elif ending in _PACKED:
-            help = "unpack it and use the folder"
-        finding = Finding("missing-file", f"`{self.name}` is a file, not a folder", help)
-        return _at_path(finding)._replace(label="expected a folder")
+def _not_a_folder(path: Path, name: str) -> Finding:
+    from leaven.formats.tables import formats
+
+    if not os.path.exists(path):
+        return _at_path(Finding("missing-file", f"`{name}` does not exist"))
+    help, ending = "use the folder that contains one sub-folder per class", path.suffix.lower()
+    if ending in formats():
+        help = f'write `{formats()[ending].SOURCE}("{name}", image="…", label="…")` for a table'
+    elif ending in _PACKED:
+        help = "unpack it and use the folder"
+    finding = Finding("missing-file", f"`{name}` is a file, not a folder", help)
+    return _at_path(finding)._replace(label="expected a folder")
+
+
+class TorchvisionFolder(NamedTuple):
+    """A folder as torchvision's `ImageFolder` reads it: every sub-folder is a class."""
+
+    path: Path
+    name: str
+    target: "TargetReader | None" = None
+    allow_empty: bool = False
+
+    def look(self) -> Looked:
+        if not os.path.isdir(self.path):
+            return Looked(findings=(_not_a_folder(self.path, self.name),))
+        names = tuple(sub_folders(self.path))
+        if not looks_split(names):
+            return Looked(names)
+        quoted = ", ".join(f"`{name}`" for name in names)
+        fact = f"the sub-folders of `{self.name}` are read as classes, but have names of splits: {quoted}"
+        help = f'write `folder("{self.name}")`, which reads `train`, `val` and `test` as splits'
+        return Looked(names, findings=(_at_path(Finding("split-as-class", fact, help, is_error=False)),))
+
+    def open(self) -> Samples:
+        raise NotImplementedError("torchvision opens it")
 
 
 def _at_path(finding: Finding) -> Finding:

@@ -3,6 +3,7 @@
 Every check imports this: named tuples are made faster than dataclasses, and few checks need a target.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from types import MappingProxyType
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
 
 
 class Looked(NamedTuple):
-    """What a look at a source tells: the names of the outputs, where they are known, and the splits that it has."""
+    """What a look at a source tells: the names of the outputs, where they are known, and the splits that it has.
+
+    `counts` are the samples of each split, and `class_counts` those of each class, where they are known.
+    """
 
     names: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     counts: Mapping[str, int] = MappingProxyType({})  # of the samples of each split; without splits, of ''
+    class_counts: tuple[int, ...] = ()
 
 
 class Samples(NamedTuple):
@@ -41,6 +46,14 @@ class Source(Protocol):
         """What is known before training. It is quick: no image is opened."""
 
     def open(self) -> Samples: ...
+
+
+def class_counts(target: "Target", values: "Sequence[Value]") -> tuple[int, ...]:
+    """The number of samples of each class; none where a sample has no single class."""
+    if target.kind != "class":
+        return ()
+    counts = Counter(values)
+    return tuple(counts[at] for at in range(len(target.names)))
 
 
 def predefined(sizes: Mapping[str, int]) -> dict[str, Sequence[int]]:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import BadLine, Embedded, TableFile, formats, metadata_tables, open_table, split_tables
 from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.copies import copies
+from leaven.sources.source import Looked, Samples, class_counts, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
@@ -44,7 +45,7 @@ class ImageTable:
         splits: tuple[str, ...] = ()
         try:
             self._check_choice()
-            tables = self._tables()
+            tables, ignored = self._labelled(self._tables())
             splits = tuple(split for split in tables if split)
             rows = {split: self._rows(file, is_look=True) for split, file in tables.items()}
             if not all(map(bool, rows.values())):
@@ -52,14 +53,15 @@ class ImageTable:
             target, values = self._read(rows)
             self._check_first_image(tables, rows)
             counts = {split: len(there) for split, there in rows.items()}
-            return Looked(target.names, splits, self._doubts(target, values), counts)
+            findings = (*ignored, *self._doubts(target, values), *self._repeated(rows, values))
+            return Looked(target.names, splits, findings, counts, class_counts(target, values))
         except BadSource as bad:
             return Looked((), splits, (bad.finding,))
 
     def open(self) -> Samples:
         """All samples; a BadSource where they can't be read."""
         self._check_choice()
-        tables = self._tables()
+        tables, ignored = self._labelled(self._tables())
         rows = {split: self._rows(file) for split, file in tables.items()}
         target, values = self._read(rows)
         self._check_first_image(tables, rows)
@@ -71,7 +73,8 @@ class ImageTable:
                 files.append((row.image.name or row.place) if is_inside else str(root / row.image))
                 images.append(row.image.content if is_inside else None)
         sizes = {split: len(there) for split, there in rows.items()}
-        return Samples(target, values, files, predefined(sizes), images if any(images) else None)
+        findings = (*ignored, *copies(files, values)) if not any(images) else ignored
+        return Samples(target, values, files, predefined(sizes), images if any(images) else None, findings)
 
     def _check_first_image(self, tables: Mapping[str, Path], rows: Mapping[str, Sequence[_Row]]) -> None:
         """A table with the wrong root is found by its first image."""
@@ -123,9 +126,33 @@ class ImageTable:
             self._check_format(tables[0])
         return {split: tables[0] for split, tables in found.items()}
 
+    def _labelled(self, tables: Mapping[str, Path]) -> tuple[dict[str, Path], tuple[Finding, ...]]:
+        """The tables with labels; a test table without any is left out, as a test folder without classes is."""
+        kept, findings = dict(tables), []
+        for split, file in tables.items():
+            if split not in ("", "train") and self._has_no_labels(file):
+                del kept[split]
+                fact = f"`{self._named(file)}` has no column {_columns(self.target.columns)} and is ignored"
+                help = "add the labels to evaluate on it; images without labels are for `leaven predict`"
+                argument, label = self.target.argument, _COLUMN
+                findings.append(Finding("unknown-column", fact, help, is_error=False, argument=argument, label=label))
+        return kept, tuple(findings)
+
+    def _has_no_labels(self, file: Path) -> bool:
+        try:
+            there = open_table(file, self.separator).columns()
+        except (OSError, ValueError, BadLine):  # reported when its rows are read
+            return False
+        return self._column in there and not set(there) & set(self.target.columns)
+
     def _check_choice(self) -> None:
-        """There are columns with labels, and each is named once."""
+        """There are columns with labels, each named once, and none of them is that of the images."""
         columns = tuple(self.target.columns)
+        if self._column in columns:
+            fact = f"the column `{self._column}` is named as {self._input} and as {self.target.argument}"
+            help = f"name the column with the labels by `{self.target.argument}=`"
+            label = f"it has the {self._input}s"
+            raise BadSource(Finding("wrong-columns", fact, help, argument=self.target.argument, label=label))
         twice = next((column for at, column in enumerate(columns) if column in columns[:at]), None)
         if columns and twice is None:
             return
@@ -221,6 +248,29 @@ class ImageTable:
             return ()
         fact, argument = f"`{self.name}` {doubt.fact}", self.target.argument
         return (Finding("unlikely-labels", fact, doubt.help, is_error=False, argument=argument, label=_COLUMN),)
+
+    def _repeated(self, rows: Mapping[str, Sequence[_Row]], values: Sequence[Value]) -> tuple[Finding, ...]:
+        """That images are listed in several rows."""
+        every = [row for split in rows.values() for row in split]
+        places: dict[str, list[int]] = {}
+        for at, row in enumerate(every):
+            if isinstance(row.image, str) and not self.text:
+                places.setdefault(row.image, []).append(at)
+        repeated = {image: there for image, there in places.items() if len(there) > 1}
+        torn = {image: there for image, there in repeated.items() if len({values[at] for at in there}) > 1}
+        if not repeated:
+            return ()
+        image, there = next(iter((torn or repeated).items()))
+        many = len(torn or repeated)
+        counted = f"{many:,} images, such as `{image}`," if many > 1 else f"the image `{image}`"
+        fact = f"`{self.name}` lists {counted} {'with different labels' if torn else 'more than once'}"
+        help = "list each image once; otherwise the same image can be in training and in validation"
+        if torn:
+            help = "give each image one label; if an image can have several, write them into one row, and `labels=`"
+        where = " and ".join(every[at].place for at in there[:2])
+        argument, label = self._argument, "images are listed in this table"
+        note = f"`{image}` is in {where}"
+        return (Finding("repeated-image", fact, help, (note,), is_error=False, argument=argument, label=label),)
 
     def _bad(self, finding: Finding) -> BadSource:
         """A finding about the file or folder as a whole."""

@@ -109,6 +109,7 @@ def _traits(name: str, parameters: set[str]) -> DataTraits:
         return DataTraits(next((task for part, task in _OTHER_TASKS.items() if part in name), "other"))
     splits = _splits(known, parameters)
     return DataTraits(
+        on_disk="leaven.sources.folder.TorchvisionFolder" if name == "ImageFolder" else "",
         classes=known.classes or None,
         channels=known.channels,
         size=known.size,

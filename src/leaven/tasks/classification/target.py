@@ -1,7 +1,6 @@
 """The target of classification: one of several classes."""
 
 import difflib
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +8,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from leaven.formats.class_names import Words, outputs_called, words_of
+from leaven.formats.doubtful_labels import doubt_column
 from leaven.formats.target import BadTarget, Doubt, Kind, check_names, plain, shown, values_of
 
 LISTED = 12  # class names in a message
-FEWEST = 20  # images from which on a label of each image's own is doubtful
-SEPARATORS = (";", "|", ",", "/")  # that tables have between labels
 _NAMES = ("classes", "categories")  # the attributes of a data set that may hold them
 _COUNTS = ("num_classes", "n_classes")
 
@@ -138,20 +136,8 @@ class Label:
         return target, [index[name] for name in names]
 
     def doubt(self, target: Classes, values: Sequence[int]) -> Doubt | None:
-        names, column = target.names, self.column
-        if separator := separator_in(names):
-            joined = next(name for name in names if separator in name)
-            more = "" if separator == ";" else f', label_separator="{separator}"'
-            fact = f"has classes such as `{shown(joined)}`, which look like several labels"
-            return Doubt(fact, f'if an image can have several labels, write `labels="{column}"{more}`')
-        single = [count for count in Counter(values).values() if count == 1]
-        if len(values) < FEWEST or len(single) <= len(values) / 2:
-            return None
-        if all(map(_is_number, names)):
-            fact = f"has {len(names):,} classes for {len(values):,} images, all of them numbers"
-            return Doubt(fact, f'to predict a number, write `target="{column}"`')
-        fact = f"has {len(names):,} classes for {len(values):,} images, {len(single):,} of them with one image"
-        return Doubt(fact, "name a column whose labels occur in several rows")
+        counts = Counter(values)
+        return doubt_column({name: counts[at] for at, name in enumerate(target.names)}, self.column)
 
 
 def _check(labels: Sequence[Any]) -> None:
@@ -179,26 +165,6 @@ def in_order(names: set[str]) -> list[str]:
     if all(name.removeprefix("-").isdecimal() and len(name) < 20 for name in names):
         return sorted(names, key=lambda name: (int(name), name))
     return sorted(names)
-
-
-def separator_in(names: Sequence[str]) -> str | None:
-    """What separates labels in names that are made of each other: `;` in `dog`, `dog;cat`, `cat;owl`."""
-    for separator in SEPARATORS:
-        parts = {name: [part.strip() for part in name.split(separator)] for name in names}
-        often = Counter(part for each in parts.values() for part in each)
-        joined = [each for each in parts.values() if len(each) > 1]
-        made = [each for each in joined if all(part and often[part] > 1 for part in each)]
-        is_usual = separator in (";", "|") or any(part in parts for each in made for part in each)
-        if made and is_usual and 2 * len(made) >= len(joined):
-            return separator
-    return None
-
-
-def _is_number(name: str) -> bool:
-    try:
-        return math.isfinite(float(name))
-    except ValueError:
-        return False
 
 
 def listed(names: Sequence[str]) -> str:

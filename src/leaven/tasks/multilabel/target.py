@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from leaven.formats.doubtful_labels import FEWEST, SEPARATORS, doubt_spelling, separator_in
 from leaven.formats.target import BadTarget, Doubt, Kind, check_names, shown, values_of
-from leaven.tasks.classification.target import SEPARATORS, in_order, listed, separator_in
+from leaven.tasks.classification.target import in_order, listed
 
 Bits = tuple[float, ...]  # a 0 or 1 for each label
 SEPARATOR = ";"
@@ -118,9 +119,16 @@ class Labels:
         return target, values
 
     def doubt(self, target: LabelSet, values: Sequence[Bits]) -> Doubt | None:
+        is_one = len(values) >= FEWEST and all(sum(value) == 1 for value in values)
+        if len(tuple(self.columns)) > 1:
+            help = "for one class per image, write its name into one column, and `label=` with that column"
+            return Doubt("has exactly one 1 in every row", help) if is_one else None
         separator = separator_in(target.names)
-        if len(tuple(self.columns)) > 1 or separator is None:
-            return None
+        if separator is None and is_one:
+            help = f'if no image can have several, write `label="{self.columns[0]}"`'
+            return Doubt("has exactly one label in every row", help)
+        if separator is None:
+            return doubt_spelling(target.names)
         joined = next(name for name in target.names if separator in name)
         fact = f"has labels such as `{shown(joined)}`, which look like several labels"
         return Doubt(fact, f'say what separates labels: `label_separator="{separator}"`')
@@ -149,7 +157,7 @@ class Labels:
 
     def _help_for_one(self, name: str) -> str:
         """What may be meant by a column with a single label."""
-        separator = next((mark for mark in SEPARATORS if mark in name), None)
+        separator = next((mark for mark in SEPARATORS if mark in name.strip() and mark != " "), None)
         if separator is not None:
             return f'say what separates labels: `label_separator="{separator}"`'
         return "a single yes or no is a class: write it as two classes, and name the column by `label=`"

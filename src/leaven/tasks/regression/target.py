@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Kind, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, Kind, shown, values_of
 
 Vector = tuple[float, ...]
 DECILES = 10
@@ -137,7 +137,11 @@ class Numbers:
             _check_range(name, min(column), max(column))
         return target, values
 
-    def doubt(self, target: Quantities, values: Sequence[Vector]) -> None:
+    def doubt(self, target: Quantities, values: Sequence[Vector]) -> Doubt | None:
+        for name, column in zip(target.names, zip(*values, strict=True), strict=True):
+            if len(distinct := sorted(set(column))) == 2 and len(values) >= FEWEST:
+                fact = f"has only the numbers {distinct[0]:g} and {distinct[1]:g} as `{name}`"
+                return Doubt(fact, f'to predict which of two classes, write `label="{name}"`')
         return None
 
 
@@ -169,6 +173,8 @@ def _number(given: Any, name: str) -> float:
         number = float(given)
     except (TypeError, ValueError):
         hint = "write it with a point" if isinstance(given, str) and _DECIMAL_COMMA.fullmatch(given) else ""
+        if isinstance(given, str) and given.isalpha():
+            hint = f'to predict a class, write `label="{name}"`'
         raise BadTarget("not-a-number", f"has `{shown(given)}` as `{name}`, which is not a number", hint) from None
     except OverflowError:  # an integer
         number = sys.float_info.max

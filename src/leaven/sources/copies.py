@@ -1,0 +1,50 @@
+"""Images that are there twice: files with the same content under different names.
+
+Only training looks for them, as files have to be read.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from leaven.formats.finding import Finding
+
+if TYPE_CHECKING:
+    from leaven.formats.target import Value
+
+MOST = 20_000  # files; to compare more takes too long
+
+
+def copies(files: Sequence[str], values: "Sequence[Value]") -> tuple[Finding, ...]:
+    """That images have several labels, or else that they are there twice."""
+    if len(files) > MOST:
+        return ()
+    first = dict(zip(reversed(files), reversed(range(len(files))), strict=True))
+    sizes = _groups(sorted(first.values()), lambda at: os.stat(files[at]).st_size)
+    same = [group for each in sizes.values() for group in _groups(each, lambda at: _digest(files[at])).values()]
+    torn = [group for group in same if len({values[at] for at in group}) > 1]
+    if not same:
+        return ()
+    one, *others = (torn or same)[0]
+    other = next(at for at in others if not torn or values[at] != values[one])
+    counted = f"{len(torn or same):,} images are" if len(torn or same) > 1 else "an image is"
+    what = "there twice, with different labels" if torn else "there twice, so they can be in training and in validation"
+    fact = f"{counted} {what}: `{files[one]}` and `{files[other]}` are the same"
+    return (Finding("repeated-image", fact, "keep one of each", is_error=False),)
+
+
+def _groups(indices: Iterable[int], key: Callable[[int], Hashable]) -> dict[Hashable, list[int]]:
+    """The indices with the same key, where there are several; files that can't be read are left to the loading."""
+    found: dict[Hashable, list[int]] = {}
+    for at in indices:
+        try:
+            found.setdefault(key(at), []).append(at)
+        except OSError:
+            continue
+    return {same: group for same, group in found.items() if same and len(group) > 1}  # an empty file is no image
+
+
+def _digest(file: str) -> bytes:
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").digest()
