@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from itertools import count
@@ -140,10 +140,11 @@ def start(
     limits: dict[int, int] | None = None,
     moment: Moment | None = None,
     number: int = signal.SIGKILL,
+    terminal: str = "",
 ) -> Running:
     """Start a program in its folder. `limits` are of the resources that the system gives it; at a `moment`, it gets
-    the signal of that `number`."""
-    log = file.with_suffix(f".{time.monotonic_ns()}.log")
+    the signal of that `number`. What it says goes to a log, or to a terminal, which whoever made it reads."""
+    log = Path(terminal) if terminal else file.with_suffix(f".{time.monotonic_ns()}.log")
     log.touch()
     process = server().Process(target=_work, args=(file, flags, log, limits or {}, moment, number))
     process.start()
@@ -245,7 +246,9 @@ in_a_new_process = helpers.run
 _PYTHONPATH = os.environ.get("PYTHONPATH")
 
 
-def help_quickly(module: str, *arguments: str, text: str = "", seconds: float) -> helpers.Finished:
+def help_quickly(
+    module: str, *arguments: str, text: str = "", seconds: float, meanwhile: Callable[[], None] | None = None
+) -> helpers.Finished:
     """What `leaven.catalog.process.run` answers, from a process that need not load torch.
 
     Whatever goes wrong there is left to a new process, so that tests see what users see.
@@ -262,7 +265,7 @@ def help_quickly(module: str, *arguments: str, text: str = "", seconds: float) -
             if child.exitcode == 0:
                 return helpers.Finished(answer.read_text(encoding="utf-8"))
             child.kill()
-    return in_a_new_process(module, *arguments, text=text, seconds=seconds)
+    return in_a_new_process(module, *arguments, text=text, seconds=seconds, meanwhile=meanwhile)
 
 
 def _answer(module: str, arguments: tuple[str, ...], text: str, answer: Path, environment: dict[str, str]) -> None:

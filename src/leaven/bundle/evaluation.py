@@ -5,7 +5,8 @@ it is reported, is decided by the task.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import Takes, as_taken, name_of
@@ -24,6 +24,7 @@ from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset, table
 from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
+from leaven.runtime.run.progress import Bar
 from leaven.tasks.protocol import Evaluation
 
 SplitName = Literal["train", "val", "test", "all"]
@@ -66,17 +67,13 @@ def evaluate(
         on_bad_file=on_bad_file,
         seed=None,
     )
-    batches: Iterable[tuple[Tensor, Tensor]] = gathered.test.batches(0)
-    if shows_progress:
-        batches = tqdm(batches, total=gathered.test.steps(), unit="batch", leave=False)
     tally, count = manifest.task.Tally(manifest.target), 0
-    try:
-        for images, places in batches:
+    with closing(gathered), Bar("evaluating", len(gathered.test), is_shown=shows_progress) as bar:
+        for images, places in gathered.test.batches(0):
             indices = places.tolist()
             tally.add(_outputs(model, images), [values[i] for i in indices], [items.name(i) for i in indices])
             count += len(indices)
-    finally:
-        gathered.close()
+            bar.advance(len(indices))
     if not count:
         raise Failure("none of the images can be read")
     return tally.result(gathered.skipped)

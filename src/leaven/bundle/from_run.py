@@ -14,6 +14,7 @@ from torch import nn
 from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision
 from leaven.bundle.over import Over
 from leaven.bundle.saving import save
+from leaven.formats import status_line
 from leaven.formats.run_folder import BUNDLE
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import USER_FILE, Failure
@@ -32,7 +33,8 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
     file = run.snapshot or run.folder / BUNDLE
     for built_by in ways:
         try:
-            _save(file, run, model, data, scores, built_by)
+            with status_line.doing(f"saving {file}, and loading it again to compare its outputs…"):
+                _save(file, run, model, data, scores, built_by)
         except Failure:
             if built_by is ways[-1]:
                 raise

@@ -9,13 +9,16 @@ may be gone. `library.py` reads the files.
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from leaven.catalog import disk_cache, process
 from leaven.catalog.versions import LIBRARIES
+from leaven.formats import status_line
 from leaven.language.record import Record
 
 SURVEY = "leaven.survey.libraries"
+PROGRESS = "progress.txt"  # in the folder, while it is being filled: what is being read
 _SURVEY_SECONDS = 600.0
 _RETRY_MINUTES = 10  # before a library that could not be read is tried again
 NOT_INSTALLED = "not installed"  # installing it changes the set of versions
@@ -66,8 +69,12 @@ def _make(key: str, say: Say, survey: str) -> Index:
     if staged is None:
         return _failed("no folder is writable, not even a temporary one")
     try:
-        say(f"reading the installed libraries ({_how_often(staged)})…")
-        finished = process.run(survey, str(staged), seconds=_SURVEY_SECONDS)
+        what = f"indexing the installed libraries ({_how_often(staged)})"
+        say(f"{what}…")
+        with status_line.doing(f"{what}…"):
+            finished = process.run(
+                survey, str(staged), seconds=_SURVEY_SECONDS, meanwhile=lambda: _show_progress(staged, what)
+            )
     except BaseException:  # such as Ctrl-C
         disk_cache.remove(staged)
         raise
@@ -80,6 +87,12 @@ def _make(key: str, say: Say, survey: str) -> Index:
     folder = disk_cache.publish(staged, name)
     disk_cache.keep_newest(folder.parent, _KEPT)
     return _open(folder) or _failed("the survey wrote no readable index")
+
+
+def _show_progress(staged: Path, what: str) -> None:
+    with suppress(OSError, ValueError):
+        if read := (staged / PROGRESS).read_text(encoding="utf-8"):
+            status_line.show(f"{what}: {read}…")
 
 
 def _how_often(staged: Path) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from leaven.catalog import disk_cache, versions
+from leaven.formats import status_line
 from leaven.formats.layer_names import is_under
 from leaven.language.record import Record
 
@@ -117,7 +118,8 @@ def _answer(text: str, seconds: float) -> dict[str, Any]:
     """What the subprocess answers."""
     from leaven.catalog import process
 
-    finished = process.run("leaven.survey.layers", text=text, seconds=seconds)
+    with status_line.doing("building the model without its weights, to find its layers (once)…"):
+        finished = process.run("leaven.survey.layers", text=text, seconds=seconds)
     answer = disk_cache.parse_json(finished.output)
     if finished.reason or not isinstance(answer, dict):
         return {"error": finished.reason or "the subprocess gave no answer", "is_unanswered": True}

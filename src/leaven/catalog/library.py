@@ -16,7 +16,7 @@ from leaven.catalog.card import Card, Parameter
 from leaven.catalog.index import Index, Say
 from leaven.catalog.parameter_bounds import with_usual_bounds
 from leaven.catalog.traits import BY_KIND, as_tuples
-from leaven.formats import sealed
+from leaven.formats import sealed, status_line
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 
@@ -28,7 +28,9 @@ def installed() -> "Library":
 
 
 def _to_stderr(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    """Print a message for a log; in a terminal, the status line says it."""
+    if not status_line.is_watched():
+        print(message, file=sys.stderr, flush=True)
 
 
 class Library:

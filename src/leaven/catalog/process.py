@@ -5,11 +5,18 @@ Decides how the subprocess is started and how its failure is described in a sent
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leaven.language.record import Record
 
+if TYPE_CHECKING:
+    import subprocess
+
 _SOURCES = Path(__file__).parent.parent.parent
+_SOMETIMES = 0.1  # seconds
 
 
 class Finished(Record):
@@ -19,22 +26,45 @@ class Finished(Record):
     reason: str = ""
 
 
-def run(module: str, *arguments: str, text: str = "", seconds: float) -> Finished:
-    """Runs a module with a string as its input, for at most that long."""
+def run(
+    module: str, *arguments: str, text: str = "", seconds: float, meanwhile: Callable[[], None] | None = None
+) -> Finished:
+    """Runs a module with a string as its input, for at most that long; `meanwhile` is called every now and then."""
     import subprocess
 
     if not sys.executable:
         return Finished(reason="sys.executable is not set, so no subprocess can be started")
     command = [sys.executable, "-P", "-m", module, *arguments]  # -P: a `random.py` in the current folder is not ours
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            command, input=text, capture_output=True, encoding="utf-8", timeout=seconds, env=_environment(), check=False
-        )
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", env=_environment()
+        ) as process:
+            try:
+                output, errors = _communicate(process, text, seconds, meanwhile)
+            except BaseException:  # such as Ctrl-C
+                process.kill()
+                raise
     except subprocess.TimeoutExpired:
         return Finished(reason=f"the subprocess took longer than {seconds:g} seconds")
     except (OSError, ValueError) as error:
         return Finished(reason=f"the subprocess could not be started: {error}")
-    return Finished(done.stdout) if done.returncode == 0 else Finished(reason=_reason(done.returncode, done.stderr))
+    return Finished(output) if process.returncode == 0 else Finished(reason=_reason(process.returncode, errors))
+
+
+def _communicate(
+    process: "subprocess.Popen[str]", text: str, seconds: float, meanwhile: Callable[[], None] | None
+) -> tuple[str, str]:
+    """What a process prints to stdout and to stderr."""
+    import subprocess
+
+    deadline = time.monotonic() + seconds
+    while meanwhile is not None and time.monotonic() + _SOMETIMES < deadline:
+        try:
+            return process.communicate(text, timeout=_SOMETIMES)
+        except subprocess.TimeoutExpired:
+            meanwhile()
+    return process.communicate(text, timeout=max(0.0, deadline - time.monotonic()))
 
 
 def search_path() -> list[str]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
+from leaven.formats import status_line
+
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
     from leaven.runtime.failures import Failure
@@ -110,7 +112,7 @@ def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> int
     Prints its scores and, of a classifier, the confusion matrix (of more than 12 classes, the most frequent errors).
     Class folders must be named like the model's classes. Exit code 1 means that some images could not be read.
     """
-    asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": _is_watched()}
+    asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True}
     found = _loaded(bundle, trust_code).evaluate(**asked)
     if as_json:
         click.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
@@ -158,29 +160,27 @@ def _report(failure: "Failure") -> None:
 
 
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":
-    import torch
+    with status_line.doing("importing PyTorch…"):
+        import torch
 
-    import leaven
+        import leaven
 
-    found = leaven.load(
-        bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu")
-    )
+    with status_line.doing(f"loading {bundle}…"):
+        found = leaven.load(
+            bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu")
+        )
     if found.path != bundle:
         click.echo(f"using {found.path}", err=True)
     return found
 
 
 def _predicted(model: "Bundle", files: Sequence[str]) -> "Iterator[tuple[str, Prediction | Failure]]":
-    answers: Any = zip(files, model.each(files), strict=True)
-    if _is_watched() and len(files) > 1:
-        from tqdm import tqdm
+    from leaven.runtime.run.progress import Bar
 
-        answers = tqdm(answers, total=len(files), unit="image", leave=False)
-    yield from answers
-
-
-def _is_watched() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
+    with Bar("predicting", len(files), is_shown=len(files) > 1) as bar:
+        for answer in zip(files, model.each(files), strict=True):
+            bar.advance()
+            yield answer
 
 
 def _found(inputs: Sequence[str]) -> "tuple[list[str], list[Failure]]":

@@ -11,7 +11,7 @@ import click
 
 from leaven.catalog import lookup
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
-from leaven.formats import run_folder
+from leaven.formats import run_folder, status_line
 from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import to_peek, to_resume
 from leaven.formats.run_in_progress import is_in_progress
@@ -125,7 +125,8 @@ def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
 def compile_recipe(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:
     """A recipe, as text and resolved, and its plan; where there are errors they are printed and the command ends."""
     source = source_or_exit(word)
-    compiled = compile_source(source, options, requires_args=requires_args)
+    with status_line.doing(f"checking {word}…"):
+        compiled = compile_source(source, options, requires_args=requires_args)
     print_reports([d for d in compiled.diagnostics if d.severity is not Severity.NOTE], err=True)
     if compiled.recipe is None or compiled.plan is None:
         sys.exit(exit_code(compiled.diagnostics))

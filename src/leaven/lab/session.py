@@ -44,6 +44,7 @@ class Session:
         self._phases = [getattr(module, function_name(phase, plan)) for phase in plan.phases]
         self._turn = _Turn()
         self.run.before_batch = self._turn.wait
+        self.run.shows_training = False
         self._thread = threading.Thread(target=self._train, daemon=True, name="leaven session")
 
     # -- looking

@@ -1,5 +1,7 @@
 """What holds for a whole run: its settings, its metrics, its arguments and the user's code."""
 
+from functools import reduce
+
 from leaven.binding.scores import metric_label
 from leaven.catalog.values import Arg, FilePath, Invocation, Pending, Quantity, Score, Setting, is_written
 from leaven.plan.plan import Metric, ProgramArg, UserModule
@@ -14,7 +16,7 @@ from leaven.plan.translate import (
     path_text,
     plain_value,
 )
-from leaven.plan.values import Argument, Bound, Call, Plain, Reference, Value, Variable
+from leaven.plan.values import Argument, Bound, Calculation, Call, Plain, Reference, Value, Variable
 from leaven.recipe.recipe import Recipe
 from leaven.recipe.task import Task
 
@@ -25,6 +27,8 @@ _PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
     train, checkpoint = recipe.train, recipe.checkpoint
     arguments = [argument(train["seed"]), Argument("monitor", monitor, because=because(checkpoint.origin))]
+    if len(recipe.phases) > 1:  # a single phase is the whole run
+        arguments.append(Argument("epochs", _total_epochs(recipe)))
     lower = tuple(metric.name for metric in metrics if metric.lower_is_better)
     if lower:
         arguments.append(Argument("lower_is_better", lower))
@@ -37,6 +41,14 @@ def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
         call = Call("leaven.runtime.CheckpointPolicy", tuple(policy))
         arguments.append(Argument("checkpoint", call, because=because_of_call(checkpoint)))
     return Call("leaven.runtime.Run", tuple(arguments))
+
+
+def _total_epochs(recipe: Recipe) -> Value:
+    """Those of all phases; with an `arg` in it, a sum that the program adds up."""
+    epochs = [argument(phase.epochs).value for phase in recipe.phases]
+    known = sum(value for value in epochs if isinstance(value, int))
+    unknown = [value for value in epochs if not isinstance(value, int)]
+    return reduce(lambda left, right: Calculation("+", left, right), [*unknown, *([known] if known else [])])
 
 
 def _is_chosen(setting: Setting) -> bool:

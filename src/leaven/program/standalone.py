@@ -215,7 +215,13 @@ def _main(plan: Plan, values: _PlainValues, functions: Mapping[str, Function]) -
 
 def _run(plan: Plan, values: _PlainValues) -> tuple[dict[str, Code], str]:
     """The arguments of the run, and the lines of the recipe that they come from."""
-    left_out = {"devices", "strategy", "checkpoint", *(() if "lower" in values.traits else ("lower_is_better",))}
+    left_out = {
+        "devices",
+        "strategy",
+        "checkpoint",
+        "epochs",
+        *(() if "lower" in values.traits else ("lower_is_better",)),
+    }
     given = [each for each in plan.run.arguments if each.name not in left_out]
     every = checkpoint_setting(plan, "epochs")
     if every is not None:

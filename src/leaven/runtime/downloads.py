@@ -11,6 +11,7 @@ from urllib.request import getproxies
 
 from torch import distributed
 
+from leaven.formats import status_line
 from leaven.runtime.failures import Failure
 
 _NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
@@ -38,7 +39,7 @@ def rank_zero_first() -> Iterator[None]:
 def from_hub(name: str) -> Iterator[None]:
     """While a library downloads published weights: without network, a failure that says how to use a file instead."""
     try:
-        with _without_retries():
+        with status_line.doing(""), _without_retries():  # the library shows the progress of a download itself
             yield
     except Exception as problem:
         if not _is_about_network(problem):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from leaven.formats import status_line
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import image_files, looks_split, read_image_folder, sub_folders
 from leaven.sources.copies import copies
@@ -46,10 +47,11 @@ class Folder(NamedTuple):
         from leaven.tasks.classification.target import Classes  # a look does without
 
         classes = Classes(read.classes)
-        found = {
-            split: [(file, classes.value(n)) for n in there.classes for file in sorted(image_files(there.folder / n))]
-            for split, there in read.parts.items()
-        }
+        found: dict[str, list[tuple[str, int]]] = {split: [] for split in read.parts}
+        for split, there in read.parts.items():
+            for name in there.classes:
+                found[split] += [(file, classes.value(name)) for file in sorted(image_files(there.folder / name))]
+                status_line.update(lambda: f"reading {self.name}: {sum(map(len, found.values())):,} images…")
         pairs = [pair for split in found.values() for pair in split]
         files, values = [file for file, _ in pairs], [value for _, value in pairs]
         sizes = {split: len(there) for split, there in found.items()}

@@ -7,7 +7,7 @@ reads it.
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,27 @@ if TYPE_CHECKING:
     from leaven.catalog.traits import Traits
     from leaven.survey.signature import Entry, Signature
 
+_TOLD_EVERY = 10
+
 
 class CardFile:
-    """The cards of one kind, in the order in which a bare name is looked up."""
+    """The cards of one kind, in the order in which a bare name is looked up. `tell` is called with how far they are."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, tell: Callable[[str], None] = lambda _: None) -> None:
         self.kind = kind
+        self._tell = tell
         self.cards: list[dict[str, Any]] = []
         self.names: dict[str, list[int]] = {}  # the friendly names, which are listed and suggested
         self.spellings: dict[str, list[int]] = {}  # the others that are understood
         self.renamed: dict[str, str] = {}  # an old name, and the new one
         self._signatures: dict[str, int] = {}
+
+    def counted(self, names: Sequence[str]) -> Iterator[str]:
+        """The names of which cards are made, some of them told by their number."""
+        for number, name in enumerate(names, 1):
+            if number % _TOLD_EVERY == 0:
+                self._tell(f"{number:,} of {len(names):,}")
+            yield name
 
     def add(
         self,

@@ -10,14 +10,15 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from leaven.catalog.index import NOT_INSTALLED
+from leaven.catalog.index import NOT_INSTALLED, PROGRESS
 from leaven.catalog.versions import LIBRARIES
 from leaven.survey.card_file import CardFile, write_sealed
 
 REQUIRED = ("torch", "torchvision")
+_PLURALS = {"loss": "losses", "data": "datasets"}
 
 # For each kind the functions that add its cards; the library that is read first wins a bare name.
 _SOURCES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -35,16 +36,26 @@ def main(folder: Path) -> None:
     """Surveys all libraries into a folder."""
     warnings.simplefilter("ignore")
     started = time.monotonic()
-    absent = {library: reason for library in LIBRARIES if (reason := _import_failure(library))}
+    folder.mkdir(parents=True, exist_ok=True)
+    progress = folder / PROGRESS
+
+    def tell(what: str) -> None:
+        progress.write_text(what, encoding="utf-8")
+
+    absent = {}
+    for library in LIBRARIES:
+        tell(f"importing {library}")
+        if reason := _import_failure(library):
+            absent[library] = reason
     for library in REQUIRED:
         if absent.get(library, NOT_INSTALLED) != NOT_INSTALLED:
             sys.exit(f"{library} {absent[library]}")
-    folder.mkdir(parents=True, exist_ok=True)
     failures: dict[str, str] = {}
     if "torch" not in absent:
         _refuse_downloads()
         for kind in _SOURCES:
-            failures |= _survey(kind, folder, absent.keys())
+            failures |= _survey(kind, folder, absent.keys(), tell)
+    progress.unlink()
     seconds = round(time.monotonic() - started, 1)
     summary = {"absent": {**failures, **absent}, "seconds": seconds, "time": time.time()}
     write_sealed(folder / "libraries.jsonl", [json.dumps(summary)])
@@ -72,12 +83,15 @@ def _import_failure(library: str) -> str:
     return ""
 
 
-def _survey(kind: str, folder: Path, absent: Collection[str]) -> dict[str, str]:
+def _survey(kind: str, folder: Path, absent: Collection[str], tell: Callable[[str], None]) -> dict[str, str]:
     """Writes the cards of a kind; returns which libraries' could not be read, and why."""
-    cards = CardFile(kind)
+    what = ""
+    cards = CardFile(kind, lambda count: tell(f"{what}, {count}"))
     failures = {}
     for library, function in _SOURCES[kind]:
         if library not in absent:
+            what = f"{library} {_PLURALS.get(kind, f'{kind}s')}"
+            tell(what)
             try:
                 module, name = function.split(":")
                 getattr(importlib.import_module(f"leaven.survey.{module}"), name)(cards)

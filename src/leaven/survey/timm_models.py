@@ -39,7 +39,7 @@ _CONFIGURATION = {
 def survey(cards: CardFile) -> None:
     """Adds every timm model."""
     renamed = registry.get_deprecated_models()
-    for name in timm.list_models():
+    for name in cards.counted(timm.list_models()):
         entry = timm.model_entrypoint(name)
         card = cards.add(
             f"timm.{name}",

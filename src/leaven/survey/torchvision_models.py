@@ -22,7 +22,7 @@ _TASKS = {"segmentation": "segmentation", "detection": "detection", "video": "vi
 
 def survey(cards: CardFile) -> None:
     """Adds every torchvision model except quantised copies."""
-    for name in torchvision.models.list_models():
+    for name in cards.counted(torchvision.models.list_models()):
         if name.startswith("quantized_"):
             continue
         entry = torchvision.models.get_model_builder(name)

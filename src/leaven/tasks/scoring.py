@@ -78,18 +78,20 @@ def evaluate(
         metric.to(device).reset()
         if is_exact:
             metric.set_dtype(torch.float64)
-    for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
-        if run.is_quick and number >= QUICK_BATCHES:
-            break
-        images, targets = fabric.to_device(batch)
-        with fabric.autocast():
-            outputs = step(model, (images, targets))
-            if criterion is not None:
-                total = criterion(outputs, targets).item() * len(targets)
-                loss += torch.tensor([total, len(targets)], dtype=torch.float64)
-        compared = measured(outputs.float().to(device), targets.to(device))
-        for metric in metrics.values():
-            metric.update(*compared)
+    with run.evaluation_bar(split) as bar:
+        for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
+            if run.is_quick and number >= QUICK_BATCHES:
+                break
+            images, targets = fabric.to_device(batch)
+            with fabric.autocast():
+                outputs = step(model, (images, targets))
+                if criterion is not None:
+                    total = criterion(outputs, targets).item() * len(targets)
+                    loss += torch.tensor([total, len(targets)], dtype=torch.float64)
+            compared = measured(outputs.float().to(device), targets.to(device))
+            for metric in metrics.values():
+                metric.update(*compared)
+            bar.advance()
     model.train(was_training)
     scores = {name: float(each.compute()) for name, each in metrics.items()}
     if criterion is not None:

@@ -333,7 +333,7 @@ def test_the_index_is_made_once_and_the_user_is_told(place: Place) -> None:
     second.prepare(said.append)
     assert second.find("optimizer", "torch.SGD")[0].target == "torch.optim.SGD"
     assert second.absent() == {"timm": "not installed"}
-    assert said == ["reading the installed libraries (once)…"]
+    assert said == ["indexing the installed libraries (once)…"]
     assert place.surveys == 1
 
 

@@ -144,7 +144,7 @@ def test_ctrl_c_while_the_libraries_are_read(is_from_terminal: bool, recipe: str
         preexec_fn=_mind_ctrl_c,
     )
     assert process.stderr is not None
-    assert process.stderr.readline().startswith("reading the installed libraries")
+    assert process.stderr.readline().startswith("indexing the installed libraries")
     helper = _child(process.pid)
     (os.killpg if is_from_terminal else os.kill)(process.pid, signal.SIGINT)
     said = process.communicate(timeout=PATIENCE)[1]

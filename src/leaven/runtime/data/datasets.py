@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from leaven.formats import status_line
 from leaven.formats.finding import BadSource
 from leaven.formats.target import Target, TargetReader, Value
 from leaven.runtime.data.images import open_image
@@ -50,6 +51,7 @@ class Dataset:
 # -- digits
 
 
+@status_line.doing("reading the data…")
 def digits() -> Dataset:
     """scikit-learn's 1,797 handwritten digits, 8 by 8 pixels, one grey channel."""
     from sklearn.datasets import load_digits  # takes a second, and few programs need it
@@ -122,6 +124,7 @@ def table(
     return _opened(ImageTable(file, file.as_posix(), target, image, root=start, separator=separator))
 
 
+@status_line.doing("reading the data…")
 def _opened(source: Source) -> Dataset:
     try:
         samples = source.open()

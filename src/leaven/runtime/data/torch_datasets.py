@@ -21,6 +21,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import IterableDataset, Subset, TensorDataset
 
+from leaven.formats import status_line
 from leaven.formats.image_folder import looks_split
 from leaven.formats.target import BadTarget, Known, Target, TargetReader
 from leaven.runtime.data.datasets import LABEL, Dataset
@@ -45,6 +46,7 @@ class StreamDataset:
 # -- torchvision
 
 
+@status_line.doing("reading the data…")
 def torchvision_dataset(
     make: Callable[..., Any],
     *,
@@ -95,6 +97,7 @@ def _expected_files(make: Any, root: str | os.PathLike[str]) -> str:
 # -- the user's own
 
 
+@status_line.doing("reading the data…")
 def user_dataset(source: Any, *, target: TargetReader = LABEL) -> Dataset | StreamDataset:
     """A user's `Dataset` of (image, label) pairs, a mapping of such: {"train": …, "val": …}, or a LightningDataModule;
     or a class or function that returns one of these.

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec
 
 from torch import nn
 
+from leaven.formats import status_line
 from leaven.runtime.downloads import from_hub, rank_zero_first
 from leaven.runtime.failures import USER_FILE, Failure
 
@@ -80,7 +81,7 @@ def model_builder(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
         given = inspect.signature(function).bind(*args, **kwargs)
         read = {name: _Read(**vars(value)) for name, value in given.arguments.items() if _is_namespace(value)}
         given.arguments.update(read)
-        with rank_zero_first(), _recording(function):
+        with status_line.doing("building the model…"), rank_zero_first(), _recording(function):
             model = function(*given.args, **given.kwargs)
         if not isinstance(model, nn.Module):
             name, found = function.__name__, "nothing" if model is None else f"a {type(model).__name__}"

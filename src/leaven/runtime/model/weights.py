@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from leaven.formats import status_line
 from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import Weights, loads_weights, record
@@ -125,7 +126,8 @@ def read_weights(file: str | os.PathLike[str]) -> dict[str, Tensor]:
     if not path.is_file():
         raise Failure(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}")
     try:
-        content = _content(path)
+        with status_line.doing(f"loading {path} ({path.stat().st_size / 1e6:,.0f} MB)…"):
+            content = _content(path)
     except Exception as problem:  # a file of another kind makes readers raise nearly anything
         raise _unreadable(path, problem) from None
     tensors = _unwrapped(content)

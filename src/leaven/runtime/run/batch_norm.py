@@ -31,9 +31,10 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> 
         norm.reset_running_stats()
         norm.momentum = None  # every batch counts the same
     batches = phase.data.train.batches(phase.epochs_before, rank=fabric.global_rank, world=fabric.world_size)
-    with torch.no_grad(), fabric.autocast():
+    with torch.no_grad(), fabric.autocast(), phase.outlook.bar("batch norm", phase.batches_per_epoch) as bar:
         for images, _ in islice(batches, phase.batches_per_epoch):
             averaged(fabric.to_device(images))
+            bar.advance()
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     averaged.train(was_training)

@@ -9,6 +9,7 @@ from types import TracebackType
 
 import torch
 
+from leaven.formats import status_line
 from leaven.formats.run_folder import PLAN, is_edited
 from leaven.runtime.failures import Failure, Stopped, unexpected
 from leaven.runtime.run.phase import Phase
@@ -21,7 +22,8 @@ _OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_
 def guard(main: Callable[[], None]) -> None:
     """Run a program; a failure is reported with its recipe line, and the exit code says how it ended."""
     try:
-        main()
+        with status_line.doing("starting…"):  # in place of what was said while the program was imported
+            main()
     except KeyboardInterrupt:
         print("stopped before training began; nothing was saved", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from leaven.formats.commands import to_finish, to_resume
 from leaven.formats.run_folder import BEST, LAST, epoch_file, leaving_file
-from leaven.formats.score_text import score_text
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run import progress
 from leaven.runtime.run.checked_forwarding import CheckedForwarding
 from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.optimizer_state import optimizer_state_of
+from leaven.runtime.run.outlook import Outlook
 from leaven.runtime.seeding import seed_all
 
 if TYPE_CHECKING:
@@ -76,7 +76,13 @@ class Phase:
         self._row: Mapping[str, Any] | None = None
         self._shape = torch.Size()  # of the current images
         self._began = time.monotonic()
+        self.outlook = Outlook(self)
         self._saved_at = time.monotonic()
+
+    @property
+    def validation_batches(self) -> int:
+        """About how many batches the validation of an epoch has."""
+        return self.run.evaluation_batches(self.data.val)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -194,6 +200,7 @@ class Phase:
         epochs, and the best weights are used."""
         while self.epoch < self.total_epochs and not self.is_over and self.run.ending is None:
             self._row, self.can_be_best = None, True
+            self.outlook.begin_epoch()
             yield self.epoch
             if self._row is None:
                 raise Failure("the program did not call `phase.end_epoch` at the end of an epoch")
@@ -212,14 +219,15 @@ class Phase:
                 self.save()
             if self.run.checkpoint.keep == "all" and self.run.fabric.is_global_zero:
                 self.run.write(epoch_file(self.number, self.epoch), self._weights(self.model))
+            self.outlook.end_epoch()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of the epoch that are left, on the device, with the global generators seeded for each."""
         run, fabric = self.run, self.run.fabric
         assert self._forwarding is not None, "the program did not call `phase.begin`"
         epoch = self.epochs_before + self.epoch
-        bar = progress.Progress(self._title(), self.batches_per_epoch, self.batch, fabric.is_global_zero)
-        self._began, seen = time.monotonic(), 0
+        bar = self.outlook.training()
+        self._began = time.monotonic()
         batches = self.data.train.batches(epoch, first=self.batch, rank=fabric.global_rank, world=fabric.world_size)
         try:
             while self.batch < self.batches_per_epoch:
@@ -232,8 +240,8 @@ class Phase:
                 with fabric.no_backward_sync(self._forwarding.wrapped) if not is_step else nullcontext():
                     yield fabric.to_device((images, targets))
                 self.batch += 1
-                seen += len(targets) * fabric.world_size
-                bar.advance(self.losses.last, seen / (time.monotonic() - self._began), self._last_score())
+                self.outlook.seen += len(targets) * fabric.world_size
+                bar.advance()
                 if is_step and run.stop.is_pressed():
                     self._read_losses()
                     self.save()
@@ -308,7 +316,7 @@ class Phase:
         self._row = row
         self._best_of = weights if weights is not None else self.model
         self.run.log_epoch(row, {**logged, "lr": rate})
-        self.run.print(progress.epoch_line(self._title(), logged, seconds))
+        self.run.print(progress.epoch_line(self.outlook.title, logged, seconds, self.outlook.seconds_left()))
 
     def _mean_loss(self) -> float:
         """The mean over the batches of all processes."""
@@ -372,15 +380,6 @@ class Phase:
                 self.model.zero_grad()
                 size //= 2
         return None
-
-    # -- progress
-
-    def _title(self) -> str:
-        return f"{self.name} {self.epoch + 1}/{self.total_epochs}"
-
-    def _last_score(self) -> str:
-        score = self.run.rows[-1].get(self.run.monitor) if self.run.rows else None
-        return "" if score is None else f"{self.run.monitor} {score_text(score)}"
 
 
 class _Losses:

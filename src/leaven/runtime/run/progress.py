@@ -1,47 +1,75 @@
 """What a run prints: a progress bar in a terminal, a line per epoch everywhere."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
 
-from tqdm import tqdm
-
+from leaven.formats import status_line
 from leaven.formats.score_text import score_text
+from leaven.runtime.run.time_left import time_text
+
+_SHORTEST_BAR, _LONGEST_BAR = 8, 20
+_LONG = 60.0  # seconds
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-class Progress:
-    """The progress bar of an epoch; nothing where there is no terminal."""
+class Bar:
+    """How much of a loop is done, in the status line. `facts` are asked for when the line is drawn."""
 
-    def __init__(self, title: str, total: int, done: int, is_shown: bool) -> None:
-        is_visible = is_shown and _is_terminal(sys.stderr)
-        self._bar: Any = tqdm(total=total, initial=done, desc=title, unit="batch", leave=False) if is_visible else None
+    def __init__(
+        self,
+        title: str,
+        total: int,
+        done: int = 0,
+        facts: Callable[[], Sequence[str]] = tuple,
+        *,
+        is_shown: bool = True,
+    ) -> None:
+        self.title = title
+        self.total = total
+        self.done = done
+        self._facts = facts
+        self._is_shown = is_shown
+        if is_shown and status_line.is_watched():
+            status_line.show(self._text())
 
-    def advance(self, loss: float | None, items_per_second: float, score: str) -> None:
-        """One more batch is done."""
-        if self._bar is None:
-            return
-        words = {"loss": score_text(loss)} if loss is not None else {}
-        self._bar.set_postfix_str(
-            ", ".join(
-                [
-                    *(f"{k}={v}" for k, v in words.items()),
-                    *([score] if score else []),
-                    f"{items_per_second:.0f} images/s",
-                ]
-            ),
-            refresh=False,
-        )
-        self._bar.update(1)
+    def advance(self, count: int = 1) -> None:
+        """So many more are done."""
+        self.done += count
+        if self._is_shown:
+            status_line.update(self._text)
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        if self._is_shown:
+            status_line.erase()
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _text(self) -> str:
+        """`all 2/3 training ███████▍      20/45 · epoch 12/13 · ~40 s left`; without the last ones if it is narrow."""
+        before, after = f"{self.title} ", [f" {self.done:,}/{self.total:,}", *self._facts()]
+        room = status_line.width() - 1 - len(before)
+        while len(after) > 1 and len(" · ".join(after)) + _SHORTEST_BAR > room:
+            after.pop()
+        end = " · ".join(after)
+        return before + _bar(self.done / max(1, self.total), min(_LONGEST_BAR, room - len(end))) + end
 
 
-def epoch_line(title: str, scores: Mapping[str, float], seconds: float) -> str:
-    """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`."""
+def _bar(part: float, width: int) -> str:
+    full, rest = divmod(round(min(1.0, part) * max(0, width) * 8), 8)
+    return ("█" * full + _EIGHTHS[rest].strip()).ljust(width)
+
+
+def epoch_line(title: str, scores: Mapping[str, float], seconds: float, left: float | None) -> str:
+    """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`; in the log of a long run, also the time left."""
     logged = "  ".join(f"{name} {score_text(value)}" for name, value in scores.items())
-    return f"{title}  {logged}  {seconds:.1f} s"
+    is_told = left is not None and left >= _LONG and not status_line.is_watched()
+    return f"{title}  {logged}  {seconds:.1f} s" + (f"  {time_text(left)}" if left is not None and is_told else "")
 
 
 def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scores: Mapping[str, float]) -> str:
@@ -65,10 +93,6 @@ def _score(value: float | None) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line, above the progress bar if there is one."""
-    tqdm.write(text, file=sys.stdout)
-    sys.stdout.flush()
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    return stream is not None and stream.isatty()
+    """Print a line, in place of the status line if there is one."""
+    status_line.erase()
+    print(text, file=sys.stdout, flush=True)

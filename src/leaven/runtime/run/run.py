@@ -7,6 +7,7 @@ run is, not from what was drawn before, so a run that is resumed ends as if it h
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
+from leaven.formats import status_line
 from leaven.formats.commands import to_peek, to_use
 from leaven.formats.run_folder import (
     BEST,
@@ -36,14 +38,14 @@ from leaven.formats.run_folder import (
     read_metrics,
 )
 from leaven.formats.run_in_progress import hold
-from leaven.runtime.data.batches import Data
+from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import apply_masks
 from leaven.runtime.run import arguments, curves, folder, progress
 from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, find_ending
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.optimizer_state import load_optimizer_state
-from leaven.runtime.run.phase import Phase
+from leaven.runtime.run.phase import QUICK_BATCHES, Phase
 from leaven.runtime.run.precision import precision_of, use_precision
 from leaven.runtime.seeding import seed_all
 
@@ -66,7 +68,7 @@ class CheckpointPolicy:
 class Run:
     """A training run in a folder of its own. `monitor` is the score that decides which epoch is the best.
 
-    `devices`, `precision` and `strategy` are Fabric's.
+    `epochs` are those of all phases, for the time left. `devices`, `precision` and `strategy` are Fabric's.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Run:
         *,
         seed: int,
         monitor: str,
+        epochs: int = 0,
         lower_is_better: Sequence[str] = (),
         devices: int | str = "auto",
         strategy: str = "auto",
@@ -88,6 +91,7 @@ class Run:
         self.monitor = monitor
         self.lower_is_better = ("loss", *lower_is_better)
         self.is_quick: bool = args.quick
+        self.total_epochs = epochs
         self.more_epochs: int = args.more_epochs
         self.checkpoint = checkpoint or CheckpointPolicy()
         self.snapshot = Path(args.snapshot) if args.snapshot else None  # the one file to write, with `--snapshot`
@@ -109,6 +113,7 @@ class Run:
         self._pin_threads(args)
         self.stop = _StopSignal(fabric)
         self.before_batch: Callable[[Phase], None] = _nothing
+        self.shows_training = True  # not where the program waits before every batch
         seed_all(seed)
         verb = "finishing" if args.finish is not None else "resuming"
         self.print(f"{verb if self.saved or self.ending else 'run'} {self.folder}")
@@ -269,6 +274,18 @@ class Run:
         """A score such that higher is better."""
         return -score if name.rpartition(".")[2] in self.lower_is_better else score
 
+    def evaluation_batches(self, split: Split) -> int:
+        """About how many batches a split is evaluated in."""
+        batches = math.ceil(len(split) / split.batch_size)
+        return min(batches, QUICK_BATCHES) if self.is_quick else batches
+
+    def evaluation_bar(self, split: Split) -> progress.Bar:
+        """The bar of an evaluation: that of the current epoch, or of the whole run."""
+        batches = self.evaluation_batches(split)
+        if split.name == "val" and self.last_phase is not None:
+            return self.last_phase.outlook.validation(batches)
+        return progress.Bar({"val": "validation", "test": "testing"}.get(split.name, split.name), batches)
+
     def print(self, text: str) -> None:
         """Print a line, once for all processes."""
         if self.fabric.is_global_zero:
@@ -341,7 +358,8 @@ class _StopSignal:
             os._exit(128 + number)
         self.is_pressed_here = True
         if self._fabric.is_global_zero:
-            os.write(2, b"\nstopping after this step; press Ctrl-C again to quit\n")  # `print` could be running
+            start = b"\r\x1b[K" if status_line.is_watched() else b"\n"
+            os.write(2, start + b"stopping after this step; press Ctrl-C again to quit\n")  # `print` could be running
 
     def is_pressed(self) -> bool:
         """Whether any process was asked to stop: they must agree, or one would wait for the others forever."""
