@@ -49,7 +49,7 @@ def try_check(text: str, folder: Path, options: Options) -> Checked:
 def _try_report(diagnostic: Diagnostic) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", diagnostic.id), f"`{diagnostic.id}` is no id"
     assert diagnostic.headline, f"{diagnostic.id} says nothing"
-    edits = [diagnostic.fix.edit.span] if diagnostic.fix and diagnostic.fix.edit else []
+    edits = [edit.span for edit in diagnostic.fix.edits] if diagnostic.fix else []
     for span in (*(spot.span for spot in diagnostic.spots), *edits):
         assert 0 <= span.start <= span.end <= len(span.source.text), f"{diagnostic.id} points outside of its text"
     assert report.render_full(diagnostic)

@@ -4,7 +4,9 @@ Decides what is cached. How a model is built and which of its layers are the hea
 """
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import field, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -96,17 +98,32 @@ def _resized(parameter: LayerParameter, first: int) -> LayerParameter:
     return parameter._replace(shape=shape, count=prod(shape))
 
 
+_only_cached = ContextVar("only_cached", default=False)
+
+
+@contextmanager
+def only_cached() -> Iterator[None]:
+    """Inside of it, no model is built: what is not in the cache is not known."""
+    token = _only_cached.set(True)
+    try:
+        yield
+    finally:
+        _only_cached.reset(token)
+
+
 def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
     """The layers of the requested model (`leaven.survey.layers` says how to request); None without torch."""
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     if "torch" not in versions.installed():
         return None
     if "file" in request or "text_model" in request:  # their files may change without notice
-        return _layers(_answer(text, seconds))
+        return _layers(_answer(text, seconds)) if not _only_cached.get() else None
     name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
     kept = disk_cache.read_json(name)
     if kept and kept.pop("request") == text:
         return _layers(kept)
+    if _only_cached.get():
+        return None
     answer = _answer(text, seconds)
     if not answer.get("is_unanswered"):
         disk_cache.write_json(name, {"request": text, **answer})

@@ -7,6 +7,7 @@ does not know whether a terminal, an editor or a web page shows it.
 from collections.abc import Iterable
 from enum import Enum
 
+from leaven.language.fixes import Fix
 from leaven.language.record import Record
 from leaven.language.source import Span
 
@@ -24,20 +25,6 @@ class Spot(Record):
 
     span: Span
     label: str = ""
-
-
-class Edit(Record):
-    """Replace `span` with `text`."""
-
-    span: Span
-    text: str
-
-
-class Fix(Record):
-    """How to fix it: a sentence with the edit, and the edit itself if an editor could apply it."""
-
-    message: str
-    edit: Edit | None = None
 
 
 class Diagnostic(Record):
@@ -63,7 +50,7 @@ def error(
     fix: Fix | str | None = None,
     severity: Severity = Severity.ERROR,
 ) -> Diagnostic:
-    """A diagnostic; a plain span is a spot without a label, a plain string a fix without an edit."""
+    """A diagnostic; a plain span is a spot without a label, a plain string is advice."""
     return Diagnostic(
         id=id,
         severity=severity,

@@ -6,9 +6,10 @@ something else is wrong.
 
 import re
 
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.source import Span
-from leaven.language.tokens import Token, rest_of_line, text_after
+from leaven.language.tokens import Token, line_from, rest_of_line, text_after, through
 
 _VALUE_IS_CALL = ("model", "data", "optimizer", "schedule", "loss", "metrics")
 _ONLY_KEYWORD_ARGUMENTS = ("train", "checkpoint", "split")
@@ -21,22 +22,23 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
     if len(statement) != 1 or token.type not in ("EQUALS", "COLON"):
         return None
     word, value = statement[0], rest_of_line(token)
-    sign = Span(token.span.source, word.span.end, token.span.end)
+    sign, whole = Span(token.span.source, word.span.end, token.span.end), word.span.to(line_from(token))
     label, notes = f"a statement has no `{token}` after its name", []
     let = f"to name a value, write `let {word} = {value}`"
     is_equals, is_indented = token.type == "EQUALS", word.span.column > 1
     if not value:
-        fix = Fix(f"remove the `{token}`; arguments go on this line, a block in braces", Edit(sign, ""))
+        fix = remove(sign, f"remove the `{token}`", "; arguments go on this line, a block in braces")
     elif not is_equals and is_indented:
-        label, fix = _ARGUMENT_LINE, Fix(f"write `… {word}={value}` on the line of the statement")
+        label, fix = _ARGUMENT_LINE, Fix(f"write it on the line of its statement: `… {word}={value}`")
     elif not re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value):
-        fix = Fix(f"write `{word} {value}`", Edit(sign, ""))
+        fix = write(sign, " " * (not token.span.source.text[sign.end : sign.end + 1].isspace()), shown=whole)
         notes = [let] if is_equals else []
     elif is_equals:
         label = "neither a statement nor a `let`"
-        notes, fix = [f"{_ARGUMENT_LINE}, as in `train epochs=10`"], Fix(let, Edit(word.span.at_start, "let "))
+        notes = [f"{_ARGUMENT_LINE}, as in `train epochs=10`"]
+        fix = write(word.span.at_start, "let ", "to name a value, write ", shown=whole)
     else:
-        fix = Fix(f"write `… {word}={value}` on the line of the statement")
+        fix = Fix(f"write it on the line of its statement: `… {word}={value}`")
     return error("assignment", f"unexpected `{token}` after `{word}`", Spot(token.span, label), notes=notes, fix=fix)
 
 
@@ -44,12 +46,13 @@ def colon_for_equals(statement: list[Token], token: Token) -> Diagnostic | None:
     """`train epochs: 10`."""
     if token.type != "COLON" or len(statement) < 2 or statement[-1].type != "NAME":
         return None
-    name, value = statement[-1], re.match(r"[^\s,)\]}]*", rest_of_line(token))
+    name, value = statement[-1], through(token, r"[ \t]*[^\s,)\]}]*")
+    start = value.end - len(value.text[1:].lstrip())
     return error(
         "missing-equals",
         f"missing `=` after `{name}`",
         Spot(token.span, "expected `=`, found `:`"),
-        fix=Fix(f"write `{name}={value[0] if value else ''}`", Edit(token.span, "=")),
+        fix=write(Span(value.source, name.span.end, start), "=", shown=name.span.to(value)),
     )
 
 
@@ -60,14 +63,12 @@ def number_without_equals(statement: list[Token], token: Token) -> Diagnostic | 
     is_keyword = is_later or (name is not first and str(first) in _ONLY_KEYWORD_ARGUMENTS)
     if token.type != "NUMBER" or name.type != "NAME" or not is_keyword:
         return None
-    number = re.match(r"[^\s,;)\]}]*", f"{token}{text_after(token)}")
-    written = f"{name}={number[0] if number else token}"
-    edit = Edit(name.span.to(token.span), f"{name}={token}")
+    shown = (name if is_later else first).span.to(through(token, r"[^\s,;)\]}]*"))
     return error(
         "missing-equals",
         f"missing `=` after `{name}`",
         Spot(token.span, f"expected `=`, found `{token}`"),
-        fix=Fix(f"write `{written if is_later else f'{first} {written}'}`", edit),
+        fix=write(Span(shown.source, name.span.end, token.span.start), "=", shown=shown),
     )
 
 
@@ -85,21 +86,20 @@ def missing_parentheses(statement: list[Token], token: Token) -> Diagnostic | No
         "missing-parentheses",
         f"missing parentheses around the arguments of `{name}`",
         Spot(token.span, "expected `(`"),
-        fix=Fix(f"write `{statement[0]} {call}`", Edit(whole, call)),
+        fix=write(whole, call, shown=statement[0].span.to(whole)),
     )
 
 
 def unquoted_pattern(start: Span, token: Token) -> Diagnostic | None:
     """`layer1.*`, `*query`: a pattern that starts with a span and goes on at a token."""
-    rest = re.match(r"[\w.*?\[\]-]*", text_after(token))
-    span = Span(start.source, start.start, token.span.end + (rest.end() if rest else 0))
+    span = start.to(through(token, r"[\w.*?\[\]-]*"))
     if not re.search(r"[*?\[]", span.text):
         return None
     return error(
         "missing-quotes",
         f"missing quotes around the pattern `{span.text}`",
         Spot(span, "a pattern is a string"),
-        fix=Fix(f'write `"{span.text}"`', Edit(span, f'"{span.text}"')),
+        fix=write(span, f'"{span.text}"'),
     )
 
 
@@ -115,10 +115,10 @@ def tuple_for_list(statement: list[Token], token: Token, accepted: set[str]) -> 
         if depth < 0:
             break
     closed = re.match(r"[^()\r\n]*\)", text_after(token))
-    span, fix = token.span, Fix("write a list as `[0.9, 0.999]`")
+    span, fix = token.span, Fix("lists are written as `[0.9, 0.999]`")
     if closed:
         span = Span(token.span.source, opening.span.start, token.span.end + closed.end())
-        fix = Fix(f"write `[{span.text[1:-1]}]`", Edit(span, f"[{span.text[1:-1]}]"))
+        fix = write(span, f"[{span.text[1:-1]}]")
     label = "expected `[` and `]`"
     return error("unexpected-token", "a list is in square brackets, not parentheses", Spot(span, label), fix=fix)
 
@@ -133,22 +133,22 @@ def from_import(statement: list[Token], token: Token) -> Diagnostic | None:
         "unexpected-token",
         "`from … import` is not part of the language",
         Spot(statement[0].span.to(token.span), "a recipe imports whole modules"),
-        fix=f"write `import {module}{alias}`",
+        fix=write(statement[0].span.to(line_from(token)), f"import {module}{alias}"),
     )
 
 
 def word_for_operator(statement: list[Token], token: Token) -> Diagnostic | None:
     """`freeze all except head`."""
     operator = _OPERATORS.get(token.value)
-    right = re.match(r"[ \t]+([\w.]+|\"[^\"\r\n]*\")", text_after(token))
-    if operator is None or right is None:
+    right = through(token, r"[ \t]+([\w.]+|\"[^\"\r\n]*\")")
+    if operator is None or right == token.span:
         return None
     verb = "excluded" if operator == "-" else "joined"
     return error(
         "unexpected-token",
         f"layers are {verb} with `{operator}`, not with `{token}`",
         Spot(token.span, f"expected `{operator}`"),
-        fix=Fix(f"write `{statement[-1]} {operator} {right[1]}`", Edit(token.span, operator)),
+        fix=write(token.span, operator, shown=statement[-1].span.to(right)),
     )
 
 
@@ -157,9 +157,9 @@ def first_token_fix(token: Token) -> Fix | None:
     text = token.span.text + text_after(token)
     if text.startswith(("//", "/*", "--")):
         sign = Span(token.span.source, token.span.start, token.span.start + 2)
-        return Fix("start a comment with `#`", Edit(sign, "#"))
+        return Fix("start a comment with `#`", (Edit(sign, "#"),))
     if token.type in ("MINUS", "STAR"):
-        return Fix(f"remove the `{token}`; a statement starts with its name", Edit(token.span, ""))
+        return remove(token.span, f"remove the `{token}`", "; a statement starts with its name")
     if token.type == "NUMBER":
         return Fix(f"{_ARGUMENT_LINE}, as in `train epochs=10`")
     return None

@@ -3,8 +3,9 @@
 import re
 import unicodedata
 
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
-from leaven.language.source import Source, Span
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Edit, Fix, remove, write
+from leaven.language.source import Source, SourceKind, Span
 from leaven.language.tokens import Token, text_after
 
 _QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
@@ -58,11 +59,11 @@ def unexpected_character(token: Token) -> Diagnostic:
     notes: list[str] = []
     fix: Fix | str | None = _ADVICE.get(character)
     if character.isspace() or character == "\ufeff":
-        fix = Fix("replace it with an ordinary space", Edit(token.span, " "))
+        fix = Fix("replace it with an ordinary space", (Edit(token.span, " "),))
         notes = ["such characters often come with text copied from a web page"]
     elif character in _REPLACEMENTS:
         replacement, advice = _REPLACEMENTS[character]
-        fix = Fix(advice, Edit(token.span, replacement))
+        fix = Fix(advice, (Edit(token.span, replacement),))
     name = f"character `{character}`" if character.isprintable() else _character_name(character)
     label = "not part of the language"
     return error("unexpected-character", f"unexpected {name}", Spot(token.span, label), notes=notes, fix=fix)
@@ -83,10 +84,10 @@ def is_quote(token: Token) -> bool:
 def wrong_quotes(token: Token) -> Diagnostic:
     """`'photos'`, `“photos”`."""
     closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", text_after(token))
-    span, fix = token.span, Fix('write strings as `"photos"`')
+    span, fix = token.span, Fix('strings are written as `"photos"`')
     if closed:
         span = Span(token.span.source, token.span.start, token.span.end + closed.end())
-        fix = Fix(f'write `"{closed[1]}"`', Edit(span, f'"{closed[1]}"'))
+        fix = write(span, f'"{closed[1]}"')
     label = "strings use straight double quotes"
     return error("wrong-quotes", f"unexpected quotation mark `{token}`", Spot(span, label), fix=fix)
 
@@ -96,7 +97,7 @@ def wrong_quotes(token: Token) -> Diagnostic:
 
 def unclosed_bracket(opened: Token, closing: str, end: Span) -> Diagnostic:
     """An opening bracket; the missing one belongs at `end`."""
-    return _unclosed(opened, closing, Fix(f"add the missing `{closing}`", Edit(end, closing)))
+    return _unclosed(opened, closing, Fix(f"add the missing `{closing}`", (Edit(end, closing),)))
 
 
 def unclosed_block(opened: Token, line: int, indent: int) -> Diagnostic:
@@ -104,7 +105,7 @@ def unclosed_block(opened: Token, line: int, indent: int) -> Diagnostic:
     source = opened.span.source
     start = source.line_starts[line - 1]
     edit = Edit(source.span(start, start), f"{'':{indent}}}}\n")
-    return _unclosed(opened, "}", Fix(f"add the missing `}}` before line {line}", edit))
+    return _unclosed(opened, "}", Fix(f"add the missing `}}` before line {line}", (edit,)))
 
 
 def _unclosed(opened: Token, closing: str, fix: Fix) -> Diagnostic:
@@ -118,7 +119,7 @@ def unmatched_bracket(token: Token) -> Diagnostic:
         "unmatched-bracket",
         f"this `{token}` closes nothing",
         Spot(token.span, "no open bracket"),
-        fix=Fix(f"remove the `{token}`", Edit(token.span, "")),
+        fix=remove(token.span, f"remove the `{token}`"),
     )
 
 
@@ -128,7 +129,7 @@ def wrong_bracket(opened: Token, token: Token, closing: str) -> Diagnostic:
         f"this `{opened}` is closed by `{token}`",
         Spot(token.span, f"expected `{closing}`"),
         Spot(opened.span, "opened here"),
-        fix=Fix(f"replace it with `{closing}`", Edit(token.span, closing)),
+        fix=write(token.span, closing, "replace it with "),
     )
 
 
@@ -136,11 +137,14 @@ def wrong_bracket(opened: Token, token: Token, closing: str) -> Diagnostic:
 
 
 def unclosed_string(token: Token) -> Diagnostic:
+    end, label = token.span.at_end, re.match(r'"[^".]*(?=\.)', token.value)
+    if label and token.span.source.kind is SourceKind.OPTION:  # `--set 'phase."fine-tune.epochs=3'`
+        end = Span(token.span.source, token.span.start + label.end(), token.span.start + label.end())
     return error(
         "unclosed-string",
         'this string has no closing `"`',
         Spot(token.span, "a string ends on the line where it starts"),
-        fix=Fix(f'write `{token}"`', Edit(token.span.at_end, '"')),
+        fix=write(end, '"', shown=token.span),
     )
 
 
@@ -153,7 +157,7 @@ def unknown_escape(token: Token, escape: str, at: int) -> Diagnostic:
         f"unknown escape `{escape}` in a string",
         Spot(Span(token.span.source, start, start + len(escape)), 'the escapes are `\\"`, `\\\\`, `\\n` and `\\t`'),
         notes=[f"for a backslash, write `\\{escape}`"],
-        fix=Fix(f"in a path, use `/` on every system: `{path}`", Edit(token.span, path)),
+        fix=write(token.span, path, "in a path, use `/` on every system: "),
     )
 
 
@@ -164,7 +168,7 @@ def not_decimal(number: Token) -> Diagnostic:
         "invalid-number",
         f"`{written}` is {_BASES[written[1].lower()]}",
         Spot(number.span, "numbers are decimal"),
-        fix=Fix(f"write `{number}`", Edit(number.span, number.value)),
+        fix=write(number.span, number.value),
     )
 
 
@@ -174,7 +178,7 @@ def misplaced_underscore(number: Token) -> Diagnostic:
         "invalid-number",
         f"`{number}` is not a number",
         Spot(number.span, "a `_` goes between two digits"),
-        fix=Fix(f"write `{digits}`", Edit(number.span, digits)),
+        fix=write(number.span, digits),
     )
 
 
@@ -186,5 +190,5 @@ def missing_newline(token: Token) -> Diagnostic:
         "missing-newline",
         "two statements on one line",
         Spot(token.span, "a new statement starts here"),
-        fix=Fix(f"start a new line before `{token}`", Edit(token.span.at_start, "\n")),
+        fix=Fix(f"start a new line before `{token}`", (Edit(token.span.at_start, "\n"),)),
     )

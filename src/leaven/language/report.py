@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leaven.language.diagnostics import Diagnostic, Edit, Severity, Spot
+from leaven.language.diagnostics import Diagnostic, Severity, Spot
+from leaven.language.fixes import Edit
 from leaven.language.record import Record
 from leaven.language.source import Source, Span
 from leaven.language.terminal import Paint, columns, painter
@@ -52,7 +53,7 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
         "spots": [{**_span_json(spot.span), "label": spot.label} for spot in diagnostic.spots],
         "notes": list(diagnostic.notes),
         "help": fix.message if fix else None,
-        "edit": _edit_json(fix.edit) if fix and fix.edit else None,
+        "edits": [_edit_json(edit) for edit in fix.edits] if fix else [],
     }
 
 
@@ -248,4 +249,4 @@ def _position_json(source: Source, offset: int) -> dict[str, int]:
 
 
 def _edit_json(edit: Edit) -> dict[str, Any]:
-    return {**_span_json(edit.span), "text": edit.text}
+    return {**_span_json(edit.span), "text": edit.text, "is_option": edit.is_option}

@@ -26,6 +26,11 @@ def flag_of(arg: str) -> str:
     return f"--{arg.replace('_', '-')}"
 
 
+def arg_of(flag: str) -> str:
+    """The `arg` that an option gives its value."""
+    return flag.removeprefix("--").replace("-", "_")
+
+
 class Source:
     """A text with a name; paths in it are relative to `folder`. Sources are compared by identity."""
 

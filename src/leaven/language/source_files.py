@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from leaven.formats.regular import open_regular
-from leaven.language.diagnostics import Diagnostic, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Fix
 from leaven.language.parser import MAX_CHARACTERS
 from leaven.language.source import Source, SourceKind
 

@@ -7,10 +7,11 @@ and the edit that fixes it. Everything else about the recipe is left to the chec
 import re
 
 from leaven.language import foreign_syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.lexical_errors import is_quote, unexpected_character, wrong_quotes
-from leaven.language.source import Source
-from leaven.language.tokens import Token, rest_of_line, text_after, with_rest_of_line
+from leaven.language.source import Source, Span
+from leaven.language.tokens import Token, line_from, rest_of_line, text_after
 
 _VALUE_STARTS = {"NAME", "NUMBER", "STRING", "LSQB"}
 _BEFORE_VALUES = {"EQUALS", "PLUS", "MINUS", "STAR", "SLASH", "ARROW", "COMMA"}
@@ -91,7 +92,7 @@ def _in_keyword_statement(statement: list[Token], token: Token, accepted: set[st
     report = None
     match keyword:
         case "EXTENDS":
-            report = _in_extends(token)
+            report = _in_extends(statement[0], token)
         case "LET":
             report = _in_let(statement, token)
         case "ARG":
@@ -99,61 +100,61 @@ def _in_keyword_statement(statement: list[Token], token: Token, accepted: set[st
     return report or _unexpected(token, accepted, fix=f"use the form `{_KEYWORD_FORMS[keyword]}`")
 
 
-def _in_extends(token: Token) -> Diagnostic | None:
+def _in_extends(word: Token, token: Token) -> Diagnostic | None:
     if token.type != "NAME":
         return None
-    quoted = f'"{token}"'
     return error(
         "missing-quotes",
         f"missing quotes around the file name `{token}`",
         Spot(token.span, "expected a string"),
-        fix=Fix(f"write `extends {quoted}`", Edit(token.span, quoted)),
+        fix=write(token.span, f'"{token}"', shown=word.span.to(token.span)),
     )
 
 
 def _in_let(statement: list[Token], token: Token) -> Diagnostic | None:
     if token.type == "END" or len(statement) != 2:
         return None
-    name, value = statement[1], rest_of_line(token) if token.type == "COLON" else with_rest_of_line(token)
+    name, whole = statement[1], statement[0].span.to(line_from(token))
+    sign = Span(token.span.source, name.span.end, token.span.end if token.type == "COLON" else token.span.start)
     return error(
         "missing-equals",
         f"missing `=` after `{name}`",
         Spot(token.span, f"expected `=`, found {_noun(token)}"),
-        fix=f"write `let {name} = {value or '…'}`",
+        fix=write(sign, " =" if whole.source.text[sign.end : sign.end + 1].isspace() else " = ", shown=whole),
     )
 
 
 def _in_arg(statement: list[Token], token: Token) -> Diagnostic | None:
     if len(statement) < 2:
         return None
-    name, written = statement[1], with_rest_of_line(token)
+    name, whole = statement[1], statement[0].span.to(line_from(token))
     if token.type in ("EQUALS", "END", "STRING") and len(statement) == 2:
-        return _missing_type(name, token)
+        return _missing_type(statement[0], name, token)
     if token.type == "NAME" and len(statement) == 2:
         return error(
             "missing-colon",
             f"missing `:` between `{name}` and its type",
             Spot(token.span, "expected `:`"),
-            fix=Fix(f"write `arg {name}: {written}`", Edit(name.span.at_end, ":")),
+            fix=write(name.span.at_end, ":", shown=whole),
         )
     if token.type in ("NUMBER", "NAME", "MINUS") and len(statement) == 4:
         return error(
             "missing-equals",
             f"missing `=` before the default of `{name}`",
             Spot(token.span, "expected `=`"),
-            fix=Fix(f"write `arg {name}: {statement[3]} = {written}`", Edit(statement[3].span.at_end, " =")),
+            fix=write(statement[3].span.at_end, " =", shown=whole),
         )
     if token.type == "COMMA":
         return error(
             "unexpected-token",
             "unexpected `,` in an `arg`",
             Spot(token.span, "not needed"),
-            fix=Fix("remove the `,`", Edit(token.span, "")),
+            fix=remove(token.span, "remove the `,`"),
         )
     return None
 
 
-def _missing_type(name: Token, token: Token) -> Diagnostic:
+def _missing_type(word: Token, name: Token, token: Token) -> Diagnostic:
     """The report about an `arg` without a type; the fix has the type of its default."""
     default = rest_of_line(token) if token.type == "EQUALS" else ""
     type = "float"
@@ -163,13 +164,13 @@ def _missing_type(name: Token, token: Token) -> Diagnostic:
         type = "bool"
     elif default.isdigit():
         type = "int"
-    written = f"{name}: {type} = {default}" if default else f"{name}: {type}"
+    whole = word.span.to(line_from(token) if default else name.span)
     return error(
         "missing-type",
         f"missing type for the argument `{name}`",
         Spot(name.span, "expected `: type` after the name"),
         notes=["the types are int, float, bool, text, path and choice[…]"],
-        fix=Fix(f"write `arg {written}`", Edit(name.span.at_end, f": {type}")),
+        fix=write(name.span.at_end, f": {type}", shown=whole),
     )
 
 
@@ -185,7 +186,7 @@ def _missing_value(statement: list[Token], token: Token, accepted: set[str]) -> 
             "missing-value",
             f"missing value for `{before}`",
             Spot(before.span, "expected `=` and a value"),
-            fix=f"write `{before}=…`",
+            fix=f"add its value: `{before}=…`",
         )
     if not accepted & _VALUE_STARTS or token.type in _VALUE_STARTS or before.type == "NAME":
         return None
@@ -205,7 +206,7 @@ def _missing_value(statement: list[Token], token: Token, accepted: set[str]) -> 
             "missing-value",
             "missing value before `,`",
             Spot(token.span, f"expected a value after `{before}`"),
-            fix=Fix("remove the `,`", Edit(token.span, "")),
+            fix=remove(token.span, "remove the `,`"),
         )
     return error(
         "missing-value",
@@ -233,7 +234,7 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
         "missing-comma",
         f"missing comma before `{token}`",
         Spot(token.span, "the next argument starts here"),
-        fix=Fix(f"write `{before}, {token}`", Edit(before.span.at_end, ",")),
+        fix=write(before.span.at_end, ",", shown=before.span.to(token.span)),
     )
 
 
@@ -245,7 +246,7 @@ def _at_block(statement: list[Token], token: Token, accepted: set[str]) -> Diagn
             "unexpected-token",
             f"unexpected {_noun(token)} after a block",
             Spot(token.span, "a statement ends with its block"),
-            fix=Fix("start a new line here", Edit(token.span, f"\n{token}")),
+            fix=Fix("start a new line here", (Edit(token.span.at_start, "\n"),)),
         )
     if not statement and token.type not in ("END", "RBRACE"):
         return error(

@@ -33,7 +33,12 @@ def rest_of_line(token: Token) -> str:
     return value if len(value) < _LOOKAHEAD - 20 else value[:20] + "…"
 
 
-def with_rest_of_line(token: Token) -> str:
-    """A token and what follows it on its line, with the space between them."""
-    rest = rest_of_line(token)
-    return f"{token} {rest}" if rest and text_after(token)[:1].isspace() else f"{token}{rest}"
+def through(token: Token, pattern: str) -> Span:
+    """A token and what follows it, as far as that matches; spaces at the end are left out."""
+    found = re.match(pattern, text_after(token))
+    return Span(token.span.source, token.span.start, token.span.end + len(found[0].rstrip() if found else ""))
+
+
+def line_from(token: Token) -> Span:
+    """A token and what follows it, up to the end of its line or the block of its statement."""
+    return through(token, r"[^#;{}\r\n]*")

@@ -7,11 +7,11 @@ from leaven.catalog.card import KINDS, OUTPUTS_PARAMETERS, Card, Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Fix, shortened, write
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import describe, places, suggestions
-from leaven.messages.suggestions import shortened, write
 
 # The operator that makes one value of several.
 _OPERATORS = {"selector": ("+", "layers"), "transforms": ("->", "transforms")}
@@ -180,10 +180,8 @@ def _instead_of_surplus(use: Use, index: int) -> Fix | str:
     value, span = use.arguments[index].value, use.arguments[index].span
     if index and use.parameters and (operator := _OPERATORS.get(use.parameters[0].types[0])):
         before, (sign, what) = use.arguments[index - 1].span, operator
-        joined = shortened(f"{before.text} {sign} {span.text}")
-        return Fix(
-            f"join {what} with `{sign}`: `{joined}`", Edit(Span(span.source, before.end, span.start), f" {sign} ")
-        )
+        comma = Span(span.source, before.end, span.start)
+        return write(comma, f" {sign} ", f"join {what} with `{sign}`: ", shown=before.to(span))
     given = {argument.keyword.path for argument in use.arguments if argument.keyword}
     free = [p for p in use.parameters if not p.positional and p.name not in given]
     if flag := _flag(value, free):
@@ -223,7 +221,7 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
         return fix
     word, value = lookup.SYNONYMS.get(name, name), shortened(argument.value.span.text)
     if card.name == "sweep":
-        return Fix(f"write `{name}, {value}`", Edit(argument.span, f"{name}, {argument.value.span.text}"))
+        return write(Span(argument.span.source, keyword.span.end, argument.value.span.start), ", ", shown=argument.span)
     if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers"):
         return f"write it in the block of `data`: `data … {{ {word} {value} }}`"
     if card.kind == "model" and name in OUTPUTS_PARAMETERS:

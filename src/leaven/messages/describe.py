@@ -88,10 +88,6 @@ def some(words: Sequence[str], most: int) -> str:
     return ", ".join(words[:most]) + ", …" * (len(words) > most)
 
 
-def did_you_mean(names: Sequence[str]) -> str:
-    return f"did you mean {either([f'`{name}`' for name in names])}?"
-
-
 def labels(targets: Sequence[TargetKind]) -> str:
     """The labels that something needs."""
     words: dict[TargetKind, str] = {"class": "class labels", "number": "numbers", "binary": "several labels per sample"}

@@ -14,7 +14,8 @@ from leaven.catalog.statement_keys import (
 )
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Fix, Severity, Spot, error
+from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.fixes import Fix
 from leaven.messages import describe, new_statements
 from leaven.messages.options import option_for_argument, setting
 from leaven.messages.suggestions import similar

@@ -4,10 +4,12 @@ import os.path
 from pathlib import Path
 
 from leaven.catalog.lookup import nearest
+from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
-from leaven.language.source import SourceKind
-from leaven.messages.suggestions import write
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Fix, write
+from leaven.language.source import SourceKind, Span
+from leaven.messages.suggestions import similar
 
 
 def unreadable(path: FilePath, what: str, obstacle: str) -> Diagnostic:
@@ -45,15 +47,20 @@ def _fix(path: FilePath) -> Fix | None:
     near = nearest(path.place.name, _neighbours(path.place))
     if near:
         better = str(Path(path.text).with_name(near[0]))
-        return Fix(f"did you mean `{better}`?", Edit(path.span, f'"{better}"'))
+        return similar(path.span, [_as_written(better, path.span)])
     if path.text.startswith("~"):
         whole = Path(os.path.expanduser(path.text)).as_posix()
-        return Fix(f"`~` is not expanded; write the full path: `{whole}`", Edit(path.span, f'"{whole}"'))
+        return write(path.span, _as_written(whole, path.span), "`~` is not expanded; write the full path: ")
     if "\n" in path.text or "\t" in path.text:
         return write(
             path.span, path.span.text.replace("\\", "/"), "a backslash begins an escape; write `/` in a path: "
         )
     return None
+
+
+def _as_written(path: str, span: Span) -> str:
+    """A path as it is written there: in quotes, unless it is an option of its own."""
+    return quoted(path) if span.text.startswith('"') else path
 
 
 def _neighbours(place: Path) -> list[str]:

@@ -6,10 +6,10 @@ from leaven.catalog.layers import LayerParameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.fixes import shortened
 from leaven.messages import describe
 from leaven.messages.describe import length_in
 from leaven.messages.places import setting_span, span_of, spots
-from leaven.messages.suggestions import shortened
 
 MOST_NAMED = 3
 _ADAPTABLE = "adapters are added to linear layers and to convolutions without groups, dilation or special padding"

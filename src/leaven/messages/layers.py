@@ -8,7 +8,8 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import WORDS, Layer, OfType, Selector, Word
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Fix, write
 from leaven.messages import describe
 from leaven.messages.suggestions import similar
 
@@ -31,7 +32,7 @@ def not_layers(value: syntax.Value) -> Diagnostic:
         "this does not select layers",
         Spot(value.span, "expected layers"),
         notes=["layers are selected by path (`layer4.1`), by a glob in quotes, or by a word such as `head`"],
-        fix=f"for the first {text} layers, write `first({text})`" if is_count else None,
+        fix=write(value.span, f"first({text})", f"for the first {text} layers, write ") if is_count else None,
     )
 
 
@@ -52,10 +53,10 @@ def wrong_arguments(call: syntax.Call, first: object) -> Diagnostic:
     takes, example = CALLS[name]
     fix: Fix | str = f"usage: `{example}`"
     if name == "type" and isinstance(value, syntax.Name):
-        fix = Fix(f'write `type("{value.path}")`', Edit(value.span, f'"{value.path}"'))
+        fix = write(value.span, quoted(value.path), shown=call.span)
     elif value is not None and name in ("first", "last") and isinstance(first, float) and 0 < first < 1:
         share = f"{round(first * 100, 4):g}%"
-        fix = Fix(f"write `{name}({share})`", Edit(value.span, share))
+        fix = write(value.span, share, shown=call.span)
     return error("wrong-type", f"`{name}` takes {takes}", Spot(call.span, f"expected {takes}"), fix=fix)
 
 
@@ -108,10 +109,8 @@ def no_such_layer(
         case _:
             headline = f"{model} has no layer named `{written}`"
             near = nearest(written, [*WORDS, *paths]) or ["head"] * (written in _HEADS)
-    fix = Fix(known)
-    if near:
-        near = list(map(quoted if isinstance(value, syntax.String) else _written, near))
-        fix = Fix(f"{describe.did_you_mean(near)} (`leaven inspect` lists them)", Edit(value.span, near[0]))
+    near = list(map(quoted if isinstance(value, syntax.String) else _written, near))
+    fix = similar(value.span, near, " (`leaven inspect` lists them)") or Fix(known)
     return error(id, headline, Spot(value.span, label), fix=fix)
 
 

@@ -7,10 +7,11 @@ from leaven.catalog import library, lookup
 from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Severity, Spot, error
+from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.fixes import Fix, write
 from leaven.language.source import Source, Span, flag_of
 from leaven.messages import describe, places
-from leaven.messages.suggestions import as_statement, similar, write
+from leaven.messages.suggestions import as_statement, similar
 
 # -- names that mean nothing
 
@@ -109,7 +110,7 @@ def no_classes(name: syntax.Name) -> Diagnostic:
         "unknown-name",
         "the data has no classes: it has numbers to predict",
         Spot(name.span, "the number of classes"),
-        fix=Fix("write `outputs`: one for each number", Edit(name.span, "outputs")),
+        fix=write(name.span, "outputs", after=": one for each number"),
     )
 
 

@@ -5,9 +5,9 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Quantity, plural_unit
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Fix, write
 from leaven.messages import describe
-from leaven.messages.suggestions import write
 
 UNITS = ("epochs", "steps", "samples", "%", "seconds", "minutes", "hours")
 
@@ -18,7 +18,7 @@ def different_units(left: syntax.Value, left_unit: str, right: syntax.Value, rig
         f"{left_unit} and {right_unit} can't be added",
         Spot(right.span, f"in {right_unit}"),
         Spot(left.span, f"in {left_unit}"),
-        fix="write both in the same unit",
+        fix="give both in the same unit",
     )
 
 
@@ -95,7 +95,7 @@ def fraction_as_percentage(value: syntax.Value, number: float, parameter: Parame
         "wrong-unit",
         f"`{parameter.name}` needs a unit",
         Spot(value.span, f"would mean {value_text(number)}%"),
-        fix=Fix(f"write `{right}`{more}", Edit(value.span, right)),
+        fix=write(value.span, right, after=more),
     )
 
 

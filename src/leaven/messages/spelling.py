@@ -17,13 +17,14 @@ def is_misspelling(written: str, meant: str) -> bool:
 
 def note_on_letters(report: Diagnostic) -> str:
     """What to add to a report about a name with a letter of another alphabet that looks like the right one."""
-    if not report.spots or report.fix is None or report.fix.edit is None or not report.fix.edit.text.isascii():
+    edit = report.fix.edits[0] if report.fix is not None and report.fix.edits else None
+    if not report.spots or edit is None or not edit.text.isascii():
         return ""
-    written = report.fix.edit.span.text
+    written = edit.span.text
     letter = "" if written.isascii() else next((one for one in written if not one.isascii() and one.isalnum()), "")
     if not letter:
         return ""
-    plain = report.fix.edit.text[written.index(letter) : written.index(letter) + 1]
+    plain = edit.text[written.index(letter) : written.index(letter) + 1]
     script = unicodedata.name(letter, "not ASCII").partition(" ")[0].capitalize()
     script = "a full-width letter" if script == "Fullwidth" else script
     latin = f", not the Latin letter `{plain}`" if plain.isalpha() else ""

@@ -6,29 +6,20 @@ from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Parameter
 from leaven.catalog.value_text import quoted, value_text
 from leaven.language import syntax
-from leaven.language.diagnostics import Edit, Fix
+from leaven.language.fixes import Edit, Fix, shortened, write
 from leaven.language.source import Span
 from leaven.messages import describe
 
 _EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
-_LONGEST = 80  # characters of a suggestion; a longer one is no help
 _QUOTES, _NO_QUOTES, _LIST = "write it in quotes: ", "write it without quotes: ", "write a list: "
 
 
-def write(span: Span, text: str, before: str = "write ") -> Fix:
-    """Put a text in the place of what was written."""
-    return Fix(f"{before}`{shortened(text)}`", Edit(span, text))
-
-
-def similar(span: Span, names: Sequence[str]) -> Fix | None:
+def similar(span: Span, names: Sequence[str], after: str = "") -> Fix | None:
     """Put the first of some similar names in the place of what was written; None without any."""
-    return Fix(describe.did_you_mean(names), Edit(span, names[0])) if names else None
-
-
-def shortened(text: str) -> str:
-    """A text on one line, cut where it is long."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    if not names:
+        return None
+    others = describe.either([f"`{name}`" for name in names])[len(names[0]) + 2 :]
+    return Fix("did you mean ", (Edit(span, names[0]),), span, f"{others}?{after}", is_guess=True)
 
 
 # -- a value of another type

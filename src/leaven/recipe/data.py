@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 from leaven.binding.files import report_missing
 from leaven.binding.scope import Scope
 from leaven.catalog.lookup import nearest
+from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath, Invocation, Pending, Setting, Written
 from leaven.formats.finding import Finding
-from leaven.language.diagnostics import Edit, Fix, Spot, error, warning
+from leaven.language.diagnostics import Spot, error, warning
+from leaven.language.fixes import Fix
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import data as messages
 from leaven.messages.describe import either
+from leaven.messages.suggestions import similar
 from leaven.messages.techniques import missing_library
 from leaven.recipe.task import Task, task_by_parameter, task_named, task_of_library
 
@@ -148,6 +151,12 @@ def _without_labels(finding: Finding, data: Invocation) -> Finding:
     return finding._replace(fact=fact, help=help, wrong="", choices=())
 
 
+def _place_of(text: str, place: Span) -> Span | None:
+    """Where a string is written within a place; None where it is not."""
+    at = place.text.find(quoted(text))
+    return place.source.span(place.start + at, place.start + at + len(quoted(text))) if at >= 0 else None
+
+
 def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
     """Report what is wrong with the data at the argument that it is about."""
     setting = data.setting(finding.argument) or data.settings[0]
@@ -161,8 +170,8 @@ def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
     fix: Fix | str | None = finding.help or None
     if finding.choices:
         near = nearest(finding.wrong, finding.choices, limit=1)
-        edit = Edit(place, f'"{near[0]}"') if near and place and setting.value == finding.wrong else None
-        fix = Fix(f"did you mean `{near[0]}`?", edit) if near else None
+        column = place and _place_of(finding.wrong, place)
+        fix = similar(column, [quoted(near[0])]) if near and column else None
     say = error if finding.is_error else warning
     spots = [Spot(place, finding.label or "read from here")] if place else []
     scope.add(say(finding.id, finding.fact, *spots, notes=finding.notes, fix=fix))

@@ -3,8 +3,10 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from leaven.binding import names
+from leaven.catalog.layers import only_cached
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.record import Record
 from leaven.language.source import Source
@@ -31,8 +33,18 @@ def check(
     source: Source, given: Options | None = None, *, run_code: bool = False, requires_args: bool = False
 ) -> Checked:
     """The recipe in a source, checked as far as possible without running the user's code, unless told to."""
+    given = given or Options()
     with _without_garbage_collection():
-        return _check(source, given or Options(), run_code, requires_args)
+        checked = _check(source, given, run_code, requires_args)
+        if not any(report.fix is not None and report.fix.edits for report in checked.diagnostics):
+            return checked
+        from leaven.rules.tried_fixes import with_tried_fixes
+
+        def check_again(source: Source, given: Options) -> tuple[Diagnostic, ...]:
+            with only_cached():
+                return _check(source, given, run_code, requires_args).diagnostics
+
+        return replace(checked, diagnostics=with_tried_fixes(checked.diagnostics, source, given, check_again))
 
 
 def _check(source: Source, given: Options, run_code: bool, requires_args: bool) -> Checked:

@@ -89,7 +89,7 @@ class TestCheck:
         (report,) = json.loads(result.output)["diagnostics"]
         assert report["id"] == "unknown-layer"
         assert report["spots"][0]["start"] == {"line": 3, "column": 8, "offset": 38}
-        assert report["edit"]["text"] == "layer4"
+        assert report["edits"][0]["text"] == "layer4"
 
     def test_several_recipes_give_the_worst_exit_code(self, folder: Path) -> None:
         (folder / "second.leaven").write_text("model nonsense()\ndata digits()\n")

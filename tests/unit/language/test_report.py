@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaven.language.diagnostics import Diagnostic, Edit, Fix, Severity, Spot, error
+from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.fixes import Edit, Fix
 from leaven.language.report import LINE_WIDTH, render_concise, render_full, summary, to_json
 from leaven.language.source import Source, Span
 from leaven.language.terminal import wants_color
@@ -33,7 +34,7 @@ def misspelt_layer() -> Diagnostic:
         "unknown-layer",
         "resnet18 has no layer named `layre4`",
         place,
-        fix=Fix("did you mean `layer4`? (`leaven inspect dogs.leaven` lists them)", Edit(place.span, "layer4")),
+        fix=Fix("did you mean ", (Edit(place.span, "layer4"),), place.span, "? (`leaven inspect` lists them)"),
     )
 
 
@@ -47,7 +48,7 @@ def test_full_report() -> None:
         "   |\n"
         "12 |     freeze all - layre4\n"
         "   |                  ^^^^^^ no layer matches\n"
-        "help: did you mean `layer4`? (`leaven inspect dogs.leaven` lists them)"
+        "help: did you mean `layer4`? (`leaven inspect` lists them)"
     )
 
 
@@ -271,14 +272,14 @@ def test_json_report() -> None:
         "file": "dogs.leaven",
         "spots": [{**place, "label": "no layer matches"}],
         "notes": [],
-        "help": "did you mean `layer4`? (`leaven inspect dogs.leaven` lists them)",
-        "edit": {**place, "text": "layer4"},
+        "help": "did you mean `layer4`? (`leaven inspect` lists them)",
+        "edits": [{**place, "text": "layer4", "is_option": False}],
     }
 
 
 def test_json_without_place_and_fix() -> None:
     data = to_json(error("no-recipe", "there is no recipe", notes=["why"]))
-    assert (data["file"], data["spots"], data["help"], data["edit"]) == (None, [], None, None)
+    assert (data["file"], data["spots"], data["help"], data["edits"]) == (None, [], None, [])
     assert data["notes"] == ["why"]
 
 

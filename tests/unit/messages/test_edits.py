@@ -33,7 +33,6 @@ def test_an_edit_fixes_the_recipe(case: str) -> None:
     before, after = FIXED[case]
     report = check(Source("recipe.leaven", before)).diagnostics[0]
     assert report.fix is not None
-    edit = report.fix.edit
-    assert edit is not None
+    (edit,) = report.fix.edits
     assert before[: edit.span.start] + edit.text + before[edit.span.end :] == after
     assert check(Source("recipe.leaven", after)).recipe is not None

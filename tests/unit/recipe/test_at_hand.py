@@ -18,8 +18,7 @@ def test_a_home_folder_is_to_be_written_out(tmp_path: Path, monkeypatch: pytest.
     (report,) = errors('model resnet18()\ndata folder("~/photos")\n', tmp_path)
     assert report.id == "missing-file"
     assert report.fix is not None
-    assert report.fix.edit is not None
-    assert report.fix.edit.text == f'"{(tmp_path / "home/photos").as_posix()}"'
+    assert report.fix.edits[0].text == f'"{(tmp_path / "home/photos").as_posix()}"'
 
 
 @pytest.mark.usefixtures("without_starters")

@@ -1,0 +1,38 @@
+"""The options of a command line as an edit changes them: a flag with another text, or other flags in its place."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+from leaven.language.fixes import Edit
+from leaven.language.source import arg_of, flag_of
+from leaven.statements.options import Options
+
+_SINGLE = ("model", "data", "checkpoint", "output")
+
+Given = tuple[str, str]  # a flag and its text
+
+
+def edited_options(options: Options, edit: Edit, text: str) -> Options:
+    """The options with a text in the place of the one that the edit's source was made of, or with those in the text."""
+    source = edit.span.source
+    words = shlex.split(text) if edit.is_option else [source.name, text]
+    all_given = list(_as_given(options))
+    at = all_given.index((source.name, source.text))
+    return _as_options([*all_given[:at], *zip(words[::2], words[1::2], strict=True), *all_given[at + 1 :]])
+
+
+def _as_given(options: Options) -> Iterator[Given]:
+    yield from ((flag_of(arg), text) for arg, text in options.args.items())
+    yield from (("--set", text) for text in options.settings)
+    yield from (("--with", text) for text in options.additions)
+    for name in _SINGLE:
+        if (text := getattr(options, name)) is not None:
+            yield flag_of(name), text
+
+
+def _as_options(all_given: Iterable[Given]) -> Options:
+    all_given = list(all_given)
+    args = {arg_of(flag): text for flag, text in all_given if flag not in ("--set", "--with")}
+    single = {name: args.pop(name) for name in _SINGLE if name in args}
+    settings, additions = (tuple(t for flag, t in all_given if flag == many) for many in ("--set", "--with"))
+    return Options(args, settings, additions, **single)
