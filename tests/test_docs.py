@@ -11,7 +11,7 @@ from runpy import run_path
 
 import click
 import pytest
-from tests.lang.sections import Section, read_sections, try_out
+from tests.lang.sections import IS_BLESSING, Section, read_sections, try_out
 from tests.pages import FENCE, blocks
 
 from leaven.cli.main import leaven
@@ -71,6 +71,17 @@ def test_the_terminal_in_the_readme_shows_what_was_printed() -> None:
     shown = (ROOT / "docs/quickstart.txt").read_text(encoding="utf-8")
     assert (ROOT / "docs/quickstart.svg").read_text(encoding="utf-8") == draw(shown)
     assert "$ leaven run examples/quickstart.leaven\n" in shown
+
+
+def test_the_catalog_page_lists_every_card() -> None:
+    """What the libraries offer is compared where the same versions are installed."""
+    script, page = run_path(str(ROOT / "docs/catalog_page.py")), ROOT / "docs/catalog.md"
+    if IS_BLESSING:
+        page.write_text(script["page"](script["library_section"]()), encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    is_same = script["versions_line"]() in text
+    libraries = script["library_section"]() if is_same else text[text.index(script["LIBRARIES"]) :]
+    assert text == script["page"](libraries), "run `python docs/catalog_page.py`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -50,12 +50,17 @@ def _files(kind: str) -> dict[str, Path]:
     return {file.stem: file for pattern in ("*.md", "*/*.md") for file in FOLDERS[kind].glob(pattern)}
 
 
+def file_of(kind: str, name: str) -> Path:
+    """The file of one of Leaven's own cards."""
+    return _files(kind)[name]
+
+
 @cache
 def read(kind: str, name: str) -> Card | None:
     """Leaven's own card of that kind and name."""
     if name not in names(kind):
         return None
-    file = _files(kind)[name]
+    file = file_of(kind, name)
     card = read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
     return _with_target_arguments(card) if kind == "data" and card.data.on_disk else card
 

@@ -14,6 +14,8 @@ from leaven.messages.suggestions import owner_of
 _PACKAGE = Path(leaven.__file__).parent
 # A wheel has the pages inside the package; a checkout has them in docs/.
 _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent.parent / "docs" / "errors")
+_GUIDE = "custom-components"  # which reports mention
+_GUIDES = (_PACKAGE / "custom_components.md", _PACKAGE.parent.parent / "docs" / "custom_components.md")
 
 
 def names() -> list[str]:
@@ -22,7 +24,9 @@ def names() -> list[str]:
 
 
 def page(id: str) -> str | None:
-    """The page of a report id."""
+    """The page of a report id, or the guide to what users write themselves."""
+    if id == _GUIDE:
+        return next((file.read_text(encoding="utf-8") for file in _GUIDES if file.is_file()), None)
     for folder in _FOLDERS:
         file = folder / f"{id}.md"
         if id in names() and file.is_file():
@@ -36,7 +40,7 @@ def print_explanation(id: str | None) -> int:
         click.echo("Report ids:\n")
         for name in names():
             click.echo(f"  {name}")
-        click.echo("\nFor example: leaven explain unknown-layer")
+        click.echo(f"\nFor example: leaven explain unknown-layer. Your own models and more: leaven explain {_GUIDE}")
         return 0
     wanted = id.removesuffix("]").rpartition("[")[2]  # as a report shows it: warning[unused-name]
     text = page(wanted)
@@ -54,7 +58,7 @@ def print_explanation(id: str | None) -> int:
     if known:
         click.echo(known)
         return 0
-    near = lookup.nearest(wanted, [*names(), *own.names("technique"), *own.names("statement")])
+    near = lookup.nearest(wanted, [_GUIDE, *names(), *own.names("technique"), *own.names("statement")])
     hint = " or ".join(f"`{name}`" for name in near)
     hint = f"Did you mean {hint}?" if near else f"`leaven catalog search {wanted}` searches all articles."
     click.echo(f"there is no report or catalog entry `{id}`. {hint}", err=True)

@@ -13,6 +13,9 @@ from leaven.language.source import Source, Span, flag_of
 from leaven.messages import describe, places
 from leaven.messages.suggestions import as_statement, similar
 
+OWN_KINDS = (*library.KINDS, "component")  # that user code can define
+OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
+
 # -- names that mean nothing
 
 
@@ -84,7 +87,8 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
         f"unknown {noun.partition(' ')[2]} `{path}`",
         Spot(name.span, f"expected {noun}"),
         notes=notes,
-        fix=fix or f"`leaven catalog search {rest}` searches for similar names",
+        fix=fix
+        or f"`leaven catalog search {rest}` searches for similar names{OR_YOUR_OWN if kind in OWN_KINDS else ''}",
     )
 
 

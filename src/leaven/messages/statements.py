@@ -156,7 +156,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> str:
         return f"a recipe has no `{word}`; `arg` defines what can be set when you run it"
     if context == "data":
         return "the block takes " + ", ".join(f"`{name}`" for name in block_names("data"))
-    return "`leaven catalog search` lists what there is"
+    return "`leaven catalog search` lists what there is; to write a technique, see `leaven explain custom-components`"
 
 
 def _as_call(statement: syntax.Statement) -> str:

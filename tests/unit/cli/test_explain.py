@@ -11,6 +11,12 @@ def test_an_id_is_found_as_a_report_shows_it(word: str) -> None:
     assert CliRunner().invoke(leaven, ["explain", word]).output.startswith("# unused-name")
 
 
+def test_the_guide_that_reports_mention_is_there() -> None:
+    result = CliRunner().invoke(leaven, ["explain", "custom-components"])
+    assert result.output.startswith("# Custom components")
+    assert "## Technique" in result.output
+
+
 def test_what_a_library_offers_is_explained_by_its_card() -> None:
     result = CliRunner().invoke(leaven, ["explain", "adamw"])
     assert result.exit_code == 0
