@@ -137,7 +137,8 @@ def metadata_splits(path: str, columns: Sequence[str]) -> dict[str, list[tuple[A
     found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
     tables = {split: file for split, file in found if file.is_file()}
     tables = {"": tables[""]} if "" in tables else tables
-    return {split: list(table_rows(file, columns, file.parent, None)) for split, file in tables.items()}
+    splits = {split: list(table_rows(file, columns, file.parent, None)) for split, file in tables.items()}
+    return {split: rows for split, rows in splits.items() if rows}
 
 
 def table_splits(
@@ -151,7 +152,8 @@ def table_splits(
         found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
         tables = {split: there for split, there in found if there.is_file()}
     start = Path(root) if root else file if file.is_dir() else file.parent
-    return {split: list(table_rows(there, columns, start, separator)) for split, there in tables.items()}
+    splits = {split: list(table_rows(there, columns, start, separator)) for split, there in tables.items()}
+    return {split: rows for split, rows in splits.items() if rows}
 
 
 def stripped(cell: Any) -> Any:
@@ -178,6 +180,8 @@ def table_rows(
     with file.open(encoding="utf-8-sig") as lines:  #: if jsonl and not labelled_folder
         rows = [json.loads(line) for line in lines if line.strip()]
     rows = parquet.read_table(file, columns=list(columns)).to_pylist()  #: if parquet and not labelled_folder
+    if not any(column in row for row in rows for column in columns[1:]):  # a test table without labels
+        return
     for row in rows:
         image, *targets = (stripped(row.get(column)) for column in columns)  #: if csv
         image, *targets = (row.get(column) for column in columns)  #: if not csv
