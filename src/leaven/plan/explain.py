@@ -129,7 +129,8 @@ def _frozen(freeze: FreezeLayers) -> str:
     paths = ", ".join(freeze.paths)
     adapters = "the adapters" if freeze.has_adapters else ""
     if freeze.is_all_but:
-        return f"frozen: all but {' and '.join(filter(None, (paths, adapters)))}{counted(freeze)}"
+        rest = " and ".join(filter(None, (paths, adapters)))
+        return f"frozen: all{' but ' * bool(rest)}{rest}{counted(freeze)}"
     return f"frozen: {' but not '.join(filter(None, (paths, adapters)))}{counted(freeze)}"
 
 

@@ -27,6 +27,12 @@ def test_after_pruning_no_parameters_are_counted() -> None:
     assert "parameters trainable" not in emit(plan)
 
 
+def test_a_model_of_which_nothing_is_trained_is_frozen_as_a_whole(tmp_path: Path) -> None:
+    recipe = tmp_path / "as_it_is.leaven"
+    recipe.write_text('model resnet18()\ndata digits()\nphase "as it is", epochs=0 { freeze all }\n')
+    assert re.search(r"frozen: all; 0 of [\d,]+ parameters trainable", explain(leaven.make_plan(recipe)))
+
+
 def test_in_a_narrow_terminal_reasons_are_wrapped_and_nothing_is_lost() -> None:
     plan = leaven.make_plan(SMALLER)
     plain, fitted = explain(plan), explain(plan, width=60)

@@ -124,7 +124,7 @@ RECIPES = {
     """,
     "multilabel": """
         model timm.test_resnet(weights="start.pth")
-        data jsonl("birds.jsonl", image="file", labels="tags") { eval resize([32, 32]) }
+        data jsonl("tables", image="file", labels="tags", root="birds") { eval resize([32, 32]) }
         train epochs=1, batch=8
     """,
     "parquet": """
@@ -195,8 +195,10 @@ def furnish(folder: Path) -> Path:
     (folder / "birds.csv").write_text("\n".join(["file,bird,size,age", *rows]) + "\n")
     (folder / "birds" / "metadata.csv").write_text("file_name,bird\n" + "".join(f"{row[6:]}\n" for row in simple))
     (folder / "broken.csv").write_text("\n".join(["file,bird,size,age", *rows, "birds/20.png,wren,1,1"]) + "\n")
-    tags = [{"file": f"birds/{number}.png", "tags": ["small", "red"][: number % 3]} for number in range(20)]
-    (folder / "birds.jsonl").write_text("\n".join(map(json.dumps, tags)) + "\n")
+    tags = [{"file": f"{number}.png", "tags": ["small", "red"][: number % 3]} for number in range(20)]
+    (folder / "tables").mkdir()
+    (folder / "tables" / "train.jsonl").write_text("\n".join(map(json.dumps, tags)) + "\n")
+    (folder / "tables" / "test.jsonl").write_text('{"file": "3.png"}\n')  # without labels: it is left out
     files = [folder / "birds" / f"{number}.png" for number in range(20)]
     images = [{"bytes": file.read_bytes(), "path": file.name} for file in files]
     kinds = ["wren" if number % 3 else "robin" for number in range(20)]
