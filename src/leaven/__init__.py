@@ -12,6 +12,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # true for type checkers; `typing` must not be imported before `__main__` has set the path
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from leaven.bundle import Bundle
@@ -22,10 +23,43 @@ if TYPE_CHECKING:
     from leaven.plan.plan import Plan
     from leaven.recipe.recipe import Recipe
     from leaven.rules.checker import Checked
+    from leaven.runs.run import Run
+    from leaven.runtime.failures import Failure
     from leaven.statements.options import Options
 
 __version__ = "0.1.0"
-__all__ = ["RecipeError", "check", "format", "generate", "load", "make_plan", "open", "parse", "show"]
+__all__ = [
+    "Failure",
+    "Options",
+    "RecipeError",
+    "check",
+    "format",
+    "generate",
+    "load",
+    "make_plan",
+    "open",
+    "open_run",
+    "parse",
+    "run",
+    "show",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
+def __getattr__(name: str) -> object:
+    """What takes time to import."""
+    if name == "Options":
+        from leaven.statements.options import Options
+
+        return Options
+    if name == "Failure":
+        from leaven.runtime.failures import Failure
+
+        return Failure
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class RecipeError(ValueError):
@@ -82,6 +116,44 @@ def generate(recipe: str | Path | Source, options: Options | None = None) -> str
     return emit(make_plan(recipe, options))
 
 
+def run(
+    recipe: str | Path | Source,
+    options: Options | None = None,
+    *,
+    quick: bool = False,
+    name: str | None = None,
+    set: Mapping[str, object] | None = None,
+    with_: str | Sequence[str] = (),
+    model: str | None = None,
+    data: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    output: str | Path | None = None,
+    **args: object,
+) -> Run:
+    """Train: `leaven.run("dogs.leaven", lr=1e-3, set={"train.batch": 64}).scores`. The run is done when this returns.
+
+    The arguments are the options of `leaven run`; all others are `arg`s of the recipe. Raises `RecipeError` if the
+    recipe has errors, and `Failure` with the report of a run that failed. Ctrl-C saves and stops.
+    """
+    from leaven.runs.calling import start
+    from leaven.statements.options import Options, with_values
+
+    added = (with_,) if isinstance(with_, str) else tuple(with_)
+    flags = {"model": model, "data": data, "checkpoint": checkpoint, "output": output}
+    chosen = with_values(_options(options) or Options(), args, set or {}, added, **flags)
+    started = start(_source(recipe), chosen, is_quick=quick, name=name)
+    if isinstance(started, tuple):
+        raise RecipeError(started)
+    return started
+
+
+def open_run(folder: str | Path, *, trust_code: bool = False) -> Run:
+    """A run by its folder: its `scores`, `curve` and `model`. Of a folder of runs, the newest is used."""
+    from leaven.runs.run import open_run
+
+    return open_run(folder, trust_code=trust_code)
+
+
 def open(recipe: str | Path | Source, options: Options | None = None) -> Session:
     """A session with a recipe: look at its data and model, and train step by step."""
     from leaven.lab.session import Session
@@ -92,16 +164,21 @@ def open(recipe: str | Path | Source, options: Options | None = None) -> Session
 def load(file: str | Path, *, trust_code: bool = False, device: str = "cpu") -> Bundle:
     """A trained model: `leaven.load("dogs.bundle")("photo.jpg").label`.
 
-    A name in place of a file means a published model: `leaven.load("efficientnet_lite0")`.
+    A name in place of a file means a published model: `leaven.load("efficientnet_lite0")`. A run that is not finished,
+    or a checkpoint in its folder, is loaded by running the program of the run, with `trust_code`.
     """
     import os.path
 
     from leaven import bundle
     from leaven.catalog.published import published_model
+    from leaven.runs.unfinished import find_unfinished, load_unfinished
 
     published = None if os.path.lexists(file) else published_model(os.fspath(file))
     if published is not None:
         return bundle.load_published(published, device=device)
+    unfinished = find_unfinished(file)
+    if unfinished is not None:
+        return load_unfinished(unfinished, trust_code=trust_code, device=device)
     return bundle.load(file, trust_code=trust_code, device=device)
 
 
@@ -143,4 +220,4 @@ def _options(options: Options | None) -> Options | None:
     if options is None or isinstance(options, Options):
         return options
     example = 'Options(args={"lr": "1e-4"})'
-    raise TypeError(f"options are `leaven.statements.options.{example}`, not {type(options).__name__}")
+    raise TypeError(f"options are `leaven.{example}`, not {type(options).__name__}")

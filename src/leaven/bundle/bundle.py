@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from leaven.bundle.card import needs_trust
 from leaven.bundle.evaluation import Measured, SplitName, evaluate
 from leaven.bundle.export import Format, export
+from leaven.bundle.files import find_files, is_folder_or_pattern
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import as_taken, name_of
 from leaven.bundle.manifest import Manifest
@@ -76,8 +77,14 @@ class Bundle:
         """What the model predicts for an image, or for each of a list of them.
 
         An image is a path, a URL, bytes, a PIL image, an array (height × width × channels; integers up to 255 or
-        floats up to 1) or a tensor (channels × height × width).
+        floats up to 1) or a tensor (channels × height × width). A folder or a pattern such as "*.jpg" means its images:
+        then the predictions are in a dictionary, by file.
         """
+        if isinstance(given, str | os.PathLike) and is_folder_or_pattern(os.fspath(given)):
+            files, problems = find_files([os.fspath(given)])
+            for problem in problems:
+                raise problem
+            return dict(zip(files, self(files), strict=True))
         several = given if isinstance(given, list | tuple) else [given]
         found = []
         for answer in self.each(several):

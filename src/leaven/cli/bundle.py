@@ -1,7 +1,6 @@
 """The commands for a trained model: `predict`, `evaluate`, `export`. The work is done by the bundle."""
 
 import csv
-import glob
 import io
 import json
 import os
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 from leaven.formats import status_line
+from leaven.formats.run_folder import BUNDLE, is_finished
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TOP = 5
 WIDEST = 60  # of a file's name in a table
 _ARGUMENT = re.compile(r"`(root|image|label)=`")  # of `Bundle.evaluate`, in the help of a failure
-_trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle.")
+_trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
 _bundle = click.argument("bundle", type=click.Path(path_type=Path))
 
 
@@ -62,14 +62,19 @@ def predict(
     its run; of a folder of runs, the newest is used. The name of a model in place of a BUNDLE means that model as it
     was published. Exit code 1 means that some images could not be read; the others are predicted.
 
+    The best epoch so far of a run that is not finished, or a checkpoint in its folder (last.ckpt), needs --trust-code:
+    only the program of the run can load it.
+
     \b
     For example:
         leaven predict efficientnet_lite0 photo.jpg
         leaven predict dogs.bundle photo.jpg
         leaven predict runs/dogs holidays --csv holidays.csv
     """
+    from leaven.bundle.files import find_files
+
     model = _loaded(bundle, trust_code)
-    files, problems = _found(inputs)
+    files, problems = find_files(inputs)
     is_one = len(files) == 1 and not os.path.isdir(inputs[0]) and len(inputs) == 1 and csv_file is None
     found: list[tuple[str, Prediction]] = []
     for file, answer in _predicted(model, files):
@@ -169,8 +174,9 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
         found = leaven.load(
             bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu")
         )
-    if found.path != bundle:
-        click.echo(f"using {found.path}", err=True)
+    if found.path != bundle and found.path.name == BUNDLE:
+        since = "" if is_finished(found.path.parent) else ", saved before the run was resumed"
+        click.echo(f"using {found.path}{since}", err=True)
     return found
 
 
@@ -181,29 +187,6 @@ def _predicted(model: "Bundle", files: Sequence[str]) -> "Iterator[tuple[str, Pr
         for answer in zip(files, model.each(files), strict=True):
             bar.advance()
             yield answer
-
-
-def _found(inputs: Sequence[str]) -> "tuple[list[str], list[Failure]]":
-    """The files that are meant, each once; and what is wrong where there are none."""
-    from leaven.bundle.inputs import HEIC_ENDINGS
-    from leaven.formats.image_folder import IMAGE_ENDINGS, files_below
-    from leaven.runtime.failures import Failure
-
-    files: dict[str, None] = {}
-    problems = []
-    for given in inputs:
-        if os.path.isdir(given):
-            there = sorted(f for f in files_below(Path(given)) if f.lower().endswith((*IMAGE_ENDINGS, *HEIC_ENDINGS)))
-            if not there:
-                problems.append(Failure(f"{given} has no images", f"images end in {', '.join(IMAGE_ENDINGS)}"))
-        elif glob.has_magic(given) and not os.path.exists(given) and not given.startswith(("http://", "https://")):
-            there = sorted(file for file in glob.glob(given, recursive=True) if os.path.isfile(file))
-            if not there:
-                problems.append(Failure(f"no file matches {given}"))
-        else:
-            there = [given]
-        files |= dict.fromkeys(there)
-    return list(files), problems
 
 
 # -- how it looks

@@ -25,7 +25,7 @@ from leaven.plan.plan_json import from_json
 from leaven.program.emit import emit
 from leaven.program.names import Names
 from leaven.recipe.recipe import Recipe
-from leaven.runs.starting import command, new_run, output_folder
+from leaven.runs.starting import command, new_run, output_folder, started_in
 from leaven.statements.options import Options
 
 
@@ -173,10 +173,8 @@ def _refuse_in_progress(folder: Path) -> None:
 
 def _return_to_start(folder: Path) -> Path:
     """Change to the folder where a run was started, from which the paths in its program start; the run seen from it."""
-    started_in = run_folder.read_json(folder / run_folder.LOCK).get("started_in")
     place = folder.resolve()
-    if isinstance(started_in, str) and Path(started_in).is_dir():
-        os.chdir(started_in)
+    os.chdir(started_in(folder))
     return place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place
 
 

@@ -32,6 +32,7 @@ class Session:
 
     def __init__(self, plan: Plan) -> None:
         self._place = tempfile.TemporaryDirectory(prefix="leaven-")
+        self._name = plan.name
         self.folder = Path(self._place.name)
         self._plan = plan
         write_program(plan, self.folder)
@@ -48,6 +49,9 @@ class Session:
         self._thread = threading.Thread(target=self._train, daemon=True, name="leaven session")
 
     # -- looking
+
+    def __repr__(self) -> str:
+        return f"<Session {self._name}: {self._turn}; {type(self.model).__name__}; {self.data!r}>"
 
     def batch(self, split: str = "train") -> tuple[Tensor, Tensor]:
         """The images and targets of the first batch of a split; of train, those of the next step."""
@@ -146,6 +150,15 @@ class _Turn:
         self._is_stopped = False
         self._may_go = threading.Semaphore(0)
         self._has_arrived = threading.Semaphore(0)
+
+    def __str__(self) -> str:
+        """`phase "head", epoch 1/10, batch 3`."""
+        phase = self.phase
+        if self.is_over:
+            return "trained"
+        if phase is None:
+            return "not begun"
+        return f'phase "{phase.name}", epoch {phase.epoch + 1}/{phase.total_epochs}, batch {phase.batch}'
 
     def wait(self, phase: Phase) -> None:
         """In the program's thread: wait before a batch."""

@@ -303,3 +303,7 @@ class Plan:
     model: BuildModel
     metrics: tuple[Metric, ...]
     phases: tuple[TrainPhase, ...]
+
+    def __repr__(self) -> str:
+        phases = ", ".join(f"{phase.name} ({phase.epochs.text})" for phase in self.phases)
+        return f"<Plan of {self.name}: {phases}>"

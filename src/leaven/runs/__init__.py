@@ -1,1 +1,1 @@
-"""Runs as values: starting one, and reading what it left in its folder."""
+"""Runs as values: starting and running one, and reading what it left in its folder."""

@@ -39,6 +39,12 @@ def new_run(source: Source, recipe: Recipe, plan: Plan, *, is_quick: bool, name:
     return folder
 
 
+def started_in(folder: Path) -> Path:
+    """The folder where a run was started, from which the paths in its program start; else the current one."""
+    found = run_folder.read_json(folder / run_folder.LOCK).get("started_in")
+    return Path(found) if isinstance(found, str) and Path(found).is_dir() else Path.cwd()
+
+
 def command(folder: Path, flags: list[str]) -> list[str]:
     """What runs the program of a run folder, from its last checkpoint if it has one."""
     return [sys.executable, str(_LAUNCH), str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]

@@ -1,12 +1,13 @@
 """What the command line adds to a recipe, as sources of their own: checked like the file, reported in the option."""
 
-import os.path
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
 from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import has_label
+from leaven.catalog.value_text import quoted, value_text
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.parser import parse, parse_setting, parse_value
@@ -26,6 +27,33 @@ class Options(Record):
     data: str | None = None
     checkpoint: str | None = None
     output: str | None = None
+
+
+def with_values(
+    options: Options,
+    args: Mapping[str, object],
+    settings: Mapping[str, object],
+    additions: Sequence[str],
+    **flags: object,
+) -> Options:
+    """Options with values of Python added. A string is the text of an option, as it would be typed."""
+    texts = {name: _typed(value) for name, value in flags.items() if value is not None}
+    return replace(  # type: ignore[type-var, unused-ignore]
+        options,
+        args={**options.args, **{name: _typed(value) for name, value in args.items()}},
+        settings=(*options.settings, *(f"{name}={_written(value)}" for name, value in settings.items())),
+        additions=(*options.additions, *additions),
+        **texts,
+    )
+
+
+def _typed(value: object) -> str:
+    return os.fspath(value) if isinstance(value, str | Path) else value_text(value)
+
+
+def _written(value: object) -> str:
+    """Values of `--set` are parts of a recipe, where paths are strings."""
+    return quoted(os.fspath(value)) if isinstance(value, Path) else _typed(value)
 
 
 def given(options: Options, declared: set[str]) -> dict[str, Source]:

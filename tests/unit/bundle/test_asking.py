@@ -46,6 +46,15 @@ class TestPredictions:
         assert [answer.label for answer in colours(several)] == ["red", "blue", "red"] * 15
         assert colours([]) == []
 
+    def test_a_folder_or_a_pattern_gives_an_answer_for_each_file(
+        self, colours: Bundle, paint: Paint, tmp_path: Path
+    ) -> None:
+        several = {str(paint(f"{colour}.png", colour)): colour for colour in ("blue", "red")}
+        for given in (tmp_path, str(tmp_path), str(tmp_path / "*.png")):
+            assert {file: answer.label for file, answer in colours(given).items()} == several
+        with pytest.raises(Failure, match=r"no file matches .*\*\.jpg"):
+            colours(str(tmp_path / "*.jpg"))
+
     def test_a_picture_gets_the_same_answer_alone_and_among_others(self, colours: Bundle) -> None:
         chance = np.random.default_rng(0)
         several = [chance.integers(0, 255, (30, 40, 3), dtype=np.uint8) for _ in range(5)]
@@ -172,7 +181,7 @@ class TestRefused:
             (".", "it is a folder"),
         ):
             with pytest.raises(Failure, match=reason) as caught:
-                colours(tmp_path / name)
+                colours([tmp_path / name])
             assert "on_bad_file" not in caught.value.help
 
     def test_heic_says_what_to_install(self, colours: Bundle, tmp_path: Path) -> None:

@@ -75,6 +75,10 @@ class Data:
         self.val = one("val", eval_transform)
         self.test = one("test", eval_transform)
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(split):,} {split.name}" for split in (self.train, self.val, self.test))
+        return f"<Data: {sizes}; {self.target.brief}; batches of {self.batch_size}>"
+
     @property
     def classes(self) -> tuple[str, ...]:
         """What each output of the model means: the classes of a classifier."""

@@ -6,11 +6,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 import torch
 
 from leaven.formats import status_line
-from leaven.formats.run_folder import PLAN, is_edited
+from leaven.formats.run_folder import PLAN, REPORT, is_edited
 from leaven.runtime.failures import Failure, Stopped, unexpected
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.recipe_lines import program_place, recipe_place
@@ -31,12 +32,21 @@ def guard(main: Callable[[], None]) -> None:
         print(stopped, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Failure as failure:
-        sys.exit(report(failure, failure.__traceback__, program_file()))
+        _end(report(failure, failure.__traceback__, program_file()))
     except Exception as problem:
         if os.environ.get("LEAVEN_DEBUG"):
             raise
         found = _too_large(problem.__traceback__) if _is_out_of_memory(problem) else unexpected(problem)
-        sys.exit(report(found, problem.__traceback__, program_file()))
+        _end(report(found, problem.__traceback__, program_file()))
+
+
+def _end(report: str) -> NoReturn:
+    """End with a report, which is printed, or written to the file that whoever started the program reads."""
+    file = os.environ.get(REPORT)
+    if not file:
+        sys.exit(report)
+    Path(file).write_text(report, encoding="utf-8")
+    sys.exit(1)
 
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:

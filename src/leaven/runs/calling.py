@@ -1,0 +1,43 @@
+"""A run that is started from Python, and ends before the call does."""
+
+import warnings
+
+from leaven.formats import run_folder
+from leaven.language.diagnostics import Diagnostic, Severity
+from leaven.language.report import render_concise
+from leaven.language.source import Source
+from leaven.plan.compiling import compile_source
+from leaven.runs.run import Run
+from leaven.runs.starting import new_run
+from leaven.statements.options import Options
+
+
+def start(source: Source, options: Options, *, is_quick: bool, name: str | None) -> Run | tuple[Diagnostic, ...]:
+    """The run, when it has ended; the errors of a recipe that has some."""
+    from leaven.runs.running import run_program
+
+    compiled = compile_source(source, options, requires_args=True)
+    if compiled.recipe is None or compiled.plan is None:
+        return compiled.diagnostics
+    for report in compiled.diagnostics:
+        if report.severity is Severity.WARNING:
+            warnings.warn(render_concise(report), stacklevel=3)
+    if name is not None and (wrong := run_folder.wrong_name(name)):
+        raise ValueError(f"`{name}` can't be the name of a run: {wrong}")
+    folder = new_run(source, compiled.recipe, compiled.plan, is_quick=is_quick, name=name)
+    run_program(folder, ["--quick"] if is_quick else [], called=_call(source, options, is_quick=is_quick, name=name))
+    return Run(folder, trust_code=True)  # its code has been run already
+
+
+def _call(source: Source, options: Options, *, is_quick: bool, name: str | None) -> str:
+    """The call, with all options as the command line has them."""
+    given = [repr(source.name)]
+    if options != Options():
+        given.append(f"leaven.{_options(options)}")
+    given += [*(["quick=True"] if is_quick else []), *([f"name={name!r}"] if name is not None else [])]
+    return f"leaven.run({', '.join(given)})"
+
+
+def _options(options: Options) -> str:
+    named = {key: value for key, value in vars(options).items() if value}
+    return f"Options({', '.join(f'{key}={value!r}' for key, value in named.items())})"
