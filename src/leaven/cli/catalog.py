@@ -1,6 +1,7 @@
 """`leaven catalog`: search for names, and print the card of one."""
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 
 import click
@@ -9,6 +10,8 @@ from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
+from leaven.language.markdown import render
+from leaven.language.terminal import painter, wants_color, width_of
 from leaven.messages import describe
 
 _SHOWN = 20
@@ -73,6 +76,9 @@ def print_card(name: str, kind: str | None) -> int:
             click.echo("\n" + "─" * 60 + "\n")
         for line in _card_lines(card):
             click.echo(line)
+        if card.article.strip():
+            click.echo()
+            print_page(card.article)
     if cards:
         return 0
     elsewhere = [describe.KIND_NOUNS[card.kind] for card in _cards(name, KINDS)]
@@ -82,6 +88,12 @@ def print_card(name: str, kind: str | None) -> int:
         hint = _hint(name, [kind] if kind else KINDS)
         click.echo(f"the catalog has no entry `{name}`.{hint}", err=True)
     return 1
+
+
+def print_page(text: str) -> None:
+    """Print Markdown: as it is written, or rendered for a terminal."""
+    width, color = width_of(sys.stdout), wants_color(sys.stdout)
+    click.echo(text.strip() if width is None else render(text, width, painter(color)).rstrip(), color=color)
 
 
 def _cards(name: str, kinds: Sequence[str]) -> list[Card]:
@@ -114,9 +126,6 @@ def _card_lines(card: Card) -> Iterator[str]:
         yield "\nfacts:"
         for label, fact in facts:
             yield f"  {label}: {fact}"
-    if card.article.strip():
-        yield ""
-        yield card.article.rstrip()
 
 
 def _parameter(parameter: Parameter) -> str:

@@ -7,7 +7,7 @@ import click
 import leaven
 from leaven.catalog import lookup, own, selectors
 from leaven.catalog.card import KINDS
-from leaven.cli.catalog import print_card
+from leaven.cli.catalog import print_card, print_page
 from leaven.messages.scores import SPLITS
 from leaven.messages.suggestions import owner_of
 
@@ -45,12 +45,12 @@ def print_explanation(id: str | None) -> int:
     wanted = id.removesuffix("]").rpartition("[")[2]  # as a report shows it: warning[unused-name]
     text = page(wanted)
     if text is not None:
-        click.echo(text, nl=False)
+        print_page(text)
         return 0
     for kind in KINDS:
         card = own.read(kind, wanted)
         if card is not None:
-            click.echo(card.article, nl=False)
+            print_page(card.article)
             return 0
     if any(lookup.find(kind, wanted) for kind in KINDS):
         return print_card(wanted, None)
