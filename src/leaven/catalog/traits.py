@@ -92,6 +92,7 @@ class ModelTraits(NamedTuple):
     interpolation: str = "bilinear"
     license: str = ""
     has_auxiliary_outputs: bool = False
+    parameters: int | None = None  # as it was published
     has_weights: bool = True
     weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
     tag: str | None = None  # of the chosen weights

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from leaven.catalog import lookup
+from leaven.catalog import layers, lookup
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
 from leaven.language.markdown import render
 from leaven.language.terminal import painter, wants_color, width_of
 from leaven.messages import describe
+from leaven.recipe.model_facts import are_weights_installed
 
 _SHOWN = 20
 _IN_ARTICLE = 5  # the rank of a card whose article alone has the words
@@ -25,14 +26,36 @@ def print_matches(words: Sequence[str], kind: str | None, limit: int | None) -> 
     found = sorted(_ranked(wanted, [kind] if kind else KINDS), key=lambda match: match[0])
     found = [match for match in found if match[0][0] < _IN_ARTICLE] or found
     limit = limit or (len(found) if kind else _SHOWN)
-    for _, name, card in found[:limit]:
-        click.echo(f"{name:<32} {card.kind:<10} {card.summary[:100]}".rstrip())
+    shown = [(name, card) for _, name, card in found[:limit]]
+    has_models = any(card.kind == "model" for _, card in shown)
+    for name, card in shown:
+        facts = f"{_model_facts(card):<20}  " if has_models else ""
+        click.echo(f"{name:<32} {card.kind:<10} {facts}{card.summary[:100]}".rstrip())
     if len(found) > limit:
         click.echo(f"… and {len(found) - limit:,} more; --limit or --kind shows them")
     if not found:
         hint = _hint(" ".join(wanted), [kind] if kind else KINDS)
         click.echo(f"no catalog entry matches {' '.join(words)!r}.{hint}", err=True)
     return 0 if found else 1
+
+
+def _model_facts(card: Card) -> str:
+    """`11.7 M  pretrained`: how many parameters a model has, as far as that is known, and whether there are weights."""
+    if card.kind != "model" or card.model.loads != "library":
+        return ""
+    count = _parameters(card)
+    size = "–" if count is None else f"{count / 1e6:,.1f} M" if count >= 50_000 else f"{count / 1e3:,.1f} k"
+    is_here = card.model.weights_package is not None and are_weights_installed(card)
+    return f"{size:>8}  {'installed' if is_here else 'pretrained' if card.model.has_weights else 'no weights'}"
+
+
+def _parameters(card: Card) -> int | None:
+    """How many parameters a model has: as published, or as counted when its layers were asked for."""
+    if card.model.parameters is not None:
+        return card.model.parameters
+    with layers.only_cached():
+        known = layers.ask({"target": card.target, "timm_name": card.model.timm_name or None, "arguments": {}})
+    return sum(each.count for each in known.parameters) if known is not None and known.parameters else None
 
 
 def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple[int, int, str], str, Card]]:
@@ -148,6 +171,7 @@ def _facts(card: Card) -> Iterator[tuple[str, str]]:
             yield "input", _sizes(model.input_size) + (", no other size" if model.has_fixed_input_size else "")
             yield "normalisation", f"mean {_listed(model.mean)}, std {_listed(model.std)}" if model.mean else ""
             yield "classes", _number(model.classes)
+            yield "parameters", _number(_parameters(card))
             yield "weights", ", ".join(model.weights) or ("" if model.has_weights else "none published")
             yield "license", model.license
         case DataTraits() as data:

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from leaven import __version__
-from leaven.catalog.card import KINDS
 from leaven.cli import bundle, completion
+from leaven.cli.kinds import Kind
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, report_and_exit
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
@@ -192,7 +192,7 @@ def catalog() -> None:
     """Look up models, datasets, techniques, …"""
 
 
-_kind = click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind: model, optimizer, …")
+_kind = click.option("--kind", type=Kind(), metavar="KIND", help="Only this kind: model, optimizer, dataset, …")
 
 
 @catalog.command()

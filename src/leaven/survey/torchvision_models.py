@@ -75,6 +75,7 @@ def _traits(weights: WeightsEnum) -> ModelTraits:
     interpolation = getattr(preset, "interpolation", None)
     return ModelTraits(
         classes=len(meta.get("categories") or ()) or None,
+        parameters=meta.get("num_params"),
         input_size=(3, crop[0], crop[1]) if crop else None,
         smallest_input=_sizes(meta.get("min_size", 1))[0],
         resize=resize[0] if resize else None,

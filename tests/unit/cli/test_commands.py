@@ -356,6 +356,32 @@ class TestLookingUp:
         assert len(found("--kind", "technique")) > 20
         assert momentum.index("sgd") < momentum.index("cyclic_lr")  # its description has it; of this one, an argument
 
+    def test_models_are_found_with_their_size_and_whether_there_are_weights(self) -> None:
+        line = run("catalog", "search", "efficientnet_lite0").output.splitlines()[0]
+        assert re.match(r"efficientnet_lite0 +model +4\.7 M +(installed|pretrained) +A small", line)
+        by_name = {each.split()[0]: each for each in run("catalog", "search", "seresnet18").output.splitlines()}
+        assert "no weights" in by_name["seresnet18"]
+
+    @pytest.mark.parametrize(
+        ("word", "kind"),
+        [
+            ("data", "data"),
+            ("dataset", "data"),
+            ("Datasets", "data"),
+            ("learning-rate schedule", "schedule"),
+            ("losses", "loss"),
+            ("pruning methods", "pruning"),
+            ("techniques", "technique"),
+        ],
+    )
+    def test_a_kind_has_the_names_that_people_use(self, word: str, kind: str) -> None:
+        lines = run("catalog", "search", "--kind", word).output.splitlines()
+        assert lines
+        assert {line.split()[1] for line in lines} == {kind}
+
+    def test_a_kind_that_there_is_not_is_told(self) -> None:
+        assert "did you mean `technique`?" in run("catalog", "search", "--kind", "techniqe").output
+
     def test_what_is_in_no_card_is_told(self) -> None:
         result = run("catalog", "search", "convnext_tinny")
         assert result.exit_code == 1
