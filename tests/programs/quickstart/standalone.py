@@ -314,7 +314,7 @@ def build_data() -> Data:
     transform = T.Compose(
         [
             T.RGB(),
-            T.Resize(64),  # line 3
+            T.Resize(64, interpolation="bicubic"),  # line 3
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
