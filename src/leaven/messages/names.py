@@ -16,9 +16,6 @@ from leaven.messages.suggestions import as_statement, similar
 OWN_KINDS = (*library.KINDS, "component")  # that user code can define
 OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
 
-OWN_KINDS = (*library.KINDS, "component")  # that user code can define
-OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
-
 # -- names that mean nothing
 
 
