@@ -19,7 +19,7 @@ SUGGESTED = {
     "convnext_tiny": "modern, strong on photographs",
 }
 STANDARD_OUTPUT = "-"
-FEW_IMAGES = 20  # too few for a separate phase for the head
+FEW_IMAGES = 20  # too few to train more than the head
 
 
 class Look(Record):
@@ -161,14 +161,16 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: boo
     from leaven.catalog.value_text import quoted
 
     call = model if "(" in model else f"{model}()" if scratch else f"{model}(pretrained=true)"
-    if scratch or look.total < FEW_IMAGES or epochs == 1:
+    if scratch:
         body = f"train epochs={epochs}, batch=32\n"
+    elif look.total < FEW_IMAGES or epochs == 1:
+        body = f"freeze all - head\ntrain  epochs={epochs}, batch=32\n"
     else:
         head = max(1, epochs // 5)
         body = (
-            f"# First only the new head, then everything with a small learning rate.\n"
+            f"# First only the new head, then the whole model; `leaven show` prints the learning rates.\n"
             f'phase "head", epochs={head} {{ freeze all - head }}\n'
-            f'phase "all",  epochs={epochs - head} {{ optimizer adamw(lr=1e-4) }}\n'
+            f'phase "all",  epochs={epochs - head}\n'
         )
     return (
         f"# {len(look.images)} classes, {look.total:,} images: {_named(list(look.images))}.\n"

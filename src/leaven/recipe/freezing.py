@@ -43,7 +43,7 @@ def resolve_freezing(
 
     None where something chooses layers and it is not known which.
     """
-    if not any(map(_chooses_layers, techniques)) and not adapters:
+    if not any(map(chooses_layers, techniques)) and not adapters:
         return Freezing()
     if layers is None:
         return None
@@ -62,7 +62,8 @@ def resolve_freezing(
     return fold.result()
 
 
-def _chooses_layers(technique: AnyTechnique) -> bool:
+def chooses_layers(technique: AnyTechnique) -> bool:
+    """Whether a technique says which layers are trainable."""
     return isinstance(technique, Freeze | Unfreeze) or bool(trained_words(technique)) or unfreezes_gradually(technique)
 
 

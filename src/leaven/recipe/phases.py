@@ -17,6 +17,7 @@ from leaven.language.source import SourceKind
 from leaven.messages import statements as messages
 from leaven.messages.options import option_for
 from leaven.recipe.adapters import is_adapter, resolve_adapter
+from leaven.recipe.default_training import Start, default_freezing, with_default_rate
 from leaven.recipe.freezing import resolve_freezing
 from leaven.recipe.pruning import resolve_pruning
 from leaven.recipe.recipe import (
@@ -40,12 +41,18 @@ class PhaseReader:
     """Reads the phases of one recipe. `known` holds the statements at the top by identity, `written` all of them."""
 
     def __init__(
-        self, statements: Statements, known: Mapping[int, Recognised], written: Sequence[BodyStatement], scope: Scope
+        self,
+        statements: Statements,
+        known: Mapping[int, Recognised],
+        written: Sequence[BodyStatement],
+        scope: Scope,
+        start: Start,
     ) -> None:
         self.statements = statements
         self.known = known
         self.written = written
         self.scope = scope
+        self.start = start  # of the phase that is read next
         self.techniques: dict[int, AnyTechnique | None] = {}
         self.adapters: list[Adapter] = []  # of the phases read so far: they stay
 
@@ -118,7 +125,12 @@ class PhaseReader:
         layers = self.scope.layers
         others = [technique for technique in techniques if isinstance(technique, Technique)]
         self.adapters += (resolve_adapter(one.invocation, layers) for one in others if is_adapter(one))
-        return Phase(
+        prunings = tuple(filter(None, (resolve_pruning(one.invocation) for one in others)))
+        self.start = self.start.changed_by(techniques, bool(self.adapters), bool(prunings))
+        techniques += default_freezing(techniques, optimizer.groups, self.start)
+        freezing = resolve_freezing(techniques, self.adapters, layers)
+        optimizer = with_default_rate(optimizer, self.start, freezing)
+        phase = Phase(
             name,
             epochs,
             techniques,
@@ -130,10 +142,13 @@ class PhaseReader:
             keeps_optimizer,
             precision,
             origin,
-            freezing=resolve_freezing(techniques, self.adapters, layers),
+            freezing=freezing,
             adapters=tuple(self.adapters),
-            prunings=tuple(filter(None, (resolve_pruning(one.invocation) for one in others))),
+            prunings=prunings,
         )
+        if phase.trains and freezing is not None:
+            self.start = self.start.after_training(freezing)
+        return phase
 
     def _technique(self, placed: Recognised) -> AnyTechnique | None:
         """The technique that a statement names, built once, however many phases it applies to."""

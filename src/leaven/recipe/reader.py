@@ -25,6 +25,7 @@ from leaven.messages.files import output_is_a_file
 from leaven.messages.names import sweep_without_arg
 from leaven.recipe import default_transforms
 from leaven.recipe.data import DataFacts, describe_data
+from leaven.recipe.default_training import default_epochs, start_of, training_samples
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, layers_at
 from leaven.recipe.model_statement import read_model
@@ -119,8 +120,12 @@ class RecipeReader:
         metrics = self.statements.listed(top, "metrics")
         if metrics is not None:
             self.scope.measured = [*(metric_label(metric) for metric in metrics), "loss"]
-        phases = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope).read(placed, train)
         data = self._data(top, data_call, data_facts, model_facts)
+        samples = training_samples(data.split, data_facts.counts) if data is not None else None
+        train = default_epochs(train, samples) if train is not None else None
+        start = start_of(model, samples)
+        reader = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope, start)
+        phases = reader.read(placed, train)
         sweeps = self._sweeps(top)
         checkpoint = self.statements.only(top, "checkpoint")
         logs, output = self._logs(top), self._output(top)

@@ -26,7 +26,11 @@ def survey_optimizers(cards: CardFile) -> None:
     """torch's optimizers."""
     for class_ in _classes(optim, optim.Optimizer):
         traits = OptimizerTraits(needs_closure=_needs_closure(class_))
-        cards.add_class(class_, f"torch.optim.{class_.__name__}", signatures.read(class_).without({"params"}), traits)
+        signature = signatures.read(class_).without({"params"})
+        for parameter in signature.parameters:
+            if parameter["name"] == "lr":
+                parameter["passes_default"] = True  # the number that people look for first is always in the program
+        cards.add_class(class_, f"torch.optim.{class_.__name__}", signature, traits)
 
 
 def _needs_closure(class_: Any) -> bool:

@@ -105,7 +105,7 @@ def test_with_is_a_statement_at_the_end(body: list[str], added: str) -> None:
             ("train", "batch", "train batch={}", ["1", "64", "2 * 8"]),
             ("train", "seed", "train seed={}", ["0", "7"]),
             ("optimizer", "lr", "optimizer adamw(lr={})", ["1e-5", "0.5", "1 / 8"]),
-            ("optimizer", "weight_decay", "optimizer adamw(lr=3e-4, weight_decay={})", ["0", "0.01"]),
+            ("optimizer", "weight_decay", "optimizer adamw(weight_decay={})", ["0", "0.01"]),
             ("schedule", "warmup", "schedule cosine(warmup={})", ["1 epoch", "10%", "100 steps"]),
             ("checkpoint", "keep", "checkpoint keep={}", ["last", "all"]),
             ("loss", "label_smoothing", "loss cross_entropy(label_smoothing={})", ["0", "0.5"]),

@@ -1,0 +1,156 @@
+"""How a phase trains where the recipe does not say: learning rates, normalisation, number of epochs.
+
+They are chosen by what is trainable and by how much data there is; docs/benchmarks.md has the measurements.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from leaven.catalog.layers import Layers
+from leaven.catalog.selectors import Joined, Selection, Selector, Word, matching
+from leaven.catalog.values import Default, Invocation, Quantity, Setting, is_written
+from leaven.language.record import Record
+from leaven.recipe.freezing import chooses_layers
+from leaven.recipe.recipe import AnyTechnique, Freeze, Freezing, Group, Model, NewHead, Optimizer, Reinit
+
+NEW_RATE = 3e-3  # for layers that start from random values beside others that are trained already
+REUSED_RATE = 3e-4
+FEW_REUSED_RATE = 1e-3  # for adapters, or normalisation and biases alone: few parameters have to move further
+SCRATCH_RATE = 1e-3
+FEW_REUSED = 0.05  # of a model's parameters
+
+FEW_SAMPLES = 2_000  # too few to adapt the statistics of normalisation
+MANY_SAMPLES = 100_000
+_EPOCHS = ((FEW_SAMPLES, 20), (MANY_SAMPLES, 10))  # below so many samples, so many epochs
+_EPOCHS_FOR_MANY = 5
+
+
+class Start(Record):
+    """What a phase starts from: the model's layers, and which of them have not been trained yet.
+
+    `new` is empty for a model without trained weights, all of which is new.
+    """
+
+    has_weights: bool
+    layers: Layers | None
+    new: tuple[Selection, ...] = ()  # with their parameters known
+    has_adapters: bool = False
+    is_changed: bool = False  # by pruning or re-initialisation, so that its normalisation no longer fits
+    samples: int | None = None  # for training
+
+    def changed_by(self, techniques: Sequence[AnyTechnique], has_adapters: bool, is_pruned: bool) -> "Start":
+        """The start of a phase whose techniques change the model first."""
+        reinits = [one.layers for one in techniques if isinstance(one, Reinit)]
+        return replace(
+            self,
+            new=(*self.new, *(one for one in reinits if one.parameters)) if self.has_weights else (),
+            has_adapters=has_adapters,
+            is_changed=self.is_changed or is_pruned or bool(reinits),
+        )
+
+    def after_training(self, freezing: Freezing) -> "Start":
+        """The start of the phase after one with that freezing: what it trained is no longer new."""
+        return replace(self, new=tuple(one for one in self.new if (one.parameters or set()) <= freezing.frozen))
+
+
+class Rate(Record):
+    """A learning rate, that of new layers if it differs, and why."""
+
+    rate: float
+    reason: str
+    new: Selector | None = None
+
+
+def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | None) -> Optimizer:
+    """AdamW with a learning rate where the recipe gives none; another optimizer keeps its library's default."""
+    call = optimizer.invocation
+    given = call.setting("lr")
+    if call.card.name != "torch.AdamW" or given is None or is_written(given.origin):
+        return optimizer
+    chosen = _rate(start, freezing)
+    origin = Default(chosen.reason)
+    settings = tuple(replace(s, value=chosen.rate, origin=origin) if s is given else s for s in call.settings)
+    groups = optimizer.groups
+    if chosen.new is not None and not groups:
+        assert start.layers is not None
+        new = Selection(chosen.new, matching(chosen.new, start.layers))
+        groups = (Group(new, (Setting("lr", NEW_RATE, origin),), origin),)
+    return Optimizer(_credited(call, settings, origin), groups)
+
+
+def _credited(call: Invocation, settings: tuple[Setting, ...], origin: Default) -> Invocation:
+    """The call with its settings; where it is not written, it is there for the same reason."""
+    return replace(call, settings=settings, origin=call.origin if is_written(call.origin) else origin)
+
+
+def _rate(start: Start, freezing: Freezing | None) -> Rate:
+    if not start.has_weights:
+        return Rate(SCRATCH_RATE, "trained from scratch")
+    if start.layers is None or freezing is None:
+        return Rate(REUSED_RATE, "the model starts from trained weights")
+    sizes = {p.name: p.count for p in start.layers.parameters if p.name not in freezing.frozen}
+    new = [one for one in start.new if not sizes.keys().isdisjoint(one.parameters or ())]
+    reused = sum(sizes.values()) - sum(sizes.get(name, 0) for name in _names(new))
+    if not reused and not start.has_adapters:
+        return Rate(NEW_RATE, "only new layers are trainable")
+    few = start.has_adapters or reused < FEW_REUSED * sum(p.count for p in start.layers.parameters)
+    rate = FEW_REUSED_RATE if few else REUSED_RATE
+    what = "adapters" if start.has_adapters else "few reused parameters" if few else "reused layers"
+    if not new:
+        return Rate(rate, f"{what} are trainable")
+    joined = reduce(Joined, [one.selector for one in new])
+    return Rate(rate, f"{what} are trainable; new ones learn faster", joined)
+
+
+def _names(selections: Sequence[Selection]) -> frozenset[str]:
+    return frozenset().union(*(one.parameters or () for one in selections))
+
+
+def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group], start: Start) -> tuple[Freeze, ...]:
+    """`freeze norms`, where a phase says nothing about its layers and has few samples to adapt batch norms to."""
+    few = start.samples is not None and start.samples < FEW_SAMPLES
+    if not few or not start.has_weights or start.layers is None or start.has_adapters or start.is_changed:
+        return ()
+    norms = Selection(Word("norms"), matching(Word("norms"), start.layers))
+    has_batch_norms = any("BatchNorm" in p.module_type for p in start.layers.parameters)
+    has_own_groups = any(group.layers.parameters and group.layers.parameters <= norms.parameters for group in groups)
+    if not has_batch_norms or has_own_groups or any(map(chooses_layers, techniques)):
+        return ()
+    reason = f"{start.samples:,} training samples are too few for batch norms"
+    return (Freeze(norms, "frozen", Default(reason)),)
+
+
+def default_epochs(train: Invocation, samples: int | None) -> Invocation:
+    """The `train` statement, with more epochs over few samples, and fewer over many, unless it says how many."""
+    given = train["epochs"]
+    if samples is None or is_written(given.origin):
+        return train
+    epochs = next((epochs for below, epochs in _EPOCHS if samples < below), _EPOCHS_FOR_MANY)
+    chosen = Setting("epochs", Quantity(epochs, "epochs"), Default(f"{samples:,} training samples"))
+    return replace(train, settings=tuple(chosen if s is given else s for s in train.settings))
+
+
+def start_of(model: Model | None, samples: int | None) -> Start:
+    """What the first phase starts from."""
+    if model is None:
+        return Start(has_weights=False, layers=None)
+    new: tuple[Selection, ...] = ()
+    if model.has_weights and isinstance(model.head, NewHead) and model.layers is not None:
+        new = (Selection(Word("head"), matching(Word("head"), model.layers)),)
+    return Start(model.has_weights, model.layers, new, samples=samples)
+
+
+def training_samples(split: Invocation, counts: Mapping[str, int]) -> int | None:
+    """About how many samples there are for training, where it is known how many there are."""
+    whole = counts.get("train", counts.get(""))
+    if whole is None:
+        return None
+    parts = {s.name: _part(s.value, whole) for s in split.settings if isinstance(s.value, Quantity)}
+    if "train" in counts:
+        return whole if "val" in counts else whole - parts.get("val", 0)
+    return parts.get("train", whole - parts.get("val", 0) - parts.get("test", 0))
+
+
+def _part(share: Quantity, whole: int) -> int:
+    return int(share.amount if share.unit == "samples" else whole * share.amount / 100)

@@ -1,0 +1,100 @@
+"""What a phase gets where the recipe does not say: by what is trainable, and by how much data there is."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import leaven
+from leaven.language.source import Source
+from leaven.recipe.recipe import Phase
+
+REUSED = "model resnet18(pretrained=true)\ndata digits()\n"
+
+
+def phases(text: str, folder: Path = Path()) -> tuple[Phase, ...]:
+    recipe = leaven.check(Source("recipe.leaven", text, folder)).recipe
+    assert recipe is not None
+    return recipe.phases
+
+
+def rates(phase: Phase) -> list[float]:
+    """The learning rate of a phase, then those of its groups."""
+    optimizer = phase.optimizer
+    return [optimizer.invocation.value("lr"), *(s.value for g in optimizer.groups for s in g.settings)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(REUSED + "freeze all - head", [3e-3], id="only the new head"),
+        pytest.param(REUSED, [3e-4, 3e-3], id="trained layers and a new head"),
+        pytest.param(REUSED + "reinit layer4", [3e-4, 3e-3], id="re-initialised layers are new, too"),
+        pytest.param(REUSED + "lora rank=2", [1e-3, 3e-3], id="adapters and a new head"),
+        pytest.param(REUSED + "norm_tuning", [1e-3, 3e-3], id="few reused parameters and a new head"),
+        pytest.param("model resnet18()\ndata digits()\n", [1e-3], id="from scratch"),
+        pytest.param(REUSED + "optimizer adamw(weight_decay=0.1)", [3e-4, 3e-3], id="AdamW without a rate"),
+        pytest.param(REUSED + "optimizer adamw(lr=0.5)", [0.5], id="a rate that is written"),
+        pytest.param(REUSED + "optimizer nadam()", [2e-3], id="another optimizer"),
+    ],
+)
+def test_the_rate_is_chosen_by_what_is_trainable(text: str, expected: list[float]) -> None:
+    assert rates(phases(text)[0]) == expected
+
+
+def test_a_head_that_a_phase_has_trained_is_no_longer_new() -> None:
+    head, everything = phases(REUSED + 'phase "head", epochs=1 { freeze all - head }\nphase "all", epochs=1\n')
+    assert rates(head) == [3e-3]
+    assert rates(everything) == [3e-4]
+
+
+def test_a_phase_of_no_epochs_trains_nothing() -> None:
+    _, everything = phases(REUSED + 'phase "head", epochs=0 { freeze all - head }\nphase "all", epochs=1\n')
+    assert rates(everything) == [3e-4, 3e-3]
+
+
+def norms_are_frozen(phase: Phase) -> bool:
+    assert phase.freezing is not None
+    return "bn1.weight" in phase.freezing.frozen
+
+
+def test_with_few_samples_batch_norms_are_frozen() -> None:
+    assert norms_are_frozen(phases(REUSED)[0])
+    assert not norms_are_frozen(phases(REUSED.replace("digits()", "cifar10()"))[0])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unfreeze norms",
+        "freeze conv1",
+        "reinit layer4",
+        "prune unstructured(), amount=10%",
+        "optimizer adamw() { group norms, weight_decay=0.0 }",
+    ],
+)
+def test_a_recipe_that_says_what_happens_to_layers_is_left_as_it_is(said: str) -> None:
+    assert not norms_are_frozen(phases(REUSED + said)[0])
+
+
+def test_without_batch_norms_there_is_nothing_to_freeze() -> None:
+    (phase,) = phases("model convnext_atto(pretrained=true)\ndata digits()\n")
+    assert phase.freezing is not None
+    assert not phase.freezing.frozen
+
+
+def test_few_images_are_gone_through_more_often(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for at in range(5):
+            Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name / f"{at}.png")
+    (few,) = phases('model resnet18()\ndata folder("photos")\n', tmp_path)
+    (many,) = phases("model resnet18()\ndata cifar10()\n")
+    (most,) = phases('model resnet18()\ndata imagenet("photos")\n', tmp_path)
+    assert [one.epochs.value.amount for one in (few, many, most)] == [20, 10, 5]
+
+
+def test_show_says_why() -> None:
+    shown = leaven.show(Source("recipe.leaven", REUSED + 'phase "all", epochs=1\n'))
+    assert "# default: reused layers are trainable; new ones learn faster" in shown
+    assert "# default: 1,437 training samples are too few for batch norms" in shown
