@@ -75,7 +75,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     """Phase "alone" (line 6): 2 epochs."""
     phase = run.phase("alone", model, data, epochs=2)  # line 6
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 7
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
@@ -110,7 +110,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         size=64,
     )
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     optimizer.add_param_group({"params": list(distill_features_2.parameters())})
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 10

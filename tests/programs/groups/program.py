@@ -67,8 +67,9 @@ def train(
     metrics: task.Metrics,
     args: argparse.Namespace,
 ) -> None:
-    """Phase "train": 8 epochs."""
+    """Phase "train": 8 epochs; 3,341,802 of 3,383,818 parameters trainable."""
     phase = run.phase("train", model, data, epochs=8, is_last=True)  # line 12
+    runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])
     criterion = nn.CrossEntropyLoss()
     optimizer = timm.optim.Lamb(  # line 7
         runtime.parameter_groups(

@@ -77,7 +77,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     """Phase "train": 5 epochs."""
     phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 15
     criterion = partial(mine.poly_loss, epsilon=2.0)  # line 12
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 

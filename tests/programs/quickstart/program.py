@@ -84,15 +84,15 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     phase = run.phase("head", model, data, epochs=10)  # line 5
     runtime.freeze(model, all_but=["classifier"])  # line 5
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "all" (line 6): 3 epochs."""
+    """Phase "all" (line 6): 3 epochs; 3,341,802 of 3,383,818 parameters trainable."""
     phase = run.phase("all", model, data, epochs=3, is_last=True)  # line 6
-    runtime.unfreeze(model)
+    runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # line 6
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)

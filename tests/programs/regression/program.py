@@ -76,10 +76,11 @@ def build_metrics() -> task.Metrics:
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "train": 5 epochs."""
+    """Phase "train": 5 epochs; 11,167,938 of 11,177,538 parameters trainable."""
     phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 10
+    runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.HuberLoss(delta=0.5)  # line 7
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here

@@ -63,7 +63,7 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     """Phase "learn" (line 5): 4 epochs."""
     phase = run.phase("learn", model, data, epochs=4)  # line 5
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
@@ -91,7 +91,7 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         on=["0", "1", "2"],
     ).on_model(model)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 9
         data=data,
@@ -130,7 +130,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     )
     prune.on_model(model)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 13
     # sets up devices and precision; an interrupted run resumes here

@@ -109,7 +109,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     phase = run.phase("head", model, data, epochs=3)  # line 12
     runtime.freeze(model, all_but=["fc"])  # line 13
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
