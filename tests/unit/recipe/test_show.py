@@ -133,11 +133,7 @@ class TestInATerminal:
     def test_where_all_lines_fit_it_is_what_a_file_gets(self) -> None:
         recipe = leaven.check(EXAMPLES / "quickstart.leaven").recipe
         assert recipe is not None
-<<<<<<< HEAD
         assert show.to_text(recipe, 180) == show.to_text(recipe)
-=======
-        assert show.to_text(recipe, 160) == show.to_text(recipe)
->>>>>>> 0b0a54d (recipe: learning rate, epochs and batch norms by what is trainable and how much data there is)
 
     def test_colours_change_nothing_else(self) -> None:
         text = leaven.show(EXAMPLES / "smaller.leaven")
