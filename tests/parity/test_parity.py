@@ -104,7 +104,7 @@ def test_a_frozen_body(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Tiny(10)
     begin = deepcopy(model.body.state_dict())
     model.body.requires_grad_(False)
-    optimizer = torch.optim.AdamW(model.fc.parameters(), lr=3e-4)
+    optimizer = torch.optim.AdamW(model.fc.parameters(), lr=1e-3)
     for epoch in range(3):
         keep_still(model)
         for images, labels in batches(data, epoch):
@@ -135,12 +135,20 @@ def test_all_of_a_trained_net(monkeypatch: pytest.MonkeyPatch) -> None:
     model = timm.create_model("mobilenetv3_small_050", in_chans=1)
     model.load_state_dict(torch.load("small.pth", weights_only=True))
     model.classifier = nn.Linear(model.classifier.in_features, 10)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    norms = [
+        module for module in model.modules() if isinstance(module, nn.BatchNorm2d)
+    ]  # frozen, as there is little data
+    for norm in norms:
+        norm.requires_grad_(False)
+    body = [p for name, p in model.named_parameters() if p.requires_grad and not name.startswith("classifier")]
+    optimizer = torch.optim.AdamW([{"params": body}, {"params": model.classifier.parameters()}])
     steps, step = 2 * 7, 0
     for epoch in range(2):
         model.train()
+        for norm in norms:
+            norm.eval()
         for images, labels in batches(data, epoch):
-            set_rate(optimizer, [3e-4], cosine(step, steps, warmup=round(0.05 * steps)))
+            set_rate(optimizer, [3e-4, 3e-3], cosine(step, steps, warmup=round(0.05 * steps)))
             F.cross_entropy(model(images), labels).backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -320,7 +328,7 @@ def test_first_the_head_then_everything(monkeypatch: pytest.MonkeyPatch) -> None
     data = digits()
     model = Tiny(10)
     model.body.requires_grad_(False)
-    head = torch.optim.AdamW(model.fc.parameters(), lr=3e-4)
+    head = torch.optim.AdamW(model.fc.parameters(), lr=1e-3)
     for epoch in range(2):
         keep_still(model)
         for images, labels in batches(data, epoch):
