@@ -112,13 +112,13 @@ def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group]
     few = start.samples is not None and start.samples < FEW_SAMPLES
     if not few or not start.has_weights or start.layers is None or start.has_adapters or start.is_changed:
         return ()
-    norms = Selection(Word("norms"), matching(Word("norms"), start.layers))
+    norms = matching(Word("norms"), start.layers)
     has_batch_norms = any("BatchNorm" in p.module_type for p in start.layers.parameters)
-    has_own_groups = any(group.layers.parameters and group.layers.parameters <= norms.parameters for group in groups)
+    has_own_groups = any(group.layers.parameters and group.layers.parameters <= norms for group in groups)
     if not has_batch_norms or has_own_groups or any(map(chooses_layers, techniques)):
         return ()
     reason = f"{start.samples:,} training samples are too few for batch norms"
-    return (Freeze(norms, "frozen", Default(reason)),)
+    return (Freeze(Selection(Word("norms"), norms), "frozen", Default(reason)),)
 
 
 def default_epochs(train: Invocation, samples: int | None) -> Invocation:
