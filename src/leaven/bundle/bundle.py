@@ -20,10 +20,12 @@ from leaven.bundle.files import find_files, is_folder_or_pattern
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import as_taken, name_of
 from leaven.bundle.manifest import Manifest
+from leaven.bundle.page import page
 from leaven.formats.score_text import score_text
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure
+from leaven.runtime.run.folder import write_text
 from leaven.tasks.protocol import Prediction
 
 BATCH = 32
@@ -157,15 +159,17 @@ class Bundle:
         workers: int | Literal["auto"] = 0,
         on_bad_file: Literal["stop", "skip"] = "stop",
         shows_progress: bool = False,
+        html: str | os.PathLike[str] | None = None,
     ) -> Any:
         """How well the model does on labelled images.
 
         `data` is a folder of labelled images, perhaps below train/, val/ and test/ (test is measured, else val, unless
         `split` says otherwise), a table with the column `image` and the columns `label` (by default those of the
-        training), a data set of the runtime, or pairs of an image and its label.
+        training), a data set of the runtime, or pairs of an image and its label. `html` writes a page with the scores,
+        figures and the worst predictions, which needs matplotlib.
         """
         columns = (label,) if isinstance(label, str) else tuple(label)
-        return evaluate(
+        found, image_at = evaluate(
             self.model,
             self.preprocess,
             self.manifest,
@@ -175,6 +179,10 @@ class Bundle:
             on_bad_file=on_bad_file,
             shows_progress=shows_progress,
         )
+        if html is not None:
+            about = f"{self.task}, {self.target.brief}; {found.count:,} images"
+            write_text(Path(html), page(str(self.path), about, found, image_at, self.scores))
+        return found
 
     def export(
         self, to: Format, file: str | os.PathLike[str] | None = None, *, size: int | tuple[int, int] | None = None

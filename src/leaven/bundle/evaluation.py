@@ -5,7 +5,7 @@ it is reported, is decided by the task.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from leaven.bundle.golden import Steps
-from leaven.bundle.inputs import Takes, as_taken, name_of
+from leaven.bundle.inputs import Takes, as_image, as_taken, name_of
 from leaven.bundle.manifest import Manifest
 from leaven.formats.tables import is_table
 from leaven.formats.target import BadTarget, Known, Target, values_of
@@ -51,8 +52,8 @@ def evaluate(
     workers: int | Literal["auto"],
     on_bad_file: Literal["stop", "skip"],
     shows_progress: bool,
-) -> Evaluation:
-    """Run the model on every image of the data, and add up."""
+) -> tuple[Evaluation, Callable[[int], Image.Image]]:
+    """Run the model on every image of the data, and add up; also what opens the images, in the order of measuring."""
     items = _labelled(measured, manifest)
     values = items.values
     assert values is not None
@@ -67,16 +68,16 @@ def evaluate(
         on_bad_file=on_bad_file,
         seed=None,
     )
-    tally, count = manifest.task.Tally(manifest.target), 0
+    tally, order = manifest.task.Tally(manifest.target), []
     with closing(gathered), Bar("evaluating", len(gathered.test), is_shown=shows_progress) as bar:
         for images, places in gathered.test.batches(0):
             indices = places.tolist()
             tally.add(_outputs(model, images), [values[i] for i in indices], [items.name(i) for i in indices])
-            count += len(indices)
+            order += indices
             bar.advance(len(indices))
-    if not count:
+    if not order:
         raise Failure("none of the images can be read")
-    return tally.result(gathered.skipped)
+    return tally.result(gathered.skipped), lambda at: as_image(items.load(order[at]), "RGB")
 
 
 def _outputs(model: nn.Module, images: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TOP = 5
 WIDEST = 60  # of a file's name in a table
-_ARGUMENT = re.compile(r"`(root|image|label)=`")  # of `Bundle.evaluate`, in the help of a failure
+_ARGUMENT = re.compile(r"`(root|image|label|data)=`")  # of `Bundle.evaluate`, in the help of a failure
 _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
 _bundle = click.argument("bundle", type=click.Path(path_type=Path))
 
@@ -38,7 +38,7 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
         try:
             sys.exit(command(**given))
         except Failure as failure:
-            failure.help = _ARGUMENT.sub(r"`--\1`", failure.help)
+            failure.help = _ARGUMENT.sub(r"`--\1`", failure.help).replace("`trust_code=True`", "`--trust-code`")
             _report(failure)
             sys.exit(1)
 
@@ -100,7 +100,7 @@ def predict(
 
 @click.command()
 @_bundle
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="A folder of labelled images, or a table.")
+@click.option("--data", type=click.Path(path_type=Path), help="A folder of labelled images, or a table. [the run's]")
 @click.option(
     "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
 )
@@ -108,21 +108,54 @@ def predict(
 @click.option("--label", multiple=True, help="The column (or columns) with the labels. [as in training]")
 @click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start.")
 @click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many images at once.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every image that was predicted wrongly.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with figures and the worst predictions.")
+@click.option("--plots", type=click.Path(path_type=Path), help="Write the figures into this folder.")
+@click.option(
+    "--wrong", type=click.Path(path_type=Path), help="Write a table of the images that were predicted wrongly."
+)
 @_trust
 @_reports_failures
-def evaluate(bundle: Path, as_json: bool, trust_code: bool, **asked: Any) -> int:
+def evaluate(
+    bundle: Path,
+    as_json: bool,
+    html: Path | None,
+    plots: Path | None,
+    wrong: Path | None,
+    trust_code: bool,
+    **asked: Any,
+) -> int:
     """Evaluate a trained model on labelled images.
 
-    Prints its scores and, of a classifier, the confusion matrix (of more than 12 classes, the most frequent errors).
-    Class folders must be named like the model's classes. Exit code 1 means that some images could not be read.
+    Without --data, the model of a run is evaluated on the run's own data: on its test split, else on its validation
+    split. A bundle without its run needs --data, a folder of labelled images or a table; class folders must be named
+    like the model's classes.
+
+    Prints the scores and those of each class and, of a classifier, the confusion matrix (of more than 12 classes, the
+    most frequent errors). --html and --plots need matplotlib: pip install 'leaven[pictures]'. Exit code 1 means that
+    some images could not be read.
+
+    \b
+    For example:
+        leaven evaluate runs/dogs
+        leaven evaluate dogs.bundle --data photos --html dogs.html --wrong wrong.csv
     """
-    asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True}
-    found = _loaded(bundle, trust_code).evaluate(**asked)
+    from leaven.cli.evaluation import check_figures, measured, write_plots
+
+    check_figures(html, plots)
+    html, plots, wrong = (place and place.absolute() for place in (html, plots, wrong))
+    asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True, "html": html}
+    found = measured(_loaded(bundle, trust_code), asked, trust_code=trust_code)
     if as_json:
         click.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
     else:
         _print(str(found))
+    written = [*([html] if html else []), *(write_plots(plots, found) if plots else [])]
+    if wrong is not None:
+        _write_table(wrong, found.wrong())
+        written.append(wrong)
+    for place in written:
+        click.echo(f"wrote {os.path.relpath(place)}", err=True)
     for file in found.skipped:
         click.echo(f"error: {file} can't be read and was skipped", err=True)
     return 1 if found.skipped else 0
@@ -204,11 +237,14 @@ def _table(found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
 
 
 def _write_csv(file: Path, found: "Sequence[tuple[str, Prediction]]", count: int) -> None:
+    _write_table(file, [{"file": name, **answer.cells(count)} for name, answer in found])
+
+
+def _write_table(file: Path, rows: Sequence[dict[str, str]]) -> None:
     from leaven.runtime.run.folder import write_text
 
-    cells = [answer.cells(count) for _, answer in found]
     text = io.StringIO()
-    table = csv.DictWriter(text, ["file", *max(cells, key=len, default={})], lineterminator="\n")
+    table = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     table.writeheader()
-    table.writerows({"file": name, **row} for (name, _), row in zip(found, cells, strict=True))
+    table.writerows(rows)
     write_text(file, text.getvalue())

@@ -33,3 +33,7 @@ def write_atomically(file: Path, write: Callable[[Path], object]) -> None:
 
 def write_text(file: Path, text: str) -> None:
     write_atomically(file, lambda temporary: temporary.write_text(text, encoding="utf-8", newline=""))
+
+
+def write_bytes(file: Path, content: bytes) -> None:
+    write_atomically(file, lambda temporary: temporary.write_bytes(content))

@@ -65,9 +65,10 @@ def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagn
     """Arguments that make sense for other targets only."""
     for setting in call.settings:
         parameter = call.card.parameter(setting.name)
-        targets = parameter.targets if parameter is not None else ()
-        if targets and task.target_kind not in targets and isinstance(setting.origin, Written):
-            yield messages.argument_for_other_task(call, setting, targets, title)
+        if parameter is None or not parameter.targets or setting.value == parameter.default:
+            continue
+        if task.target_kind not in parameter.targets and isinstance(setting.origin, Written):
+            yield messages.argument_for_other_task(call, setting, parameter.targets, title)
 
 
 def _warmup(phase: Phase) -> Iterator[Diagnostic]:

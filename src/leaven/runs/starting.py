@@ -1,6 +1,7 @@
 """From a plan to a running program: the folder of a new run, and the command that runs its program."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -26,7 +27,11 @@ def new_run(source: Source, recipe: Recipe, plan: Plan, *, is_quick: bool, name:
     """A new run folder, with all that is known before the program runs."""
     folder = run_folder.new_folder(output_folder(plan), name, is_quick=is_quick)
     program = emit(plan)
-    lock = {"program": run_folder.program_hash(program.encode()), "started": run_folder.now()}
+    lock = {
+        "program": run_folder.program_hash(program.encode()),
+        "started": run_folder.now(),
+        "recipe_folder": os.path.abspath(source.folder),
+    }
     for name, text in (
         (run_folder.RECIPE, source.text),
         (run_folder.RESOLVED, show.to_text(recipe)),

@@ -1,6 +1,6 @@
 """What a task offers: its module, for example `leaven.tasks.classification`, has the members of `Task`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,6 +37,36 @@ class Prediction(Protocol):
     def to_json(self, top: int) -> dict[str, Any]: ...
 
 
+@dataclass(frozen=True)
+class Table:
+    """Rows for a page, of which the first cell is a name and the others are numbers."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a model says about one image that it was measured on; `at` is its place in the order of measuring."""
+
+    at: int
+    file: str
+    actual: str  # with its probability, where there is one
+    predicted: str
+    note: str  # how far off it is, or what is wrong; may be empty
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of an evaluation, drawn when it is asked for: `png` is the content of the file."""
+
+    name: str
+    title: str
+    png: Callable[[], bytes]
+
+
 class Evaluation(Protocol):
     """How well a model does; its text is a report."""
 
@@ -51,7 +81,18 @@ class Evaluation(Protocol):
     def skipped(self) -> tuple[str, ...]:
         """The files that could not be read."""
 
-    def to_json(self) -> dict[str, Any]: ...
+    def to_json(self) -> dict[str, Any]:
+        """All that was measured, with the images that were predicted wrongly."""
+
+    def tables(self) -> list[Table]: ...
+
+    def plots(self) -> list[Plot]: ...
+
+    def cases(self, k: int) -> list[Case]:
+        """The k worst predictions, the worst first."""
+
+    def wrong(self) -> list[dict[str, str]]:
+        """The images that were predicted wrongly, as rows of a csv file; the worst first."""
 
 
 class Tally(Protocol):

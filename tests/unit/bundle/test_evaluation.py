@@ -36,13 +36,18 @@ class TestFolders:
         assert found.confusion.tolist() == [[2, 0, 0], [0, 0, 0], [1, 0, 2]]
         assert found.confused() == [("blue", "red", 1)]
         assert found.per_class == {
-            "red": {"recall": 1.0, "precision": pytest.approx(2 / 3), "count": 2},
-            "blue": {"recall": pytest.approx(2 / 3), "precision": 1.0, "count": 3},
+            "red": {"recall": 1.0, "precision": pytest.approx(2 / 3), "f1": pytest.approx(0.8), "count": 2},
+            "blue": {"recall": pytest.approx(2 / 3), "precision": 1.0, "f1": pytest.approx(0.8), "count": 3},
         }
 
     def test_it_prints_a_table(self, colours: Bundle, folder: Path) -> None:
         lines = str(colours.evaluate(folder)).splitlines()
         assert lines[:2] == ["5 images", "accuracy  0.8000"]
+        assert lines[4:7] == [
+            "class  precision  recall      f1  images",
+            "red       0.6667  1.0000  0.8000       2",
+            "blue      1.0000  0.6667  0.8000       3",
+        ]
         assert lines[-4:] == [
             "actual \\ predicted  red  green  blue",
             "red                   2      ·     ·",
@@ -130,6 +135,36 @@ class TestOtherData:
         assert colours.evaluate(pairs).confusion.tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0]]
         with pytest.raises(Failure, match="nothing to measure"):
             colours.evaluate([])
+
+
+class TestPages:
+    def test_names_are_escaped_and_images_inside(self, paint: Paint, tmp_path: Path) -> None:
+        names = ("<script>alert(1)</script>", "a & b", '"犬"')
+        file = bundle.save(
+            tmp_path / "colours.bundle",
+            colour_net(),
+            built_by=bundle.Components(PARTS),
+            preprocess=colour_steps(),
+            target=Classes(names),
+        )
+        pairs = [(paint(f"<img src=x>{n}.png", "red"), name) for n, name in enumerate(names)]
+        bundle.load(file).evaluate(pairs, html=tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "<script" not in page
+        assert "<img src=x" not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert page.count("data:image/") == 4
+
+    def test_the_worst_come_first(self, colours: Bundle, folder: Path) -> None:
+        found = colours.evaluate(folder)
+        worst = found.cases(2)
+        assert (worst[0].predicted, worst[0].is_right, worst[1].is_right) == ("red (100.0 %)", False, True)
+        assert worst[0].file == str(folder / "blue" / "3.png")
+        assert [row["file"] for row in found.wrong()] == [worst[0].file]
+
+    def test_a_folder_that_is_not_there(self, colours: Bundle, folder: Path) -> None:
+        with pytest.raises(Failure, match=r"can't write page.html"):
+            colours.evaluate(folder, html=folder / "none" / "page.html")
 
 
 class TestManyClasses:

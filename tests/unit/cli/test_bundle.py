@@ -175,6 +175,32 @@ class TestEvaluate:
         assert result.stdout.startswith("4 images\n")
         assert result.stderr == "error: data/red/bad.jpg can't be read and was skipped\n"
 
+    def test_a_page_figures_and_a_table_of_the_wrong(self, folder: Path) -> None:
+        words = ("--data", "data", "--html", "page.html", "--plots", "plots", "--wrong", "wrong.csv")
+        result = run(commands.evaluate, *words)
+        assert result.exit_code == 0
+        assert result.stderr.splitlines() == ["wrote page.html", "wrote plots/confusion.png", "wrote wrong.csv"]
+        assert Image.open("plots/confusion.png").format == "PNG"
+        rows = list(csv.DictReader((folder / "wrong.csv").open()))
+        assert [(row["file"], row["actual"], row["predicted"]) for row in rows] == [("data/blue/d.png", "blue", "red")]
+
+    def test_a_bundle_alone_needs_data(self, folder: Path) -> None:
+        result = run(commands.evaluate)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.splitlines() == [
+            "error: colours.bundle is not in the folder of a run, so the data to evaluate it on is not known",
+            "help: give labelled images: `--data`",
+        ]
+
+    def test_without_matplotlib_a_page_is_refused(self, folder: Path) -> None:
+        program = "import sys; sys.modules['matplotlib'] = None; from leaven.cli.main import main; main()"
+        words = ["evaluate", "colours.bundle", "--data", "data"]
+        for flag in ("--html", "--plots"):
+            command = [sys.executable, "-c", program, *words, flag, "x"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 2
+            assert f"`{flag}` needs matplotlib: pip install 'leaven[pictures]'" in done.stderr
+
     def test_an_unknown_class(self, folder: Path) -> None:
         (folder / "data" / "red").rename(folder / "data" / "scarlet")
         result = run(commands.evaluate, "--data", "data")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,25 @@ def test_evaluation_counts_every_image(trained: Bundle) -> None:
     assert all(math.isfinite(score) for score in found.scores.values())
     assert str(found).startswith(f"{COUNT} images\n")
     assert found.to_json()["scores"] == found.scores
+
+
+def test_an_evaluation_can_be_written_as_a_page(trained: Bundle, tmp_path: Path) -> None:
+    found = trained.evaluate(folder_of(trained) / "table.csv", image="file", html=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("data:image/") == 20 + len(found.plots()) > 20
+    for outside in ("<script", "http://", "https://", "<link", "url("):
+        assert outside not in page
+    assert all(escape(case.file) in page for case in found.cases(20))
+    assert all(head in page for table in found.tables() for head in table.heads)
+
+
+def test_the_worst_predictions_and_the_wrong_ones_are_told(trained: Bundle) -> None:
+    found = trained.evaluate(folder_of(trained) / "table.csv", image="file")
+    cases, wrong = found.cases(COUNT), found.wrong()
+    assert sorted(case.at for case in cases) == list(range(COUNT))
+    assert [case.file for case in cases if not case.is_right] == [row["file"] for row in wrong]
+    assert [row["file"] for row in found.to_json()["wrong"]] == [row["file"] for row in wrong]
+    assert len({tuple(row) for row in wrong}) == 1, "they make a table"
 
 
 def test_batches_of_any_size_are_evaluated_the_same(trained: Bundle) -> None:

@@ -318,7 +318,8 @@ class Run:
     def _show_curves(self) -> None:
         """Print the curves, and save them as a figure."""
         shown = curves.chart(self.rows, self.monitor, getattr(sys.stdout, "encoding", None))
-        saved = curves.save(self.rows, self.best_epochs, self.folder) if self.fabric.is_global_zero else ""
+        is_saved = self.fabric.is_global_zero and self.snapshot is None
+        saved = curves.save(self.rows, self.best_epochs, self.folder) if is_saved else ""
         if shown or saved:
             self.print("\n" + "\n".join(filter(None, (shown, saved))))
 

@@ -8,13 +8,29 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from leaven.pictures.confusion import draw_confusion
+from leaven.tasks.aligned import aligned
 from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
+from leaven.tasks.protocol import Case, Plot, Table
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
+MOST_LISTED = 30
 MOST_PAIRS = 15
+_HEADS = ("precision", "recall", "f1")
 TOP = 5
 _CORNER = "actual \\ predicted"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An image that was measured: its class, the predicted one, and the probability of each."""
+
+    file: str
+    actual: int
+    predicted: int
+    confidence: float
+    actual_confidence: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,6 +41,7 @@ class Evaluation:
     scores: dict[str, float]
     confusion: np.ndarray
     skipped: tuple[str, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
     @property
     def accuracy(self) -> float:
@@ -37,12 +54,13 @@ class Evaluation:
 
     @property
     def per_class(self) -> dict[str, dict[str, float]]:
-        """Recall, precision and number of images of each class that occurred."""
+        """Recall, precision, F1 and number of images of each class that occurred."""
         right, actual, predicted = self.confusion.diagonal(), self.confusion.sum(axis=1), self.confusion.sum(axis=0)
         return {
             name: {
                 "recall": float(right[i] / actual[i]),
                 "precision": float(right[i] / predicted[i]) if predicted[i] else 0.0,
+                "f1": float(2 * right[i] / (actual[i] + predicted[i])),
                 "count": int(actual[i]),
             }
             for i, name in enumerate(self.classes)
@@ -61,20 +79,74 @@ class Evaluation:
         """The confusion matrix; of many classes, only the most frequent errors."""
         return _matrix(self.classes, self.confusion) if len(self.classes) <= FEW_CLASSES else _pairs(self)
 
+    def tables(self) -> list[Table]:
+        """Of many classes, those that are predicted worst come first."""
+        each = self.per_class
+        order = sorted(each, key=lambda name: each[name]["f1"]) if len(each) > MOST_LISTED else list(each)
+        found = [Table("Classes", ("class", *_HEADS, "images"), [self._row(name, each[name]) for name in order])]
+        if pairs := self.confused():
+            rows = [(true, said, f"{count} of {each[true]['count']}") for true, said, count in pairs]
+            found.append(Table("Most frequent errors", ("actual", "predicted", "how often"), rows))
+        return found
+
+    def plots(self) -> list[Plot]:
+        return [Plot("confusion", "Confusion matrix", lambda: draw_confusion(self.classes, self.confusion))]
+
+    def cases(self, k: int) -> list[Case]:
+        """By the probability of the actual class; what was predicted rightly comes last."""
+        order = sorted(range(len(self.samples)), key=lambda at: self._badness(self.samples[at]))[:k]
+        return [self._case(at, self.samples[at]) for at in order]
+
+    def wrong(self) -> list[dict[str, str]]:
+        return [
+            {
+                "file": one.file,
+                "actual": self.classes[one.actual],
+                "predicted": self.classes[one.predicted],
+                "confidence": f"{one.confidence:.6f}",
+                "confidence_actual": f"{one.actual_confidence:.6f}",
+            }
+            for one in sorted(self.samples, key=self._badness)
+            if one.actual != one.predicted
+        ]
+
     def to_json(self) -> dict[str, Any]:
+        pairs = [{"actual": true, "predicted": said, "count": count} for true, said, count in self.confused()]
+        wrong = [
+            {**row, "confidence": float(row["confidence"]), "confidence_actual": float(row["confidence_actual"])}
+            for row in self.wrong()
+        ]
         return {
             "images": self.count,
             "scores": self.scores,
             "classes": list(self.classes),
             "per_class": self.per_class,
             "confusion": self.confusion.tolist(),
+            "confused": pairs,
+            "wrong": wrong,
             "skipped": list(self.skipped),
         }
 
     def __str__(self) -> str:
         width = max(map(len, self.scores))
         lines = [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
-        return "\n".join([f"{self.count} images", *lines, "", self.table()])
+        return "\n".join([f"{self.count} images", *lines, "", *self._class_lines(), "", self.table()])
+
+    def _class_lines(self) -> list[str]:
+        table = self.tables()[0]
+        title = "class" if len(table.rows) <= MOST_LISTED else f"the {MOST_LISTED} worst classes"
+        return aligned([[title, *table.heads[1:]], *table.rows[:MOST_LISTED]])
+
+    def _row(self, name: str, scores: dict[str, float]) -> list[str]:
+        return [name, *(f"{scores[head]:.4f}" for head in _HEADS), str(scores["count"])]
+
+    def _badness(self, sample: Sample) -> tuple[bool, float]:
+        return sample.actual == sample.predicted, sample.actual_confidence
+
+    def _case(self, at: int, sample: Sample) -> Case:
+        actual = f"{self.classes[sample.actual]} ({percent(sample.actual_confidence)})"
+        predicted = f"{self.classes[sample.predicted]} ({percent(sample.confidence)})"
+        return Case(at, sample.file, actual, predicted, "", sample.actual == sample.predicted)
 
     def __repr__(self) -> str:
         return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
@@ -86,13 +158,18 @@ class Tally:
     def __init__(self, target: Classes) -> None:
         self.target = target
         self.confusion: np.ndarray = np.zeros((len(target.names), len(target.names)), dtype=np.int64)
+        self.samples: list[Sample] = []
         self.loss = 0.0
         self.near = 0
 
     def add(self, outputs: Tensor, values: Sequence[int], names: Sequence[str]) -> None:
         labels = torch.tensor(values)
         self.loss += float(nn.functional.cross_entropy(outputs.double(), labels, reduction="sum"))
-        np.add.at(self.confusion, (labels.numpy(), outputs.argmax(dim=1).numpy()), 1)
+        predicted = outputs.argmax(dim=1)
+        np.add.at(self.confusion, (labels.numpy(), predicted.numpy()), 1)
+        shares = outputs.double().softmax(dim=1)
+        likely = (shares.gather(1, at[:, None]).squeeze(1).tolist() for at in (predicted, labels))
+        self.samples += map(Sample, names, values, predicted.tolist(), *likely)
         top = outputs.topk(min(TOP, outputs.shape[1]), dim=1).indices
         self.near += int((top == labels[:, None]).any(dim=1).sum())
 
@@ -100,7 +177,7 @@ class Tally:
         total = int(self.confusion.sum())
         top = {f"top{TOP}": self.near / total} if len(self.confusion) > TOP else {}
         scores = {"accuracy": float(self.confusion.trace() / total), **top, "loss": self.loss / total}
-        return Evaluation(self.target.names, scores, self.confusion, skipped)
+        return Evaluation(self.target.names, scores, self.confusion, skipped, tuple(self.samples))
 
 
 def _matrix(classes: Sequence[str], confusion: np.ndarray) -> str:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from leaven.pictures.bars import draw_bars
 from leaven.tasks.aligned import aligned
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
+from leaven.tasks.protocol import Case, Plot, Table
 
 MOST_LISTED = 30
 _HEADS = ("precision", "recall", "f1", "average_precision")
@@ -24,6 +26,8 @@ class Evaluation:
     actual: np.ndarray
     probabilities: np.ndarray
     skipped: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    separator: str = ";"
 
     @property
     def count(self) -> int:
@@ -65,12 +69,64 @@ class Evaluation:
             "exact": float(right.all(axis=1).mean()),
         }
 
+    def tables(self) -> list[Table]:
+        """Of many labels, those that are predicted worst come first."""
+        each = self.per_label
+        order = sorted(each, key=lambda name: each[name]["f1"]) if len(each) > MOST_LISTED else list(each)
+        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
+        return [Table("Labels", ("label", "precision", "recall", "f1", "avg precision", "images"), rows)]
+
+    def plots(self) -> list[Plot]:
+        each = self.per_label
+        bars = {name: (each[name]["precision"], each[name]["recall"]) for name in each}
+        return [Plot("labels", "Precision and recall", lambda: draw_bars(bars, ("precision", "recall")))]
+
+    def cases(self, k: int) -> list[Case]:
+        """By the mean cross-entropy over the labels."""
+        return [self._case(at) for at in self._worst()[:k]]
+
+    def wrong(self) -> list[dict[str, str]]:
+        found = (self._labels(at) for at in self._worst() if self._is_wrong(at))
+        return [
+            {key: value if isinstance(value, str) else self.separator.join(value) for key, value in row.items()}
+            for row in found
+        ]
+
+    def _worst(self) -> list[int]:
+        """The images, from the one with the largest loss."""
+        likely = np.where(self.actual, self.probabilities, 1 - self.probabilities)
+        loss = -np.log(np.clip(likely, 1e-12, 1)).mean(axis=1)
+        return [int(at) for at in np.argsort(-loss, kind="stable")] if self.files else []
+
+    def _is_wrong(self, at: int) -> bool:
+        return bool((self.predicted[at] != self.actual[at]).any())
+
+    def _labels(self, at: int) -> dict[str, Any]:
+        """The actual and the predicted labels of an image."""
+        return {
+            "file": self.files[at],
+            "actual": [name for name, is_so in zip(self.names, self.actual[at], strict=True) if is_so],
+            "predicted": [name for name, is_so in zip(self.names, self.predicted[at], strict=True) if is_so],
+        }
+
+    def _case(self, at: int) -> Case:
+        found = self._labels(at)
+        marks = zip(self.names, self.actual[at], self.predicted[at], self.probabilities[at], strict=True)
+        shares = [
+            f"{'missed' if is_so else 'wrongly'} {name} ({100 * share:.1f} %)"
+            for name, is_so, said, share in marks
+            if is_so != said
+        ]
+        actual, predicted = (", ".join(found[key]) or "no label" for key in ("actual", "predicted"))
+        return Case(at, found["file"], actual, predicted, ", ".join(shares), not shares)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "images": self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
             "labels": list(self.names),
             "per_label": self.per_label,
+            "wrong": [self._labels(at) for at in self._worst() if self._is_wrong(at)],
             "skipped": list(self.skipped),
         }
 
@@ -85,10 +141,9 @@ class Evaluation:
         each = self.per_label
         if not each:
             return ["none of the images has a label that the model knows"]
-        shown = sorted(each, key=lambda name: each[name]["f1"])[:MOST_LISTED] if len(each) > MOST_LISTED else list(each)
-        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in shown]
-        title = "label" if len(shown) == len(each) else f"the {MOST_LISTED} worst labels"
-        return aligned([[title, "precision", "recall", "f1", "avg precision", "images"], *rows])
+        table = self.tables()[0]
+        title = "label" if len(each) <= MOST_LISTED else f"the {MOST_LISTED} worst labels"
+        return aligned([[title, *table.heads[1:]], *table.rows[:MOST_LISTED]])
 
     def __repr__(self) -> str:
         return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
@@ -108,12 +163,15 @@ class Tally:
 
     def __init__(self, target: LabelSet) -> None:
         self.target = target
+        self.files: list[str] = []
         self.actual: list[Sequence[float]] = []
         self.probabilities: list[list[float]] = []
 
     def add(self, outputs: Tensor, values: Sequence[Any], names: Sequence[str]) -> None:
+        self.files += names
         self.actual += values
         self.probabilities += outputs.double().sigmoid().tolist()
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:
-        return Evaluation(self.target.names, np.array(self.actual) > 0, np.array(self.probabilities), skipped)
+        actual, probabilities = np.array(self.actual) > 0, np.array(self.probabilities)
+        return Evaluation(self.target.names, actual, probabilities, skipped, tuple(self.files), self.target.separator)

@@ -9,7 +9,9 @@ import numpy as np
 from torch import Tensor
 
 from leaven.formats.score_text import score_text
+from leaven.pictures.scatter import draw_scatter
 from leaven.tasks.aligned import aligned
+from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
 
@@ -55,20 +57,58 @@ class Evaluation:
 
     def worst(self, k: int = WORST) -> list[tuple[str, dict[str, float], dict[str, float]]]:
         """The k images with the largest errors, in standard deviations: file, actual and predicted numbers."""
+        order = self._order()[:k]
+        return [(self.files[at], self._row(self.actual[at]), self._row(self.predicted[at])) for at in order]
+
+    def _order(self) -> list[int]:
+        """The images, from the one with the largest error."""
         scale = np.array([std for _, std in self.target.scales])
         errors = (np.abs(self.predicted - self.actual) / scale).max(axis=1)
-        order = np.argsort(-errors, kind="stable")[:k]
-        return [(self.files[at], self._row(self.actual[at]), self._row(self.predicted[at])) for at in order]
+        return [int(at) for at in np.argsort(-errors, kind="stable")]
+
+    def tables(self) -> list[Table]:
+        rows = [[name, *(score_text(value) for value in scores.values())] for name, scores in self.per_target.items()]
+        return [Table("Targets", ("target", "mae", "rmse", "r2"), rows)]
+
+    def plots(self) -> list[Plot]:
+        pairs = {name: (self.actual[:, i], self.predicted[:, i]) for i, name in enumerate(self.target.names)}
+        return [Plot("scatter", "Actual and predicted", lambda: draw_scatter(pairs))]
+
+    def cases(self, k: int) -> list[Case]:
+        """By the largest error, in standard deviations."""
+        return [self._case(at) for at in self._order()[:k]]
+
+    def wrong(self) -> list[dict[str, str]]:
+        """All images: no number is quite right."""
+        rows = []
+        for file, actual, said in self.worst(self.count):
+            cells = [(f"{word}_{name}", numbers[name]) for name in actual for word, numbers in _both(actual, said)]
+            rows.append({"file": file, **{key: f"{number:.9g}" for key, number in cells}})
+        return rows
+
+    def _case(self, at: int) -> Case:
+        actual, said = self.actual[at], self.predicted[at]
+        off = f"off by {digits(said[0] - actual[0], self.target.scales[0][1])}" if len(said) == 1 else ""
+        return Case(at, self.files[at], self._text(actual), self._text(said), off, is_right=False)
+
+    def _text(self, numbers: np.ndarray) -> str:
+        """Numbers with their names, one to a line; a single one alone."""
+        shown = [digits(number, std) for number, (_, std) in zip(numbers, self.target.scales, strict=True)]
+        if len(shown) == 1:
+            return shown[0]
+        return "\n".join(f"{name} {number}" for name, number in zip(self.target.names, shown, strict=True))
 
     def _row(self, numbers: np.ndarray) -> dict[str, float]:
         return dict(zip(self.target.names, map(float, numbers), strict=True))
 
     def to_json(self) -> dict[str, Any]:
-        worst = [{"file": file, "actual": actual, "predicted": said} for file, actual, said in self.worst()]
+        all_worst = self.worst(self.count)
+        images = [{"file": file, "actual": actual, "predicted": said} for file, actual, said in all_worst]
         return {
             "images": self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
-            "worst": worst,
+            "worst": images[:WORST],
+            "wrong": images,
             "skipped": list(self.skipped),
         }
 
@@ -94,6 +134,10 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"<Evaluation: {', '.join(f'{name} {score_text(value)}' for name, value in self.scores.items())}>"
+
+
+def _both(actual: Any, said: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    return ("actual", actual), ("predicted", said)
 
 
 class Tally:
