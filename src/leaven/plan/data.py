@@ -1,8 +1,10 @@
 """Where the items come from, how they are split, and what is done to each."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from leaven.catalog.values import Invocation, Quantity, Setting, Written
+from leaven.formats.split_sizes import Count, split_sizes
 from leaven.plan.plan import ReadData, Transforms
 from leaven.plan.translate import (
     argument,
@@ -38,6 +40,7 @@ def read_data(recipe: Recipe) -> ReadData:
         train=_transforms(data.train),
         eval=_transforms(data.eval),
         loading=_loading(recipe),
+        samples=_samples(data),
     )
 
 
@@ -127,6 +130,36 @@ def _has_test(data: Data) -> bool:
     if share is None and data.splits and not isinstance(data.split.origin, Written):
         return "test" in data.splits
     return not (isinstance(share, Quantity) and share.amount == 0)
+
+
+def _samples(data: Data) -> tuple[int, int, int] | None:
+    """How many samples train, val and test get, as `runtime.split` decides; None where that is not known."""
+    counts, shares = data.counts, [_known_share(data.split.value(name)) for name in ("train", "val", "test")]
+    if not counts or not all(share is None or isinstance(share, int | float | Count) for share in shares):
+        return None
+    train, val, test = shares
+    if "" in counts:
+        sizes = split_sizes(counts[""], train, val, test)
+        return counts[""] - sum(sizes), sizes[0], sizes[1]
+    if isinstance(data.split.origin, Written):
+        asked = [name for name, share in (("val", val), ("test", test)) if share is not None]
+        pool = sum(counts.get(name, 0) for name in ("train", *asked))
+        sizes = split_sizes(pool, train, val or 0, test or 0)
+        kept = {name: counts.get(name, 0) for name in ("val", "test")} | {
+            name: size for name, size in zip(("val", "test"), sizes, strict=False) if name in asked
+        }
+        return pool - sum(sizes), kept["val"], kept["test"]
+    if "val" in counts:
+        return counts["train"], counts["val"], counts.get("test", 0)
+    sizes = split_sizes(counts["train"], None, val, 0)
+    return counts["train"] - sum(sizes), sizes[0], counts.get("test", 0)
+
+
+def _known_share(value: object) -> Any:
+    """A share as `split_sizes` takes it; anything else as it is."""
+    if not isinstance(value, Quantity):
+        return value
+    return Count(int(value.amount)) if value.unit == "samples" else value.amount
 
 
 def _share(setting: Setting) -> Value:

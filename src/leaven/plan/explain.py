@@ -65,11 +65,20 @@ def _data(data: ReadData) -> Iterator[Line]:
     if data.matching is not None:
         yield _call(data.matching)
     yield data.split.text, _why(data.split.because[:1])
+    if data.samples is not None:
+        yield f"  {_samples(data.samples)}", ""
     if data.is_same:
         yield f"transforms: {data.eval.text}", _why(data.eval.because)
     else:
         yield f"train: {data.train.text}", _why(data.train.because)
         yield f"eval:  {data.eval.text}", _why(data.eval.because)
+
+
+def _samples(samples: tuple[int, int, int]) -> str:
+    """`1,437 samples for training, 180 for validation, 180 for testing`."""
+    train, *others = samples
+    more = [f"{count:,} for {what}" for count, what in zip(others, ("validation", "testing"), strict=True) if count]
+    return ", ".join([f"{train:,} samples for training", *more])
 
 
 def _model(model: BuildModel, task: Task | None = None) -> Iterator[Line]:
@@ -110,6 +119,7 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
         yield f"frozen until {later.at.text}: {', '.join(later.paths)}", _why(later.because)
     if phase.trains:
         yield from _training(phase)
+        yield from _steps(phase, plan.data)
     for override in phase.overrides:
         yield f"{override.hook} by {override.function}", _why(override.because)
     for use in phase.techniques:
@@ -151,6 +161,21 @@ def _training(phase: TrainPhase) -> Iterator[Line]:
     per = {"step": "every step", "epoch": "every epoch", "score": "every epoch, by the score"}
     schedule, why = _call(phase.schedule.call, "schedule ")
     yield f"{schedule}, {per[phase.schedule.stepped_by]}", why
+
+
+def _steps(phase: TrainPhase, data: ReadData) -> Iterator[Line]:
+    """`batch 32: 45 steps per epoch, 450 in all`, as far as it is known."""
+    batch = next(argument for argument in data.loading if argument.name == "batch_size")
+    size, accumulate = batch.value, phase.accumulate.value if phase.accumulate is not None else 1
+    text = f"batch {batch.text or size}"
+    if data.samples is not None and isinstance(size, int) and isinstance(accumulate, int):
+        whole, rest = divmod(data.samples[0], size)
+        steps = -(-(whole + (rest > 1 or not whole)) // accumulate)  # a single sample is left out
+        text += f": {steps:,} step{'s' * (steps != 1)} per epoch"
+        if isinstance(phase.epochs.value, int) and phase.epochs.value > 1:
+            total = f"{steps * phase.epochs.value:,}"
+            text += f", {total} in all" if phase.early_stop is None else f", at most {total} in all"
+    yield text, _why(batch.because)
 
 
 def _call(call: Call | Bound, title: str = "") -> Line:

@@ -99,6 +99,7 @@ class ReadData:
     train: Transforms
     eval: Transforms
     loading: tuple[Argument, ...]
+    samples: tuple[int, int, int] | None = None  # in train, val and test, where the data told
 
     @property
     def is_same(self) -> bool:

@@ -259,6 +259,7 @@ class RecipeReader:
             facts.channels,
             facts.size,
             facts.splits,
+            facts.counts,
         )
 
     def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:

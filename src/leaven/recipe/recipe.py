@@ -3,6 +3,7 @@
 Only the checker builds these values, so a `Recipe` has passed all checks. All are frozen.
 """
 
+from collections.abc import Mapping
 from dataclasses import field
 
 from leaven.catalog.layers import LayerParameter, Layers
@@ -63,6 +64,7 @@ class Data(Record):
     channels: int | None = None
     size: tuple[int, int] | None = None
     splits: tuple[str, ...] = ()  # that it comes with, where that is known
+    counts: Mapping[str, int] = field(default_factory=dict, compare=False)  # of their samples, or of all under ''
 
 
 class Freeze(Record):

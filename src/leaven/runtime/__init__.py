@@ -1,8 +1,9 @@
 """The small library that generated programs import: data, weights, freezing, phases, checkpoints, loggers."""
 
+from leaven.formats.split_sizes import Count
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import digits, image_folder, table
-from leaven.runtime.data.splits import Count, SplitIndices, split
+from leaven.runtime.data.splits import SplitIndices, split
 from leaven.runtime.data.torch_datasets import torchvision_dataset, user_dataset
 from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
 from leaven.runtime.model.builder import model_builder

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from leaven.formats.split_sizes import Count, Share, in_samples, split_sizes
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.torch_datasets import StreamDataset
@@ -27,16 +28,6 @@ class SplitIndices:
     train: np.ndarray
     val: np.ndarray
     test: np.ndarray
-
-
-@dataclass(frozen=True)
-class Count:
-    """A number of samples, where a plain number would be a percentage."""
-
-    number: int
-
-
-Share = float | Count | None
 
 
 def split(
@@ -124,7 +115,7 @@ def _split(
     else:
         strata = np.asarray(dataset.target.strata([dataset.values[index] for index in pool.tolist()]))
         _warn_of_single_samples(strata, dataset.target)
-    train, val, test, _ = stratified(strata, _sizes(len(pool), *shares), seed)
+    train, val, test, _ = stratified(strata, _sizes(len(pool), shares), seed)
     return SplitIndices(pool[train], pool[val], pool[test])
 
 
@@ -140,34 +131,16 @@ def _resplit(
     return SplitIndices(fresh.train, val, test)
 
 
-def _sizes(total: int, *shares: Share) -> tuple[int, int, int]:
+def _sizes(total: int, shares: tuple[Share, Share, Share]) -> tuple[int, int, int]:
     """How many samples val and test get, and how many are unused. Without a share, train gets the rest."""
     percent = sum(share for share in shares if isinstance(share, int | float))
-    asked = sum(_count(share, total) for share in shares if isinstance(share, Count))
+    asked = sum(in_samples(share, total) for share in shares if isinstance(share, Count))
     if percent > 100 or asked + percent * total / 100 > total:
         raise Failure(f"the splits add up to more than the {total} samples of the dataset", "make them smaller")
-    train, val, test = shares
-    sizes = [_count(val, total), _count(test, total), 0]
-    if train is not None and (percent < 100 or asked):
-        rest = max(0, total - _count(train, total) - sum(sizes))
-        match val, test:
-            case None, None:
-                sizes = [(rest + 1) // 2, rest // 2, 0]
-            case None, _:
-                sizes[0] = rest
-            case _, None:
-                sizes[1] = rest
-            case _:
-                sizes[2] = rest
+    sizes = split_sizes(total, *shares)
     if sum(sizes) >= total:
         raise Failure("no samples are left for training", "make the other splits smaller")
-    return sizes[0], sizes[1], sizes[2]
-
-
-def _count(share: Share, total: int) -> int:
-    if share is None:
-        return 0
-    return share.number if isinstance(share, Count) else round(total * share / 100)
+    return sizes
 
 
 def _predefined(dataset: Dataset | StreamDataset) -> dict[str, np.ndarray]:
