@@ -122,6 +122,8 @@ def run(
     *,
     quick: bool = False,
     name: str | None = None,
+    from_phase: str | None = None,
+    of: str | Path | None = None,
     set: Mapping[str, object] | None = None,
     with_: str | Sequence[str] = (),
     model: str | None = None,
@@ -141,7 +143,8 @@ def run(
     added = (with_,) if isinstance(with_, str) else tuple(with_)
     flags = {"model": model, "data": data, "checkpoint": checkpoint, "output": output}
     chosen = with_values(_options(options) or Options(), args, set or {}, added, **flags)
-    started = start(_source(recipe), chosen, is_quick=quick, name=name)
+    earlier = None if of is None else str(of)
+    started = start(_source(recipe), chosen, is_quick=quick, name=name, from_phase=from_phase, of=earlier)
     if isinstance(started, tuple):
         raise RecipeError(started)
     return started

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 from leaven.formats import status_line
-from leaven.formats.run_folder import BUNDLE, is_finished
+from leaven.formats.run_folder import BUNDLE
+from leaven.runs.unfinished import not_up_to_date
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
@@ -208,8 +209,7 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
             bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu")
         )
     if found.path != bundle and found.path.name == BUNDLE:
-        since = "" if is_finished(found.path.parent) else ", saved before the run was resumed"
-        click.echo(f"using {found.path}{since}", err=True)
+        click.echo(f"using {found.path}{not_up_to_date(bundle, found.path)}", err=True)
     return found
 
 

@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import click
 
-from leaven.catalog import lookup
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder, status_line
 from leaven.formats.atomic_files import write_text
@@ -21,11 +20,10 @@ from leaven.language.terminal import wants_color, width_of
 from leaven.plan.compiling import compile_source
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
-from leaven.plan.plan_json import from_json
 from leaven.program.emit import emit
-from leaven.program.names import Names
 from leaven.recipe.recipe import Recipe
-from leaven.runs.starting import command, new_run, output_folder, started_in
+from leaven.runs.beginning import BeginningError, beginning
+from leaven.runs.starting import command, new_run, started_in
 from leaven.statements.options import Options
 
 
@@ -67,7 +65,10 @@ def start_run(
     if name is not None and (wrong := run_folder.wrong_name(name)):
         raise click.UsageError(f"`{name}` can't be the name of a run: {wrong}")
     source, recipe, plan = compile_recipe(word, options, requires_args=True)
-    begin = _beginning(plan, from_phase, of)
+    try:
+        begin = beginning(plan, from_phase, of)
+    except BeginningError as problem:
+        _fail(str(problem), USAGE_ERROR)
     try:
         folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
     except FileExistsError as problem:
@@ -78,48 +79,6 @@ def start_run(
     except OSError as problem:
         _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
     _become(folder, [*begin, *(["--quick"] if is_quick else [])])
-
-
-def _beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
-    """The flags by which a program begins with a later phase."""
-    if phase is None:
-        if of is not None:
-            raise click.UsageError("`--of` needs `--from`, which names the phase to begin with")
-        return []
-    names = [each.name for each in plan.phases]
-    if phase not in names:
-        near = lookup.nearest(phase, names)
-        help = f"did you mean `{near[0]}`?" if near else f"its phases are {', '.join(names)}"
-        raise click.UsageError(f"the recipe has no phase `{phase}`; {help}")
-    if phase == names[0]:
-        return []
-    needed = run_folder.leaving_file(names.index(phase) - 1)
-    place = Path(of) if of is not None else output_folder(plan)
-    left = run_folder.newest(place, needed)
-    if left is None and (told := run_folder.only_in_smoke_test(place, needed)):
-        _fail(f"{told[0]}\nhelp: {told[1]}", USAGE_ERROR)
-    if left is None:
-        _fail(f"no run in {place} has finished the phases before `{phase}`", USAGE_ERROR)
-    changed = _changed_since(left.parent, plan, names.index(phase))
-    if changed is not None:
-        _fail(f"{changed}; run the recipe from the beginning", USAGE_ERROR)
-    return ["--from", phase, "--of", str(left.parent)]
-
-
-def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
-    """How the recipe differs from a run in what the phases before the one at `count` depend on."""
-    try:
-        then = from_json((run / run_folder.PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return f"the plan has changed since {run}"
-    if then.model != plan.model:
-        return f"the model has changed since {run}"
-    for at, phase in enumerate(plan.phases[:count]):
-        if then.phases[at : at + 1] != (phase,):
-            return f"phase `{phase.name}` has changed since {run}"
-    names = Names(plan)
-    now = {names.arg(arg.name): arg.default for arg in plan.args}
-    return run_folder.changed_argument(run, plan.phases[count].name, now)
 
 
 def compile_recipe(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:

@@ -7,12 +7,15 @@ from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.language.report import render_concise
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
+from leaven.runs.beginning import beginning
 from leaven.runs.run import Run
 from leaven.runs.starting import new_run
 from leaven.statements.options import Options
 
 
-def start(source: Source, options: Options, *, is_quick: bool, name: str | None) -> Run | tuple[Diagnostic, ...]:
+def start(
+    source: Source, options: Options, *, is_quick: bool, name: str | None, from_phase: str | None, of: str | None
+) -> Run | tuple[Diagnostic, ...]:
     """The run, when it has ended; the errors of a recipe that has some."""
     from leaven.runs.running import run_program
 
@@ -24,17 +27,19 @@ def start(source: Source, options: Options, *, is_quick: bool, name: str | None)
             warnings.warn(render_concise(report), stacklevel=3)
     if name is not None and (wrong := run_folder.wrong_name(name)):
         raise ValueError(f"`{name}` can't be the name of a run: {wrong}")
+    begin = beginning(compiled.plan, from_phase, of)
     folder = new_run(source, compiled.recipe, compiled.plan, is_quick=is_quick, name=name)
-    run_program(folder, ["--quick"] if is_quick else [], called=_call(source, options, is_quick=is_quick, name=name))
+    called = _call(source, options, quick=is_quick or None, name=name, from_phase=from_phase, of=of)
+    run_program(folder, [*begin, *(["--quick"] if is_quick else [])], called=called)
     return Run(folder, trust_code=True)  # its code has been run already
 
 
-def _call(source: Source, options: Options, *, is_quick: bool, name: str | None) -> str:
+def _call(source: Source, options: Options, **named: object) -> str:
     """The call, with all options as the command line has them."""
     given = [repr(source.name)]
     if options != Options():
         given.append(f"leaven.{_options(options)}")
-    given += [*(["quick=True"] if is_quick else []), *([f"name={name!r}"] if name is not None else [])]
+    given += [f"{key}={value!r}" for key, value in named.items() if value is not None]
     return f"leaven.run({', '.join(given)})"
 
 

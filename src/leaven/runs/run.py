@@ -47,8 +47,10 @@ class Run:
 
     def resume(self, epochs: int = 0) -> "Run":
         """Train on: an interrupted run to its end, and some further `epochs`."""
-        further = f", epochs={epochs}" if epochs else ""
-        return self._go_on(["--more-epochs", str(epochs)] if epochs else [], f"resume({further.removeprefix(', ')})")
+        if not epochs and self.is_finished and run_folder.is_trained(self.folder):
+            return self
+        flags, given = (["--more-epochs", str(epochs)], f"epochs={epochs}") if epochs else ([], "")
+        return self._go_on(flags, f"resume({given})")
 
     def finish(self) -> "Run":
         """Save the best epoch so far, and train no further."""

@@ -38,6 +38,14 @@ def find_unfinished(file: str | os.PathLike[str]) -> Unfinished | None:
     return Unfinished(program.parent) if program is not None else None
 
 
+def not_up_to_date(place: Path, used: Path) -> str:
+    """What to add where a bundle is used that is not the latest model of a run, or of several."""
+    program = run_folder.newest(place, run_folder.PROGRAM)
+    if program is not None and program.parent != used.parent:
+        return f"; {program.parent.name} is newer, but not finished"
+    return "" if run_folder.is_finished(used.parent) else ", saved before the run was resumed"
+
+
 def load_unfinished(found: Unfinished, *, trust_code: bool = False, device: str = "cpu") -> "Bundle":
     """The model, saved by the run's program and loaded. Which epoch it is of is printed as an error would be."""
     from leaven import bundle

@@ -78,6 +78,8 @@ def test_errors_of_a_recipe_start_nothing(recipe: Path) -> None:
         leaven.run(recipe, lrr=1)
     with pytest.raises(ValueError, match="can't be the name of a run"):
         leaven.run(recipe, name="a/b")
+    with pytest.raises(ValueError, match="the recipe has no phase `trian`; did you mean `train`"):
+        leaven.run(recipe, from_phase="trian")
     assert not (recipe.parent / "runs").exists()
 
 

@@ -7,8 +7,8 @@ from tests import at_work
 from tests.at_work import Moment
 
 import leaven
-from leaven.formats.run_folder import BUNDLE, PROGRAM
-from leaven.runs.unfinished import Unfinished, find_unfinished
+from leaven.formats.run_folder import BUNDLE, LOCK, PROGRAM
+from leaven.runs.unfinished import Unfinished, find_unfinished, not_up_to_date
 
 RECIPE = """
 model conv(4) -> global_pool() -> linear(classes)
@@ -67,8 +67,16 @@ def test_what_is_meant(tmp_path: Path) -> None:
     assert find_unfinished(tmp_path) == Unfinished(newest)
     (newest / "best.ckpt").touch()
     assert find_unfinished(newest / "best.ckpt") == Unfinished(newest, "best.ckpt")
+    older = tmp_path / "2026-11-15_20-00-00" / BUNDLE
+    older.touch()
+    assert find_unfinished(tmp_path) is None
+    assert find_unfinished(newest) == Unfinished(newest)
+    assert not_up_to_date(tmp_path, older) == "; 2026-11-16_20-00-00 is newer, but not finished"
     (newest / BUNDLE).touch()
     assert find_unfinished(tmp_path) is None
+    assert not_up_to_date(tmp_path, newest / BUNDLE) == ""
+    (newest / LOCK).write_text('{"finished": false}')
+    assert not_up_to_date(tmp_path, newest / BUNDLE) == ", saved before the run was resumed"
     assert find_unfinished(newest) is None
     (tmp_path / "weights.ckpt").touch()
     assert find_unfinished(tmp_path / "weights.ckpt") is None

@@ -310,7 +310,7 @@ class Run:
                 logger.write(scores, len(self.rows))
                 logger.close()
         self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
-        if not self.is_quick:
+        if not self.is_quick and self.snapshot is None:
             self._show_curves()
         if self.data is not None and self.data.skipped:
             self.print(_skipped(self.data.skipped))

@@ -80,15 +80,15 @@ def test_a_later_phase_begins_with_what_the_one_before_left(tmp_path: Path) -> N
 
 def test_a_later_phase_is_refused_where_those_before_it_have_changed(tmp_path: Path) -> None:
     (tmp_path / "r.leaven").write_text(NET + DIGITS + PHASES)
-    assert carry_out("leaven run r.leaven --quick", tmp_path)[0] == 0
+    assert carry_out("leaven run r.leaven --quick --name small", tmp_path)[0] == 0
     (tmp_path / "r.leaven").write_text(
         NET + DIGITS + PHASES.replace('phase "second"', 'phase "new", epochs=1 {}\nphase "second"')
     )
-    code, said = carry_out("leaven run r.leaven --from second", tmp_path)
+    code, said = carry_out("leaven run r.leaven --from second --of runs/r/small_quick", tmp_path)
     assert code == 2
     assert "has finished the phases before" in said
     (tmp_path / "r.leaven").write_text(NET + DIGITS + PHASES.replace("lr=0.1", "lr=0.2"))
-    code, said = carry_out("leaven run r.leaven --from second", tmp_path)
+    code, said = carry_out("leaven run r.leaven --from second --of runs/r/small_quick", tmp_path)
     assert code == 2
     assert "phase `first` has changed since" in said
 
