@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from leaven.catalog import layers, lookup
+from leaven.catalog import layers, lookup, model_sizes
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
@@ -51,11 +51,12 @@ def _model_facts(card: Card) -> str:
 
 def _parameters(card: Card) -> int | None:
     """How many parameters a model has: as published, or as counted when its layers were asked for."""
-    if card.model.parameters is not None:
-        return card.model.parameters
+    known = card.model.parameters or model_sizes.of_timm().get(card.model.timm_name)
+    if known is not None:
+        return known
     with layers.only_cached():
-        known = layers.ask({"target": card.target, "timm_name": card.model.timm_name or None, "arguments": {}})
-    return sum(each.count for each in known.parameters) if known is not None and known.parameters else None
+        found = layers.ask({"target": card.target, "timm_name": card.model.timm_name or None, "arguments": {}})
+    return sum(each.count for each in found.parameters) if found is not None and found.parameters else None
 
 
 def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple[int, int, str], str, Card]]:
