@@ -80,6 +80,11 @@ def wrong_name(name: str) -> str | None:
     return f"smoke tests end in `{QUICK}`" if _QUICK.search(name) else None
 
 
+def pruning_file(phase: int) -> str:
+    """Where the figure is of what a phase has pruned; phases count from 0."""
+    return f"phase{phase + 1}-pruning.png"
+
+
 def new_folder(output: Path, name: str | None = None, *, is_quick: bool = False) -> Path:
     """A folder of its own for a run, of that name or else named by the time. A name that is taken is an error, unless
     it is that of a smoke test."""

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.formats import status_line
+from leaven.formats.atomic_files import write_bytes
 from leaven.formats.commands import to_peek, to_use
 from leaven.formats.run_folder import (
     BEST,
@@ -38,6 +39,7 @@ from leaven.formats.run_folder import (
     read_metrics,
 )
 from leaven.formats.run_in_progress import hold
+from leaven.pictures.figure import is_installed
 from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import apply_masks
@@ -322,6 +324,15 @@ class Run:
         saved = curves.save(self.rows, self.best_epochs, self.folder) if is_saved else ""
         if shown or saved:
             self.print("\n" + "\n".join(filter(None, (shown, saved))))
+
+    def save_figure(self, name: str, draw: Callable[[], bytes]) -> None:
+        """Write a figure into the folder, if it can be drawn here; the run goes on if it can't."""
+        if self.is_quick or not self.fabric.is_global_zero or self.snapshot is not None or not is_installed():
+            return
+        try:
+            write_bytes(self.folder / name, draw())
+        except Exception as problem:  # whatever matplotlib raises
+            self.print(f"{name} could not be drawn: {type(problem).__name__}: {problem}")
 
     def announce(self, file: Path, *, trust_code: bool = False) -> None:
         """Note that the run is finished, and print where the model is and how to use it."""

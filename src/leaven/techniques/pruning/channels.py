@@ -143,6 +143,11 @@ def _chosen(model: nn.Module, on: Sequence[str] | None) -> set[nn.Module]:
     return {layer for layer in model.modules() if _owns(layer) and layer._parameters["weight"] in parameters}
 
 
+def channels_of(model: nn.Module) -> dict[str, int]:
+    """How many channels each layer makes, by its name."""
+    return {path: len(layer.weight) for path, layer in model.named_modules() if _owns(layer)}
+
+
 def _owns(layer: nn.Module) -> bool:
     """Whether a layer makes channels of its own; one that works on each by itself has those of the layer before."""
     return isinstance(layer, _LAYERS) and not _is_depthwise(layer)

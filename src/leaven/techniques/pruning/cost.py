@@ -1,7 +1,7 @@
 """What a model costs: its weights, the work of one image, its file, and the time that this machine needs."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+MOST_LAYERS = 12  # in a table
 _PASSES = 20
 _SECONDS = 0.5  # after which no further pass is begun
 _PREFIXES = ("", "k", "M", "G", "T")
@@ -61,6 +62,23 @@ def cost_table(before: Cost, after: Cost, *, has_time: bool = True) -> str:
     widths = [max(len(line[at]) for line in lines) for at in range(4)]
     laid = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
     return "\n".join(f"  {line.rstrip()}" for line in laid)
+
+
+def cost_title(before: Cost, after: Cost) -> str:
+    """`parameters 11.2 M to 4.1 M, FLOPs 3.6 G to 1.8 G`."""
+    pairs = (("parameters", before.parameters, after.parameters), ("FLOPs", before.flops, after.flops))
+    return ", ".join(f"{name} {_with_unit(was, '')} to {_with_unit(now, '')}" for name, was, now in pairs)
+
+
+def channel_table(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """The channels of each layer that lost some; of many layers, the first."""
+    changed = [(name, was, after[name]) for name, was in before.items() if after[name] != was]
+    lines = [("channels", "before", "after")]
+    lines += [(name, str(was), str(now)) for name, was, now in changed[:MOST_LAYERS]]
+    widths = [max(len(line[at]) for line in lines) for at in range(3)]
+    shown = [f"  {line[0]:<{widths[0]}}  {line[1]:>{widths[1]}}  {line[2]:>{widths[2]}}" for line in lines]
+    more = len(changed) - MOST_LAYERS
+    return "\n".join([*shown, *([f"  and {more} more layers"] if more > 0 else [])])
 
 
 def _with_unit(number: float, unit: str) -> str:

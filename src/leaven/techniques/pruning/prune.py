@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from leaven.formats.run_folder import pruning_file
+from leaven.pictures.bars import draw_bars
+from leaven.pictures.figure import BLUE, GREY
 from leaven.runtime.failures import Failure
-from leaven.techniques.pruning.channels import Structured
-from leaven.techniques.pruning.cost import cost_of, cost_table
+from leaven.techniques.pruning.channels import Structured, channels_of
+from leaven.techniques.pruning.cost import channel_table, cost_of, cost_table, cost_title
 from leaven.techniques.pruning.weights import MaskedLayer, Unstructured, mask_layers, sparsity_summary
 
 if TYPE_CHECKING:
@@ -49,9 +52,15 @@ class Prune:
                 self._grow(self.share)
             return
         example = self._example(model)
-        before = cost_of(model, example)
+        before, had = cost_of(model, example), channels_of(model)
         cut = self.method.cut(model, example, self.share, self.on, self.data, self.run.seed)
-        self.run.print(f"{cut}\n{cost_table(before, cost_of(model, example), has_time=not self.run.is_quick)}")
+        after, has = cost_of(model, example), channels_of(model)
+        costs = cost_table(before, after, has_time=not self.run.is_quick)
+        self.run.print(f"{cut}\n{costs}\n\n{channel_table(had, has)}\n")
+        bars = {name: (count, has[name]) for name, count in had.items()}
+        title = f"channels of each layer\n{cost_title(before, after)}"
+        file = pruning_file(self.run.phases - 1)
+        self.run.save_figure(file, lambda: draw_bars(bars, ("before", "after"), (GREY, BLUE), title))
 
     def before_epoch(self, phase: "Phase") -> None:
         if self.over is None:

@@ -26,9 +26,14 @@ class Told:
     seed: int = 0
     is_quick: bool = False
     said: list[str] = field(default_factory=list)
+    phases: int = 1
+    figures: dict[str, bytes] = field(default_factory=dict)
 
     def print(self, text: str) -> None:
         self.said.append(text)
+
+    def save_figure(self, name: str, draw: Callable[[], bytes]) -> None:
+        self.figures[name] = draw()
 
 
 class Some:
@@ -122,6 +127,17 @@ def test_the_share_of_channels_goes_and_the_head_stays(by: Any) -> None:
     assert net(torch.rand(2, 3, 8, 8)).shape == (2, 5)
     assert "50.0 % of the channels" in run.said[0]
     assert all(word in run.said[0] for word in ("parameters", "FLOPs", "size", "time per image", "before", "after"))
+
+
+def test_the_channels_of_each_layer_are_told_and_drawn() -> None:
+    net = plain_net()
+    before = net[0].out_channels
+    run = pruned(net, Structured(), 50)
+    lines = [line.split() for line in run.said[0].splitlines()]
+    assert ["channels", "before", "after"] in lines
+    assert ["0", str(before), str(net[0].out_channels)] in lines
+    assert net[0].out_channels < before
+    assert run.figures["phase1-pruning.png"].startswith(b"\x89PNG")
 
 
 def test_a_smoke_test_reports_no_times() -> None:
