@@ -167,8 +167,8 @@ def open(recipe: str | Path | Source, options: Options | None = None) -> Session
 def load(file: str | Path, *, trust_code: bool = False, device: str = "cpu") -> Bundle:
     """A trained model: `leaven.load("dogs.bundle")("photo.jpg").label`.
 
-    A name in place of a file means a published model: `leaven.load("efficientnet_lite0")`. A run that is not finished,
-    or a checkpoint in its folder, is loaded by running the program of the run, with `trust_code`.
+    A name in place of a file means a published model: `leaven.load("efficientnet_lite0")`. A run that is not finished
+    means its best epoch so far, a checkpoint in its folder its weights.
     """
     import os.path
 

@@ -15,7 +15,6 @@ import click
 
 from leaven.formats import status_line
 from leaven.formats.run_folder import BUNDLE
-from leaven.runs.unfinished import not_up_to_date
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
@@ -63,8 +62,8 @@ def predict(
     its run; of a folder of runs, the newest is used. The name of a model in place of a BUNDLE means that model as it
     was published. Exit code 1 means that some images could not be read; the others are predicted.
 
-    The best epoch so far of a run that is not finished, or a checkpoint in its folder (last.ckpt), needs --trust-code:
-    only the program of the run can load it.
+    A run that is not finished means its best epoch so far, a checkpoint in its folder (last.ckpt) its weights; either
+    needs --trust-code if the recipe uses Python files, or the program was edited.
 
     \b
     For example:
@@ -209,6 +208,8 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
             bundle, trust_code=trust_code, device=device or ("cuda" if torch.cuda.is_available() else "cpu")
         )
     if found.path != bundle and found.path.name == BUNDLE:
+        from leaven.runs.unfinished import not_up_to_date
+
         click.echo(f"using {found.path}{not_up_to_date(bundle, found.path)}", err=True)
     return found
 

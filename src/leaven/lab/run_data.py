@@ -13,11 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from leaven.formats.atomic_files import write_text
-from leaven.formats.run_folder import LOCK, PROGRAM, RESOLVED, read_json
+from leaven.formats.run_folder import LOCK, PROGRAM, read_json
 from leaven.lab.program import Program, write_program
-from leaven.language.parser import parse
+from leaven.language.recorded_recipe import recorded_recipe
 from leaven.language.source import Source
-from leaven.language.syntax import Import
 from leaven.plan.compiling import compile_source
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset
@@ -34,7 +33,7 @@ def data_of(run: Path, *, trust_code: bool = False) -> Iterator[Dataset]:
     Where the run's program opens it, the current folder is the one where the run was started, as long as this lasts.
     """
     lock = read_json(run / LOCK)
-    recipe = _recipe(run, lock)
+    recipe = recorded_recipe(run)
     if recipe is not None:
         with _compiled(recipe, lock) as data:
             yield _dataset(run, data, lock)
@@ -50,18 +49,6 @@ def data_of(run: Path, *, trust_code: bool = False) -> Iterator[Dataset]:
             yield _dataset(run, data, lock)
         finally:
             data.close()
-
-
-def _recipe(run: Path, lock: dict[str, Any]) -> Source | None:
-    """The resolved recipe of a run; None where it has none, or one that imports Python files."""
-    try:
-        text = (run / RESOLVED).read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return None
-    folder = lock.get("recipe_folder")
-    source = Source(RESOLVED, text, Path(folder) if isinstance(folder, str) else run.resolve().parents[2])
-    is_code = any(isinstance(statement, Import) for statement in parse(source).tree.statements)
-    return None if is_code else source
 
 
 @contextmanager

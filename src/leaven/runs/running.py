@@ -18,14 +18,18 @@ from leaven.runtime.failures import Failure
 INTERRUPTED = 130  # the exit code of a program that was asked to stop, and has saved
 
 
-def run_program(folder: Path, flags: Sequence[str], *, called: str = "", is_shown: bool = True) -> str:
-    """Run a program to its end; what it printed, unless that is shown. `called` is what the lock says about it.
+def run_program(
+    folder: Path, flags: Sequence[str], *, called: str = "", is_shown: bool = True, program: Path | None = None
+) -> str:
+    """Run the program of a run to its end; what it printed, unless that is shown. `called` is what the lock says of it.
+
+    Another program, one that was compiled here, runs in the current folder.
 
     Ctrl-C asks the program to save and stop, and is raised when it has. A failure is raised with its report.
     """
-    start = started_in(folder)
+    start = started_in(folder) if program is None else Path.cwd()
     place = folder.resolve()
-    words = command(place.relative_to(start) if place.is_relative_to(start) else place, list(flags))
+    words = command(place.relative_to(start) if place.is_relative_to(start) else place, list(flags), program)
     with tempfile.TemporaryDirectory(prefix="leaven-") as temporary:
         report = Path(temporary, "report")
         settings = {**os.environ, run_folder.COMMAND: called, run_folder.REPORT: str(report)}

@@ -50,6 +50,7 @@ def started_in(folder: Path) -> Path:
     return Path(found) if isinstance(found, str) and Path(found).is_dir() else Path.cwd()
 
 
-def command(folder: Path, flags: list[str]) -> list[str]:
-    """What runs the program of a run folder, from its last checkpoint if it has one."""
-    return [sys.executable, str(_LAUNCH), str(folder / run_folder.PROGRAM), "--resume", str(folder), *flags]
+def command(folder: Path, flags: list[str], program: Path | None = None) -> list[str]:
+    """What runs a program in a run folder, by default its own, from its last checkpoint if it has one."""
+    program = program or folder / run_folder.PROGRAM
+    return [sys.executable, str(_LAUNCH), str(program), "--resume", str(folder), *flags]

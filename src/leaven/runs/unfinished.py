@@ -1,7 +1,8 @@
 """The model of a run that is not finished, or of one of its checkpoints.
 
-While it is trained, a model has masks, adapters and averages that only the run's program knows how to end. So the
-program saves a snapshot, which is loaded; and as a program is code, it is run only for those who trust it.
+While it is trained, a model has masks, adapters and averages that only a program knows how to end. So a program saves
+a snapshot, which is loaded: the one that the run's recipe compiles to. Where the recipe uses Python files, or the run's
+program was edited, it takes that program, which is code, and is run only for those who trust it.
 """
 
 import os
@@ -12,11 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaven.formats import run_folder, status_line
+from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import to_finish, to_peek
 from leaven.formats.run_in_progress import is_in_progress
+from leaven.language.recorded_recipe import recorded_recipe
+from leaven.plan.compiling import compile_source
+from leaven.plan.plan_json import to_json
+from leaven.program.emit import emit
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
+    from leaven.runtime.failures import Failure
 
 
 @dataclass(frozen=True)
@@ -47,26 +54,46 @@ def not_up_to_date(place: Path, used: Path) -> str:
 
 
 def load_unfinished(found: Unfinished, *, trust_code: bool = False, device: str = "cpu") -> "Bundle":
-    """The model, saved by the run's program and loaded. Which epoch it is of is printed as an error would be."""
+    """The model, saved by a program and loaded. Which epoch it is of is printed to standard error."""
     from leaven import bundle
     from leaven.runs.running import run_program
-    from leaven.runtime.failures import Failure
 
     folder = found.folder
-    if not trust_code:
-        trust = f"--trust-code, or trust_code=True in Python, runs the run's {run_folder.PROGRAM} to load it"
-        if found.checkpoint:
-            raise Failure(f"{folder / found.checkpoint} is a checkpoint, not a bundle", trust)
-        save = to_peek(folder) if is_in_progress(folder) else to_finish(folder)
-        raise Failure(f"{folder} is not finished", f"`{save}` saves its best epoch so far; {trust}")
-    checkpoint = [found.checkpoint] if found.checkpoint else []
-    doing = status_line.doing("the run's program loads its data and saves the model…")
-    with tempfile.TemporaryDirectory(prefix="leaven-") as temporary, doing:
-        file = Path(temporary, run_folder.BUNDLE)
-        said = run_program(folder, ["--finish", *checkpoint, "--snapshot", str(file)], is_shown=False)
-        model = bundle.load(file, trust_code=True, device=device)
+    with tempfile.TemporaryDirectory(prefix="leaven-") as temporary:
+        place = Path(temporary)
+        program = None if trust_code else _compiled(folder, place)
+        if program is None and not trust_code:
+            raise _needs_trust(found)
+        with status_line.doing("a program loads the data of the run and saves the model…"):
+            flags = ["--finish", *([found.checkpoint] if found.checkpoint else []), "--snapshot"]
+            said = run_program(folder, [*flags, str(place / run_folder.BUNDLE)], is_shown=False, program=program)
+            # what code there is in it was trusted, or compiled here
+            model = bundle.load(place / run_folder.BUNDLE, trust_code=True, device=device)
     model.path = folder / (found.checkpoint or run_folder.BEST)
     used = next((line for line in said.splitlines() if line.startswith("using ")), f"using {model.path}")
     with status_line.doing(""):
         print(f"unfinished run: {used}" if not found.checkpoint else f"{used}, of {folder}", file=sys.stderr)
     return model
+
+
+def _compiled(run: Path, place: Path) -> Path | None:
+    """The program that a run's recipe compiles to, written to a folder; None where that is not the run's program."""
+    recipe = recorded_recipe(run)
+    if recipe is None or run_folder.is_edited(run / run_folder.PROGRAM):
+        return None
+    plan = compile_source(recipe).plan
+    if plan is None:
+        return None
+    write_text(place / run_folder.PLAN, to_json(plan))
+    write_text(place / run_folder.PROGRAM, emit(plan))
+    return place / run_folder.PROGRAM
+
+
+def _needs_trust(found: Unfinished) -> "Failure":
+    from leaven.runtime.failures import Failure
+
+    trust = f"--trust-code, or trust_code=True in Python, runs the run's {run_folder.PROGRAM} to load it"
+    if found.checkpoint:
+        return Failure(f"{found.folder / found.checkpoint} is a checkpoint, which needs the program of its run", trust)
+    save = to_peek(found.folder) if is_in_progress(found.folder) else to_finish(found.folder)
+    return Failure(f"{found.folder} is not finished", f"`{save}` saves its best epoch so far; {trust}")

@@ -1,5 +1,6 @@
 """The model of a run that is not finished, and what is said of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from tests.at_work import Moment
 
 import leaven
 from leaven.formats.run_folder import BUNDLE, LOCK, PROGRAM
+from leaven.language.source import Source
+from leaven.plan.compiling import compile_source
+from leaven.runs.starting import new_run
 from leaven.runs.unfinished import Unfinished, find_unfinished, not_up_to_date
 
 RECIPE = """
@@ -31,8 +35,25 @@ def test_code_is_not_run_without_a_word(stopped: Path) -> None:
             leaven.load(meant)
         assert raised.value.help.startswith(f"`leaven finish {stopped}` saves its best epoch so far")
         assert "--trust-code" in raised.value.help
-    with pytest.raises(leaven.Failure, match=r"last\.ckpt is a checkpoint, not a bundle"):
+    with pytest.raises(leaven.Failure, match=r"last\.ckpt is a checkpoint, which needs the program of its run"):
         leaven.load(stopped / "last.ckpt")
+
+
+def test_a_recipe_without_code_is_compiled_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r.leaven").write_text(RECIPE)
+    source = Source("r.leaven", RECIPE, tmp_path)
+    compiled = compile_source(source)
+    assert compiled.recipe is not None
+    assert compiled.plan is not None
+    plan = replace(compiled.plan, output=replace(compiled.plan.output, value=str(tmp_path / "runs")))
+    folder = new_run(source, compiled.recipe, plan, is_quick=False)
+    at_work.interrupt(folder / PROGRAM, "--resume", str(folder), at=Moment(step=6))
+    model = leaven.load(folder)
+    assert capsys.readouterr().err == 'unfinished run: using the best epoch so far, 1 of 3 in phase "train"\n'
+    assert (model.path, len(model.classes)) == (folder / "best.ckpt", 10)
+    (folder / PROGRAM).write_text((folder / PROGRAM).read_text() + "print('code of a stranger')\n")
+    with pytest.raises(leaven.Failure, match="is not finished"):
+        leaven.load(folder)
 
 
 def test_for_those_who_trust_it_the_program_saves_the_best_epoch_so_far(
