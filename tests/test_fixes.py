@@ -4,6 +4,7 @@ The edits are those of `leaven check --json`, applied to the files and options a
 """
 
 import json
+import re
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -52,6 +53,17 @@ def test_a_fix_removes_its_report_and_adds_none(section: Section, tmp_path: Path
         if str(section) not in REVEALING:
             assert new == [remains] * bool(remains), report["help"]
         assert fact(report) not in after or fact(report) in others
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=str)
+def test_what_can_be_pasted_is_an_edit(section: Section, tmp_path: Path, monkeypatch: Any) -> None:
+    """Advice says `for example`, `such as` or `usage`, or leaves out what only the user knows."""
+    monkeypatch.chdir(tmp_path)
+    try_out(section, tmp_path)
+    block = section.block("options")
+    for report in reports(shlex.split(block.text) if block else []):
+        if not report["edits"] and report["help"]:
+            assert not re.search(r"(^|[^,] )(write|did you mean) `[^`…]*`", report["help"]), report["help"]
 
 
 def reports(words: list[str]) -> list[Report]:

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import leaven
+from leaven.catalog.layers import only_cached
 from leaven.language import report
 from leaven.language.diagnostics import Diagnostic, has_errors
 from leaven.language.formatter import format_tree
 from leaven.language.parser import Parsed
-from leaven.language.source import Source
+from leaven.language.source import Source, SourceKind
 from leaven.recipe import show
 from leaven.recipe.plain_data import to_json
-from leaven.rules.checker import Checked
+from leaven.rules.checker import Checked, check_once
+from leaven.rules.tried_fixes import MAX_CHARACTERS, MAX_STEPS, Recipe, apply, errors_left
 from leaven.statements.options import Options
 
 NAME = "recipe.leaven"
@@ -36,6 +38,7 @@ def try_check(text: str, folder: Path, options: Options) -> Checked:
     assert (checked.recipe is None) == has_errors(checked.diagnostics), "a recipe and errors, or neither"
     for diagnostic in checked.diagnostics:
         _try_report(diagnostic)
+        _try_fix(diagnostic, checked, folder, options)
     if checked.recipe is not None:
         _try_show(checked)
         formatted = leaven.format(Source(NAME, text, folder))
@@ -56,6 +59,23 @@ def _try_report(diagnostic: Diagnostic) -> None:
     assert report.render_full(diagnostic, color=True)
     assert "\n" not in report.render_concise(diagnostic)
     json.dumps(report.to_json(diagnostic))
+
+
+def _try_fix(diagnostic: Diagnostic, checked: Checked, folder: Path, options: Options) -> None:
+    """Apply a fix of the recipe: its report is gone, and no new error is in what it quotes but one that it names."""
+    fix = diagnostic.fix
+    if fix is None or not fix.edits or fix.edits[0].span.source.kind is not SourceKind.RECIPE:
+        return
+    source = fix.edits[0].span.source
+    if len(source.text) * len(checked.diagnostics) * MAX_STEPS > MAX_CHARACTERS:
+        return  # not all of its fixes were tried
+    trial = apply(Recipe(source, options), fix.edits)
+    assert trial is not None
+    with only_cached():
+        after = check_once(Source(NAME, trial.text, folder), options).diagnostics
+    left = errors_left(diagnostic, checked.diagnostics, after, trial, fix.shown)
+    said = [one for one in left if one.headline == fix.remains]
+    assert not left or said, f"the fix `{fix.message}` leaves {[one.headline for one in left]}:\n{trial.text}"
 
 
 def _try_format(parsed: Parsed) -> None:

@@ -1,5 +1,6 @@
 """The `arg`s of a recipe: each gets its value, from the command line or its default."""
 
+import shlex
 from collections.abc import Collection
 
 from leaven.binding.lets import names_in
@@ -9,8 +10,9 @@ from leaven.catalog import lookup
 from leaven.catalog.card import Parameter
 from leaven.catalog.values import UNKNOWN, Arg, Pending, Unknown, Written
 from leaven.language import syntax
+from leaven.language.fixes import Fix, write_option
 from leaven.language.parser import parse_value
-from leaven.language.source import Source
+from leaven.language.source import Source, Span
 from leaven.messages import names as messages
 from leaven.messages.options import option_for_argument
 from leaven.statements.assemble import Assembled
@@ -38,8 +40,16 @@ def read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
         scope.args[name] = _arg(statement, texts.pop(name, None), assembled.args, scope)
     for name, source in texts.items():
         near = lookup.nearest(name, [*assembled.args, "model", "data", "checkpoint", "output", "set", "with"])
-        option = "" if near else option_for_argument(name, source.text, assembled.statements)
+        whole = source.span(0, len(source.text))
+        option = None if near else _option(whole, name, assembled)
         scope.add(messages.unknown_option(name, source, near, option))
+
+
+def _option(place: Span, name: str, assembled: Assembled) -> Fix | None:
+    """What sets an argument that was given like an `arg`: `--lr 1e-4`, `--optimizer.lr 1e-4`."""
+    if "." in name:
+        return write_option(place, f"--set {shlex.quote(f'{name}={place.text}')}")
+    return option_for_argument(place, name, place.text, assembled.statements)
 
 
 def _arg(statement: syntax.Arg, text: Source | None, args: Collection[str], scope: Scope) -> Arg:

@@ -25,6 +25,8 @@ def as_quantity(scope: Scope, value: syntax.Value, number: float, parameter: Par
     """A plain number in the parameter's first unit; a fraction where percent are counted is refused."""
     if parameter.units[0] == "%" and isinstance(number, float) and 0 < number <= 1:
         return scope.add(numbers.fraction_as_percentage(value, number, parameter))
+    if "%" in parameter.units and isinstance(number, float) and 0 < number < 1 and isinstance(value, syntax.Number):
+        scope.add(numbers.fraction_of_unit(value, number, parameter))
     return within_bounds(scope, value, Quantity(number, parameter.units[0]), parameter)
 
 

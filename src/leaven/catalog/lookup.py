@@ -12,60 +12,6 @@ from leaven.catalog.card import Card
 LIBRARY_KINDS = frozenset(library.KINDS)
 LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics", "transformers", "starters", "leaven")
 
-# What other tools call it, by the word of the language. These are suggested before spellings are compared.
-_OTHER_WORDS = {
-    "lr": "learning_rate",
-    "batch": "batch_size bs",
-    "epochs": "n_epochs num_epochs max_epochs",
-    "data": "dataset",
-    "schedule": "scheduler lr_scheduler",
-    "optimizer": "optim optimiser",
-    "loss": "criterion",
-    "metrics": "metric",
-    "early_stop": "early_stopping earlystopping",
-    "log": "logger",
-    "output": "save",
-    "train": "fit augment augmentation transforms",
-    "phase": "phases stage",
-    "unfreeze": "unlock",
-    "freeze": "lock",
-    "workers": "num_workers",
-    "weight_decay": "wd decay",
-    "cross_entropy": "ce crossentropy",
-    "accuracy": "acc",
-    "eval": "test",
-    "sampler": "shuffle",
-    "factor": "gamma",
-    "temperature": "t",
-    "rank": "r",
-    "on": "target_modules",
-    "fp16": "16 half float16",
-    "bf16": "bfloat16",
-    "32": "float32",
-    "score": "monitor",
-    "at_least": "min_delta",
-    "probability": "p prob",
-    "conv": "conv2d",
-    "linear": "dense fc",
-    "batch_norm": "batchnorm2d batch_norm2d bn",
-    "max_pool": "maxpool2d",
-    "avg_pool": "avgpool2d",
-    "global_pool": "adaptiveavgpool2d global_avg_pool",
-    "res_block": "basic_block basicblock",
-    "squeeze_excite": "se",
-    "horizontal_flip": "flip",
-    "folder": "image_folder imagefolder",
-    "plateau": "reduce_on_plateau",
-    "cosine": "cosine_annealing",
-    "one_cycle": "onecycle",
-    "top": "k top_k",
-    "clip": "grad_clip gradient_clip",
-    "precision": "amp",
-    "distill": "knowledge_distillation",
-    "val": "validation",
-}
-SYNONYMS = {other: word for word, others in _OTHER_WORDS.items() for other in others.split()}
-
 
 def find(kind: str, name: str) -> tuple[Card, ...]:
     """Every card of that kind that the name may mean; it means the first."""
@@ -89,6 +35,8 @@ def _natural_order(name: str) -> list[tuple[int, str]]:
 def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     """The candidates that `word` most likely stands for."""
     from difflib import SequenceMatcher, get_close_matches
+
+    from leaven.catalog.habits import SYNONYMS
 
     pool = dict.fromkeys(candidates)
     synonym = SYNONYMS.get(word.lower())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from leaven.catalog import layers, lookup, model_sizes
+from leaven.catalog import habits, layers, lookup, model_sizes
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
@@ -72,7 +72,7 @@ def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple
 def _rank(wanted: Sequence[str], name: str, card: Card) -> int | None:
     """How well a card matches the words, 0 the best; None where it does not."""
     if all(word in name for word in wanted):
-        is_meant = wanted == [name] or [lookup.SYNONYMS.get(word) for word in wanted] == [name]
+        is_meant = wanted == [name] or [habits.SYNONYMS.get(word) for word in wanted] == [name]
         return 0 if is_meant else 1 if name.startswith(tuple(wanted[:1])) else 2
     described = f"{name} {card.name} {card.summary}"
     arguments = " ".join(parameter.name for parameter in card.parameters)

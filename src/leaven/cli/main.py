@@ -5,7 +5,6 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +18,9 @@ from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, re
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 OUR_BUG = 70  # EX_SOFTWARE
 
-# Names that other tools have for these commands, where the spelling does not suggest ours.
-_OTHER_NAMES = {
-    "train": "run",
-    "lint": "check",
-    "validate": "check",
-    "fmt": "format",
-    "init": "new",
-    "summary": "inspect",
-    "search": "catalog search",
-    "list": "catalog search",
-    "help": "--help",
-}
-_OTHER_CATALOG_NAMES = {"list": "search", "ls": "search", "find": "search", "info": "show", "help": "--help"}
-
 
 class _Commands(click.Group):
     """Lists commands in the order in which a newcomer needs them, and suggests the nearest for a misspelt one."""
-
-    def __init__(self, *args: Any, other_names: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.other_names = other_names
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -48,12 +29,14 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as problem:
+            from leaven.catalog.habits import OTHER_COMMANDS
             from leaven.catalog.lookup import nearest
 
+            other_names = OTHER_COMMANDS[str(self.name)]
             word = args[0] if args else ""
             if word.endswith(".leaven"):
                 raise click.UsageError(f"no command given for {word}. For example: leaven check {word}") from problem
-            near = [self.other_names[word]] if word in self.other_names else nearest(word, self.commands, limit=1)
+            near = [other_names[word]] if word in other_names else nearest(word, self.commands, limit=1)
             path = ctx.command_path
             hint = f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists them."
             raise click.UsageError(f"unknown command `{word}`. {hint}") from problem
@@ -61,7 +44,6 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    other_names=_OTHER_NAMES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="leaven")
@@ -187,7 +169,7 @@ def explain(id: str | None) -> None:
     sys.exit(print_explanation(id))
 
 
-@leaven.group(cls=_Commands, other_names=_OTHER_CATALOG_NAMES)
+@leaven.group(cls=_Commands)
 def catalog() -> None:
     """Look up models, datasets, techniques, …"""
 
@@ -332,13 +314,22 @@ def main() -> None:
     try:
         sys.exit(leaven.main(prog_name="leaven", standalone_mode=False))
     except click.ClickException as problem:
-        problem.show()
+        (_with_habit(problem) if isinstance(problem, click.NoSuchOption) else problem).show()
         sys.exit(problem.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
     except Exception as failure:
         sys.exit(_failed(failure))
+
+
+def _with_habit(problem: click.NoSuchOption) -> click.NoSuchOption:
+    """The report on an unknown option, with what an option of another tool is called here."""
+    from leaven.catalog.habits import OTHER_OPTIONS
+
+    command, name = str(problem.ctx.info_name if problem.ctx is not None else ""), problem.option_name
+    meant = OTHER_OPTIONS.get(command, {}).get(name.lstrip("-"))
+    return click.NoSuchOption(name, possibilities=[f"--{meant}"], ctx=problem.ctx) if meant else problem
 
 
 def _skip_last_collection() -> None:

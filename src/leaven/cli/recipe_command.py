@@ -1,8 +1,9 @@
 """Commands that take a recipe: its `arg`s become options, besides those that every recipe has."""
 
 import os.path
+import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,7 @@ class RecipeCommand(click.Command):
 
         given = ctx.params
         recipes, args = _sort_words(given.pop("words"))
+        _refuse_habits(ctx, recipes, args)
         self._refuse_misspelt(ctx, recipes, args)
         if not recipes:
             raise click.UsageError(f"no recipe given. For example: leaven {ctx.info_name} dogs.leaven", ctx)
@@ -106,6 +108,47 @@ class RecipeCommand(click.Command):
                     "Every `arg` of the recipe is an option: `arg lr: float = 3e-4` makes --lr. "
                     f"`leaven {ctx.info_name} RECIPE --help` lists them."
                 )
+
+
+def _refuse_habits(ctx: click.Context, words: Sequence[str], args: Mapping[str, str]) -> None:
+    """Report what other tools would take: `run --config a.leaven`, `run a.leaven epochs=3`, `check --format json`."""
+    other = [word for word in words if not is_recipe(word) and word != "-" and not os.path.exists(word)]
+    if not other and not args:
+        return
+    from leaven.catalog.habits import OTHER_OPTIONS, RECIPE_OPTIONS
+
+    recipes = [word for word in (*words, *args.values()) if is_recipe(word)]
+    known = declared(recipes) if recipes else {}
+    flags = [flag_of(name) for name in args if name not in known]
+    if (flag := next((word for word in (*flags, *other) if word in RECIPE_OPTIONS), None)) and recipes:
+        command = f"leaven {ctx.info_name} {recipes[0]}"
+        raise click.UsageError(f"unknown option `{flag}`. A recipe needs none: `{command}`", ctx)
+    for flag in flags:
+        if meant := OTHER_OPTIONS.get(str(ctx.info_name), {}).get(flag[2:]):
+            raise click.UsageError(f"unknown option `{flag}`. Did you mean `--{meant}`?", ctx)
+    for word in other:
+        if "=" in word and recipes:
+            option = _as_option(word, recipes[0])
+            hint = f"Did you mean `{option}`?" if option else f"`leaven {ctx.info_name} --help` lists them."
+            raise click.UsageError(f"`{word}` is not an option. {hint}", ctx)
+
+
+def _as_option(word: str, recipe: str) -> str | None:
+    """The option that sets what another tool sets by `epochs=3` or `optimizer.lr=1e-3`, if one does."""
+    from leaven.messages.options import option_for_argument
+    from leaven.rules.checker import check
+    from leaven.statements.assemble import assemble
+    from leaven.statements.edited_options import options_of
+
+    name, _, value = word.lstrip("+~").partition("=")
+    source = source_or_exit(recipe)
+    statements, last = assemble(source).statements, name.rpartition(".")[2]
+    argument = option_for_argument(source.span(0, 0), last, value, statements)
+    candidates = [f"{flag_of(name)} {shlex.quote(value)}", f"--set {shlex.quote(f'{name}={value}')}"]
+    candidates += [argument.edits[0].text] if argument else []
+    return next(
+        (one for one in candidates if exit_code(check(source, options_of(one)).diagnostics) != USAGE_ERROR), None
+    )
 
 
 def _nearest_flag(word: str, flags: Iterable[str]) -> str | None:

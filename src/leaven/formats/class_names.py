@@ -131,5 +131,5 @@ def _unknown(names: Sequence[str], words: Words) -> Mismatch:
     near = dict.fromkeys(
         close for name in names[:_LISTED] for close in get_close_matches(_folded(name), words, n=1, cutoff=0.7)
     )
-    nearest = f"did you mean {' or '.join(f'`{name}`' for name in near)}? otherwise " if near else ""
+    nearest = f"the model has {' and '.join(f'`{name}`' for name in near)}; otherwise " if near else ""
     return Mismatch(fact, f"{nearest}remove `head=keep` to get a new head for these classes")

@@ -211,7 +211,7 @@ def _too_few_classes(part: PartFolder) -> Finding:
     ants, bees = _below(part.name, "ants"), _below(part.name, "bees")
     help = f"put the images of each class into its own sub-folder: `{ants}`, `{bees}`"
     if part.classes and len(sub_folders(part.folder / part.classes[0])) > 1:
-        help = f"did you mean `{_below(part.name, part.classes[0])}`?"
+        help = f"name the folder that has the classes: `{_below(part.name, part.classes[0])}`"
     return Finding(
         "no-classes",
         f"`{part.name}` has {found}, but a classifier needs two classes or more",

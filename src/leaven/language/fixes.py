@@ -4,7 +4,7 @@ A fix is either edits, which an editor can apply and the checker has tried (`rul
 The words of a fix with edits are made from the edited text, so that what a report quotes is what the edit writes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from leaven.language.record import Record
 from leaven.language.source import Span
@@ -23,8 +23,8 @@ class Edit(Record):
 class Fix(Record):
     """How to fix it: `before`, then the part `shown` as it reads after the edits, then `after`.
 
-    Without edits it is advice. A guess is dropped where trying it shows that it was wrong. `remains` is the error that
-    is left in the text that it quotes.
+    Without edits it is advice. Where trying a guess shows that it is wrong, `otherwise` is the advice instead, if there
+    is any. `remains` is the error that is left in the text that is quoted.
     """
 
     before: str
@@ -32,6 +32,7 @@ class Fix(Record):
     shown: Span | None = None
     after: str = ""
     is_guess: bool = False
+    otherwise: str = ""
     remains: str = ""
 
     @property
@@ -66,13 +67,6 @@ def edited(span: Span, edits: Iterable[Edit]) -> str:
             text += span.source.text[at : edit.span.start] + edit.text
             at = edit.span.end
     return text + span.source.text[at : span.end]
-
-
-def as_one(edits: Sequence[Edit]) -> Edit:
-    """The edit of one stretch of text that does the same as several of the same source."""
-    spans = [edit.span for edit in edits]
-    whole = Span(spans[0].source, min(span.start for span in spans), max(span.end for span in spans))
-    return edits[0] if len(edits) == 1 else Edit(whole, edited(whole, edits))
 
 
 def shortened(text: str) -> str:

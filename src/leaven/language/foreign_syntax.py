@@ -14,6 +14,7 @@ from leaven.language.tokens import Token, line_from, rest_of_line, text_after, t
 _VALUE_IS_CALL = ("model", "data", "optimizer", "schedule", "loss", "metrics")
 _ONLY_KEYWORD_ARGUMENTS = ("train", "checkpoint", "split")
 _OPERATORS = {"except": "-", "but": "-", "without": "-", "minus": "-", "and": "+", "plus": "+"}
+_LONGEST_PATH = 200
 _ARGUMENT_LINE = "arguments go on the line of their statement"
 
 
@@ -100,6 +101,43 @@ def unquoted_pattern(start: Span, token: Token) -> Diagnostic | None:
         f"missing quotes around the pattern `{span.text}`",
         Spot(span, "a pattern is a string"),
         fix=write(span, f'"{span.text}"'),
+    )
+
+
+def unquoted_path(statement: list[Token], token: Token) -> Diagnostic | None:
+    """`folder(./photos)`, `output ../runs`, `folder(C:\\photos)`."""
+    if not statement:
+        return None
+    is_drive = token.type == "COLON" and statement[-1].type == "NAME" and len(statement[-1].value) == 1
+    start = statement[-1].span if is_drive else token.span
+    found = re.match(
+        r"([A-Za-z]:|\.{1,2}|~)?[/\\][\w./\\-]*", start.source.text[start.start : start.start + _LONGEST_PATH]
+    )
+    if found is None:
+        return None
+    span = Span(start.source, start.start, start.start + found.end())
+    return error(
+        "missing-quotes",
+        f"missing quotes around the path `{span.text}`",
+        Spot(span, "a path is a string"),
+        fix=write(span, '"' + span.text.replace("\\", "/") + '"'),
+    )
+
+
+def name_with_dash(statement: list[Token], token: Token) -> Diagnostic | None:
+    """`resnet-18(pretrained=true)`."""
+    parts = statement[-3:]
+    if token.type not in ("LPAR", "CALL") or [part.type for part in parts] != ["NAME", "MINUS", "NUMBER"]:
+        return None
+    span = parts[0].span.to(parts[-1].span)
+    name = f"{parts[0]}{parts[-1]}"
+    if " " in span.text or not name.isidentifier():
+        return None
+    return error(
+        "invalid-name",
+        f"`{span.text}` is not a name",
+        Spot(parts[1].span, "a name has no dash"),
+        fix=write(span, name),
     )
 
 

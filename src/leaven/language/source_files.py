@@ -56,6 +56,8 @@ def _unreadable(name: str, path: Path, reason: str) -> Diagnostic:
 def _other_recipe(path: Path) -> Fix | None:
     """The recipes that may have been meant, if there is no such file."""
     is_folder = os.path.isdir(path)
+    if path.name and os.path.isfile(f"{path}.leaven"):
+        return Fix(f"add the ending: `{path}.leaven`")
     if os.path.lexists(path) and not is_folder:
         return None
     try:
@@ -65,7 +67,7 @@ def _other_recipe(path: Path) -> Fix | None:
     from difflib import get_close_matches  # only needed here; importing it takes time
 
     if near := get_close_matches(path.name, others, n=1):
-        return Fix(f"did you mean `{near[0]}`?")
+        return Fix(f"there is `{path.with_name(near[0])}`")
     if others:
         return Fix("recipes in that folder: " + ", ".join(f"`{other}`" for other in others[:3]))
     return None if is_folder else Fix("create a recipe with `leaven new`")

@@ -51,7 +51,8 @@ def missing_option_value(source: Source) -> Diagnostic:
 def unexpected(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic:
     """The report about a token that the grammar rejects."""
     return (
-        _odd_character(statement, token)
+        foreign_syntax.unquoted_path(statement, token)
+        or _odd_character(statement, token)
         or _in_keyword_statement(statement, token, accepted)
         or foreign_syntax.assignment(statement, token)
         or foreign_syntax.colon_for_equals(statement, token)
@@ -223,6 +224,7 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
     if before.type == "UNIT" and token.type == "NUMBER":
         return None
     habits = (
+        foreign_syntax.name_with_dash,
         foreign_syntax.from_import,
         foreign_syntax.number_without_equals,
         foreign_syntax.missing_parentheses,

@@ -8,7 +8,7 @@ from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
-from leaven.language.fixes import Fix, shortened, write
+from leaven.language.fixes import Edit, Fix, shortened, write
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import describe, places, suggestions
@@ -40,12 +40,13 @@ def missing(use: Use, names: Sequence[str], first: str = "") -> Diagnostic:
     listed = ", ".join(f"`{name}`" for name in names)
     form = use.form
     if first:  # `prune 40%`: what must come before the number is left out
-        form = f"{use.shown_name} {describe.placeholder(use.parameters[0])}, {first}={use.arguments[0].span.text}"
+        given = use.arguments[0].span
+        form = f"{describe.placeholder(use.parameters[0])}, {first}={given.text}"
     return error(
         "missing-argument",
         f"`{use.shown_name}` needs {listed}",
         Spot(use.name, f"{listed} {'is' if len(names) == 1 else 'are'} missing"),
-        fix=f"write `{form}`" if first else f"usage: `{form}`",
+        fix=write(given, form, shown=use.name.to(given)) if first else f"usage: `{form}`",
     )
 
 
@@ -79,13 +80,13 @@ def too_many(use: Use, index: int) -> Diagnostic:
 
 def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
     ordered = sorted(use.arguments, key=lambda argument: argument.keyword is not None)
-    listed = shortened(", ".join(argument.span.text for argument in ordered[:8]))
+    whole = use.arguments[0].span.to(use.arguments[-1].span)
     return error(
         "misplaced-argument",
         "positional argument follows keyword argument",
         Spot(use.arguments[index].span, "positional argument"),
         Spot(keyword, "keyword argument"),
-        fix=f"put the positional arguments first: `{listed}`",
+        fix=write(whole, ", ".join(one.span.text for one in ordered), "put the positional arguments first: "),
     )
 
 
@@ -153,7 +154,9 @@ def without_effect(setting: Setting, place: Span, owner: Setting, values: Sequen
         f"`{setting.name}` only applies to `{wanted}`, but {actual}",
         Spot(place, "has no effect"),
         *([Spot(owner.origin.span, "set here")] if isinstance(owner.origin, Written) else []),
-        fix=f"remove `{setting.name}`, or write `{wanted}`",
+        fix=f"remove `{setting.name}`, or add `{wanted}`"
+        if not values
+        else f"remove `{setting.name}`, or use `{wanted}`",
     )
 
 
@@ -216,19 +219,31 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     card, name, names = use.card, keyword.path, [parameter.name for parameter in use.parameters]
     if inner := _inside_call(use, argument, name):
         return inner
+    from leaven.catalog.habits import SYNONYMS
+    from leaven.messages import habits
+
+    if card.kind == "data" and (fix := habits.splits_as_arguments(use.name, use.arguments)):
+        return fix
+    form, index = habits.form_of(name, argument.value.span.text), use.arguments.index(argument)
+    if form and form.belongs_to(card) and habits.other_form(name, form.value):
+        return write(argument.span, form.as_argument)
     near = [parameter.name for parameter in use.parameters if parameter.target == name] or lookup.nearest(name, names)
     if fix := suggestions.similar(keyword.span, near):
         return fix
-    word, value = lookup.SYNONYMS.get(name, name), shortened(argument.value.span.text)
+    word, value = SYNONYMS.get(name, name), shortened(argument.value.span.text)
     if card.name == "sweep":
         return write(Span(argument.span.source, keyword.span.end, argument.value.span.start), ", ", shown=argument.span)
-    if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers"):
+    if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers", "size"):
         return f"write it in the block of `data`: `data … {{ {word} {value} }}`"
     if card.kind == "model" and name in OUTPUTS_PARAMETERS:
         return "remove it: the model gets a new head with one output per class"
-    owner = suggestions.owner_of(word)
-    if owner and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):
-        return f"`{word}` belongs to {suggestions.owner_noun(owner)}: {suggestions.argument_of(owner, word, value)}"
+    if form and not form.argument:
+        advice = f"it is a statement of its own: `{form.as_statement}`"
+        return habits.moved(form, use.name, use.arguments, index, advice)
+    owner = form.statement if form else ""
+    if form and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):
+        advice = f"`{form.argument}` belongs to {suggestions.owner_noun(owner)}: `{form.as_part}`"
+        return habits.moved(form, use.name, use.arguments, index, advice)
     if not names:
         return "it takes no arguments"
     return "it takes " + describe.some([f"`{name}`" for name in names], 10)
@@ -251,5 +266,12 @@ def _inside_call(use: Use, argument: syntax.Argument, name: str) -> Fix | None:
     takes = bool(cards) and bool(cards[0].parameter(name) or cards[0].open_ended)
     if not takes and not (kind == "model" and suggestions.owner_of(name) == "model"):
         return None
-    written = ", ".join(one.span.text for one in (*inside, argument))
-    return Fix(f"it belongs to `{called}`: write `{shortened(f'{called}({written})')}`")
+    end = first.value.span.end
+    added = Edit(first.span.source.span(end - 1, end - 1), f"{', ' * bool(inside)}{argument.span.text}")
+    if isinstance(first.value, syntax.Name):
+        added = Edit(first.span.at_end, f"({argument.span.text})")
+    before = use.arguments[use.arguments.index(argument) - 1].span
+    gone = Edit(Span(before.source, before.end, argument.span.end), "")
+    if added.span.start == gone.span.start:
+        return write(gone.span, added.text, f"it belongs to `{called}`: write ", shown=first.span.to(argument.span))
+    return Fix(f"it belongs to `{called}`: write ", (added, gone), first.span)

@@ -15,7 +15,7 @@ from leaven.catalog.statement_keys import (
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
-from leaven.language.fixes import Fix
+from leaven.language.fixes import Fix, write, write_option
 from leaven.messages import describe, new_statements
 from leaven.messages.options import option_for_argument, setting
 from leaven.messages.suggestions import similar
@@ -53,7 +53,7 @@ def one_of_several(edit: syntax.Statement, target: syntax.Name, labels: Sequence
         "missing-argument",
         f"the recipe has {len(labels)} `{target.path}` statements, but this does not say which one",
         Spot(target.span, f"one of {_listed(labels)}"),
-        fix=f"write `{_edit_of(edit, (target.path, labels[0]))}`",
+        fix=_rewritten(edit, (target.path, labels[0])),
     )
 
 
@@ -63,7 +63,7 @@ def changes_nothing(edit: syntax.Statement, target: syntax.Name, phases: Sequenc
         "nothing-to-change",
         f"every phase has its own `{target.path}`, so this changes nothing",
         Spot(target.span, "used by no phase"),
-        fix=f"write `{_edit_of(edit, ('phase', phases[0]), target)}`",
+        fix=_rewritten(edit, ("phase", phases[0]), target),
     )
 
 
@@ -75,7 +75,7 @@ def changes_in_part(edit: syntax.Statement, target: syntax.Name, phases: Sequenc
         "changed-in-part",
         f"{subject} own `{target.path}`, which this does not change",
         Spot(target.span, "not changed there"),
-        fix=f"to change it there too, write `{_edit_of(edit, ('phase', phases[0]), target)}`",
+        fix=f"to change it there too, add `{_edit_of(edit, ('phase', phases[0]), target)}`",
         severity=Severity.WARNING,
     )
 
@@ -93,7 +93,7 @@ def _other_label(
         return fix
     meant = edit.arguments[1].value
     if labels and isinstance(meant, syntax.Name) and statement_card(label):
-        return f"name the {target.path}: `{_edit_of(edit, (target.path, labels[0]), meant)}`"
+        return _rewritten(edit, (target.path, labels[0]), meant, f"name the {target.path}: ")
     return f"choose one of {_listed(labels)}" if labels else None
 
 
@@ -103,10 +103,10 @@ def _other_name(
     """The statement that was likely meant, or how to add what is not there."""
     labelled = next((key for s in statements if len(key := key_of(s)) > 1 and key[1] == target.path), None)
     if labelled is not None:
-        return f"write `{_edit_of(edit, labelled)}`"
+        return _rewritten(edit, labelled)
     phases = phases_with(target.path, statements)
     if phases:
-        return f"it is in a phase: write `{_edit_of(edit, ('phase', phases[0]), target)}`"
+        return _rewritten(edit, ("phase", phases[0]), target, "it is in a phase: write ")
     present = [s.name.path for s in statements if s.name is not None]
     unwritten = _unwritten(owner) if edit.name.path == "change" else []
     near = lookup.nearest(target.path, dict.fromkeys([*present, *unwritten]))
@@ -115,17 +115,22 @@ def _other_name(
     return "remove the line" if edit.name.path == "drop" else _addition(edit, target, statements, owner)
 
 
-def _addition(edit: syntax.Statement, target: syntax.Name, statements: Sequence[BodyStatement], owner: str) -> str:
+def _addition(
+    edit: syntax.Statement, target: syntax.Name, statements: Sequence[BodyStatement], owner: str
+) -> Fix | str:
     """How to add the statement that an edit would change, with what else it needs."""
     card = statement_card(target.path, owner)
     given = {one.keyword.path: one.value.span.text for one in edit.arguments if one.keyword}
     if card is None:
         name, value = next(iter(given.items()), ("", ""))
-        option = option_for_argument(name, value, statements) if _is_option(edit) and name else ""
+        option = option_for_argument(edit.span, name, value, statements) if _is_option(edit) and name else None
         return option or "no statement has that name; `leaven catalog search` lists what there is"
-    words = "to add it, write" if new_statements.is_pasteable(card, given) else "to add it, the usage is"
     statement = new_statements.new_statement(card, given)
-    return f"{words} `{new_statements.with_option(statement) if _is_option(edit) else statement}`"
+    written = new_statements.with_option(statement) if _is_option(edit) else statement
+    if not new_statements.is_pasteable(card, given) or edit.block is not None:
+        return f"to add it, the usage is `{written}`"
+    add = write_option if _is_option(edit) else write
+    return add(edit.span, written, "to add it, write ")
 
 
 def _unwritten(owner: str) -> list[str]:
@@ -137,6 +142,16 @@ def _unwritten(owner: str) -> list[str]:
 
 
 # -- an edit as it would be written
+
+
+def _rewritten(
+    edit: syntax.Statement, key: tuple[str, ...], target: syntax.Name | None = None, before: str = "write "
+) -> Fix:
+    """An edit with what it must name to mean the statement with that key, or one in its block."""
+    text = _edit_of(edit, key, target)
+    if _is_option(edit):
+        return write_option(edit.span, text, before)
+    return write(edit.span, text, before) if "…" not in text and edit.block is None else Fix(f"usage: `{text}`")
 
 
 def _edit_of(edit: syntax.Statement, key: tuple[str, ...], target: syntax.Name | None = None) -> str:

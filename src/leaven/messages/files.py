@@ -43,7 +43,11 @@ def output_is_a_file(path: FilePath) -> Diagnostic:
 
 
 def _fix(path: FilePath) -> Fix | None:
+    from leaven.messages import habits
+
     assert path.span is not None
+    if fix := habits.published_weights(path.span, path.text):
+        return fix
     near = nearest(path.place.name, _neighbours(path.place))
     if near:
         better = str(Path(path.text).with_name(near[0]))

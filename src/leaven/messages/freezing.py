@@ -6,7 +6,7 @@ from leaven.catalog.layers import LayerParameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
-from leaven.language.fixes import shortened
+from leaven.language.fixes import shortened, write
 from leaven.messages import describe
 from leaven.messages.describe import length_in
 from leaven.messages.places import setting_span, span_of, spots
@@ -228,7 +228,7 @@ def rank_too_large(rank: Setting, call: Invocation, layer: str, largest: int) ->
         "wrong-value",
         f"rank {rank.value} is larger than `{layer}`",
         Spot(setting_span(rank, call), f"more than {largest} adds nothing there"),
-        fix=f"write `rank={largest}` or less, or exclude such layers from `on`",
+        fix=f"`rank={largest}` is enough there; or exclude such layers from `on`",
     )
 
 
@@ -260,13 +260,13 @@ def adapter_after_pruning(adapter: Invocation, pruning: Invocation) -> Diagnosti
 
 
 def pruned_reinit(reinit: Origin, pruning: Invocation) -> Diagnostic:
-    written = _text(reinit)
-    kept = 'method="kaiming"' if "method=" in written else f'{written}, method="kaiming"'
+    end = span_of(reinit).at_end
+    kept = write(end, ', method="kaiming"', shown=span_of(reinit), after=", which keeps pruned weights at zero")
     return error(
         "pruned-reinit",
         "`reinit` would restore pruned weights of these layers",
         *spots((reinit, "re-initialises whole layers"), (pruning.origin, "keeps some weights at zero")),
-        fix=f"write `{kept}`, which keeps pruned weights at zero, or choose other layers",
+        fix=kept if "method=" not in span_of(reinit).text else "choose other layers",
     )
 
 

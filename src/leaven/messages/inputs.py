@@ -4,6 +4,7 @@ import re
 
 from leaven.catalog.values import Invocation, Origin
 from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
 from leaven.messages.places import span_of, spots
 
@@ -72,7 +73,7 @@ def other_size(
         f"{model} takes images of {takes[0]} x {takes[1]}, not of {size[0]} x {size[1]}",
         size,
         place,
-        _resized(place, size[0], takes[0]) + (f", or give the model `img_size={size[0]}`" if has_img_size else ""),
+        _resized(place, size[0], takes[0], f", or give the model `img_size={size[0]}`" if has_img_size else ""),
     )
 
 
@@ -90,11 +91,13 @@ def does_not_pass(model: str, size: tuple[int, int], place: Span, usual: int) ->
     return _size(headline, size, place, _resized(place, size[0], usual))
 
 
-def _size(headline: str, size: tuple[int, int], place: Span, fix: str) -> Diagnostic:
+def _size(headline: str, size: tuple[int, int], place: Span, fix: Fix) -> Diagnostic:
     return error("input-size", headline, Spot(place, f"{size[0]} x {size[1]} from here on"), fix=fix)
 
 
-def _resized(place: Span, size: int, better: int) -> str:
+def _resized(place: Span, size: int, better: int, more: str = "") -> Fix:
     """The transform with another size."""
     sized = re.sub(rf"\b{size}\b", str(better), place.text)
-    return f"write `{sized}`" if sized != place.text else f"add `resize({better})` to the transforms"
+    if sized == place.text:
+        return Fix(f"add `resize({better})` to the transforms{more}")
+    return write(place, sized, after=more)

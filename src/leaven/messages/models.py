@@ -5,6 +5,7 @@ from typing import Any
 from leaven.catalog.card import Card
 from leaven.catalog.values import FilePath, Invocation, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, note
+from leaven.language.fixes import write
 from leaven.language.source import Span
 from leaven.messages.places import setting_span, span_of
 
@@ -36,7 +37,7 @@ def not_published(card: Card | None, place: Span, is_in_library: bool) -> Diagno
     """`card` is None for a pipeline of components; `is_in_library` if a library has a model of that name."""
     fix = 'load a file with `weights="…"`, or remove `pretrained` to train from scratch'
     if card is not None and is_in_library:
-        fix = f"write `{card.bare_name}(pretrained=true)`: the library's model needs no import"
+        fix = f"the library's model needs no import: `{card.bare_name}(pretrained=true)`"
     if card is not None and card.kind == "model":
         headline = f"{card.bare_name} has no pretrained weights"
     else:
@@ -143,5 +144,5 @@ def output_count(last: Invocation, given: int, needed: int, outputs: str) -> Dia
         "class-count",
         f"the model has {given} outputs, but the data needs {needed}",
         Spot(span_of(last.origin), "the last stage"),
-        fix=f"write `linear({outputs})`, which takes the number from the data",
+        fix=write(span_of(last.origin), f"linear({outputs})", after=", which takes the number from the data"),
     )

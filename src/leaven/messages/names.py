@@ -1,14 +1,17 @@
 """Reports about names: those that mean nothing, and those that a recipe defines or imports."""
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from leaven.catalog import library, lookup
 from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
+from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
-from leaven.language.fixes import Fix, write
+from leaven.language.fixes import Fix, write, write_option
 from leaven.language.source import Source, Span, flag_of
 from leaven.messages import describe, places
 from leaven.messages.suggestions import as_statement, similar
@@ -20,8 +23,12 @@ OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
 
 
 def not_defined(name: syntax.Name, parameter: Parameter, near: Sequence[str]) -> Diagnostic:
-    types, fix = set(parameter.types), None
-    if near:
+    from leaven.messages import habits
+
+    types, fix = set(parameter.types), habits.instead_of_name(name, parameter)
+    if fix:
+        pass
+    elif near:
         fix = similar(name.span, near)
     elif types & {"text", "path"}:
         fix = write(name.span, f'"{name.path}"', "write it in quotes: ")
@@ -77,7 +84,8 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
     notes = [f"nothing is imported as `{path.partition('.')[0]}`"] if dot and not is_library else []
     if kind in lookup.LIBRARY_KINDS:
         notes += [f"{absent} could not be read: {reason}" for absent, reason in library.installed().absent().items()]
-    fix: Fix | str | None = similar(name.span, near) or as_statement(path, f"{path}(…)", without=kind)
+    fix: Fix | str | None = _folder(name) if kind == "data" else None
+    fix = fix or similar(name.span, near) or as_statement(path, without=kind)
     if fix is None and dot and not is_library and "." not in prefix:
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
     elif fix is None and len(set(candidates)) <= 8:
@@ -90,6 +98,12 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
         fix=fix
         or f"`leaven catalog search {rest}` searches for similar names{OR_YOUR_OWN if kind in OWN_KINDS else ''}",
     )
+
+
+def _folder(name: syntax.Name) -> Fix | None:
+    """`data photos` where there is such a folder."""
+    is_folder = name.path.isidentifier() and (name.span.source.folder / name.path).is_dir()
+    return write(name.span, f"folder({quoted(name.path)})") if is_folder else None
 
 
 # -- names that a recipe defines
@@ -207,7 +221,7 @@ def missing_choices(type: syntax.Name) -> Diagnostic:
         "missing-type",
         "`choice` needs a list of choices",
         Spot(type.span, "the list is missing"),
-        fix='write `choice["small", "large"]`',
+        fix='for example, `choice["small", "large"]`',
     )
 
 
@@ -252,14 +266,16 @@ def sweep_without_arg(name: str, place: Span, near: Sequence[str]) -> Diagnostic
     )
 
 
-def unknown_option(name: str, source: Source, near: Sequence[str], option: str) -> Diagnostic:
+def unknown_option(name: str, source: Source, near: Sequence[str], option: Fix | None) -> Diagnostic:
     """`--lr` where there is no such `arg`; `option` is what to write for an argument of that name."""
-    flags = describe.either([f"`{flag_of(word)}`" for word in near]) if near else ""
+    whole = source.span(0, len(source.text))
+    flags = [f"{flag_of(word)} {shlex.quote(source.text)}" for word in near[:1]]
+    similar_flag = replace(write_option(whole, flags[0], "did you mean ", "?"), is_guess=True) if flags else None
     return error(
         "unknown-option",
         f"the recipe has no `arg {name}`",
-        Spot(source.span(0, len(source.text)), "given here"),
-        fix=f"did you mean {flags}?" if flags else option or f"declare it in the recipe: `arg {name}: float = …`",
+        Spot(whole, "given here"),
+        fix=similar_flag or option or f"declare it in the recipe: `arg {name.replace('.', '_')}: float = …`",
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 
 from leaven.catalog.card import Card, Parameter
 from leaven.language import syntax
+from leaven.language.fixes import Fix, write_option
+from leaven.language.source import Span
 from leaven.messages import describe
 
 
@@ -35,15 +37,15 @@ def with_option(statement: str) -> str:
     return f"--with {shlex.quote(statement)}"
 
 
-def instead_of_setting(card: Card, value: syntax.Value) -> str:
+def instead_of_setting(place: Span, card: Card, value: syntax.Value) -> Fix | str:
     """What to write for `--set name=value` where the name is a statement's."""
     first = card.parameters[0] if card.parameters else None
     if first is None or not first.positional:
         named = next((p.name for p in card.parameters if _may_be(value, p)), "…")
         return f"name the argument: `--set {card.bare_name}.{named}=…`"
     given = {first.name: value.span.text} if _may_be(value, first) else {}
-    word = "write" if is_pasteable(card, given) else "usage:"
-    return f"{word} `{with_option(new_statement(card, given))}`"
+    option = with_option(new_statement(card, given))
+    return write_option(place, option) if is_pasteable(card, given) else f"usage: `{option}`"
 
 
 def _may_be(value: syntax.Value, parameter: Parameter) -> bool:

@@ -5,7 +5,7 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Quantity, plural_unit
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error, warning
 from leaven.language.fixes import Fix, write
 from leaven.messages import describe
 
@@ -96,6 +96,18 @@ def fraction_as_percentage(value: syntax.Value, number: float, parameter: Parame
         f"`{parameter.name}` needs a unit",
         Spot(value.span, f"would mean {value_text(number)}%"),
         fix=write(value.span, right, after=more),
+    )
+
+
+def fraction_of_unit(value: syntax.Value, number: float, parameter: Parameter) -> Diagnostic:
+    """`warmup=0.1`: a tenth of an epoch, where a tenth of the phase is often meant."""
+    unit = parameter.units[0]
+    share = value_text(Quantity(round(number * 100, 6), "%")).replace(".0%", "%")
+    return warning(
+        "small-fraction",
+        f"`{parameter.name}={value.span.text}` means {value_text(number)} {unit}",
+        Spot(value.span, f"less than one {unit.removesuffix('s')}"),
+        fix=write(value.span, share, "for a share of the phase, write ", after=f"; else `{value_text(number)} {unit}`"),
     )
 
 

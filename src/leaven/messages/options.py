@@ -6,12 +6,14 @@ recipe: `--set optimizer.lr=…`, or `--set phase.head.optimizer.lr=…`.
 
 import shlex
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.fixes import Fix, write_option
 from leaven.language.source import Span, flag_of
 from leaven.messages import new_statements, suggestions
 
@@ -30,13 +32,19 @@ def option_for(owner: str, name: str, value: str, statements: Sequence[BodyState
     return setting((owner,), f"{name}={value}")
 
 
-def option_for_argument(name: str, value: str, statements: Sequence[BodyStatement]) -> str:
-    """How an argument is set whose statement was not named; empty where no statement has one of that name."""
-    word = lookup.SYNONYMS.get(name, name)
-    if owner := suggestions.owner_of(word):
-        return f"write `{option_for(owner, word, value, statements)}`"
-    near = lookup.nearest(word, suggestions.owned_arguments(), limit=1)
-    return f"did you mean `{option_for(suggestions.owner_of(near[0]), near[0], value, statements)}`?" if near else ""
+def option_for_argument(place: Span, name: str, value: str, statements: Sequence[BodyStatement]) -> Fix | None:
+    """How an argument is set whose statement was not named; None where no statement has one of that name."""
+    from leaven.messages import habits
+
+    if form := habits.form_of(name, value):
+        if not form.argument:
+            return write_option(place, new_statements.with_option(form.as_statement))
+        return write_option(place, option_for(form.statement, form.argument, form.value, statements))
+    near = lookup.nearest(name, suggestions.owned_arguments(), limit=1)
+    if not near:
+        return None
+    option = option_for(suggestions.owner_of(near[0]), near[0], value, statements)
+    return replace(write_option(place, option, "did you mean ", "?"), is_guess=True)
 
 
 def setting(key: tuple[str, ...], rest: str) -> str:
@@ -55,7 +63,7 @@ def dropped_weights(model: syntax.Value, before: Span) -> Diagnostic:
         "the recipe's model is pretrained, but the model of `--model` is not",
         Spot(model.span, "starts from scratch"),
         Spot(before, "of the recipe's model only"),
-        fix=f"write `--model {shlex.quote(written)}`",
+        fix=write_option(model.span, f"--model {shlex.quote(written)}"),
     )
 
 
@@ -80,21 +88,25 @@ def without_statement(
         "unknown-option",
         headline,
         Spot(place, "expected `statement.argument=value`"),
-        fix=_instead_of(name.path, value, statements, args),
+        fix=_instead_of(place, name.path, value, statements, args),
     )
 
 
-def _instead_of(name: str, value: syntax.Value, statements: Sequence[BodyStatement], args: Collection[str]) -> str:
-    word, text = lookup.SYNONYMS.get(name, name), value.span.text
+def _instead_of(
+    place: Span, name: str, value: syntax.Value, statements: Sequence[BodyStatement], args: Collection[str]
+) -> Fix | str:
+    from leaven.catalog.habits import SYNONYMS
+
+    word, text = SYNONYMS.get(name, name), value.span.text
     bare = value.value if isinstance(value, syntax.String) else text
     card = None if word in EDITS else statement_card(word)
     if word in args:
-        return f"write `{flag_of(word)} {shlex.quote(bare)}`"
+        return write_option(place, f"{flag_of(word)} {shlex.quote(bare)}")
     if word in _FLAGS and (word != "output" or isinstance(value, syntax.String)):
-        return f"write `--{word} {shlex.quote(bare if word == 'output' else text)}`"
+        return write_option(place, f"--{word} {shlex.quote(bare if word == 'output' else text)}")
     if card is not None:
-        return new_statements.instead_of_setting(card, value)
+        return new_statements.instead_of_setting(place, card, value)
     inner = own.read("statement", f"data.{word}")
     if inner is not None and inner.parameters and inner.parameters[0].positional:
-        return f"write `{option_for(f'data.{word}', inner.parameters[0].name, text, statements)}`"
-    return option_for_argument(name, text, statements) or "for example, write `--set train.epochs=20`"
+        return write_option(place, option_for(f"data.{word}", inner.parameters[0].name, text, statements))
+    return option_for_argument(place, name, text, statements) or "for example, write `--set train.epochs=20`"

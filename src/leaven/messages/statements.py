@@ -7,9 +7,10 @@ from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Edit, Fix, write, write_option
 from leaven.language.source import Source, Span
 from leaven.messages import describe, places
-from leaven.messages.suggestions import argument_of, owner_of, similar
+from leaven.messages.suggestions import similar
 
 CONTEXTS = {
     "recipe": "at the top level",
@@ -79,7 +80,7 @@ def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:
         "both `train` and the phases set `epochs`",
         Spot(epochs, "remove this"),
         Spot(phase, "each phase has its own number"),
-        fix=f"write `{option}`" if option else "set `epochs` in each phase only",
+        fix=write_option(epochs, option) if option else "set `epochs` in each phase only",
     )
 
 
@@ -117,7 +118,7 @@ def missing_library(name: str, reason: str) -> Diagnostic:
 # -- what a word is that is no statement here
 
 
-def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, str]:
+def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, Fix | str]:
     """What a word that is known elsewhere is, and where to write it; empty where it is not known."""
     path = statement.name.path
     if own.read("statement", path) or own.read("technique", path):
@@ -133,25 +134,38 @@ def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, str]:
         return "belongs to `data`", f"write the transforms in the block of `data`: `data … {{ train {inside} }}`"
     call = _as_call(statement)
     if "." not in path and lookup.find("transform", path):
-        in_data = f"write `train {call}` or `eval {call}`"
-        return "a transform", in_data if context == "data" else f"write `data … {{ train {call} }}`"
+        if context == "data":
+            in_data = Edit(statement.span, f"train {call}")
+            joined = f"join it to those of `train` or `eval`: `-> {call}`"
+            return "a transform", Fix("write ", (in_data,), statement.span, f" or `eval {call}`", True, joined)
+        return "a transform", f"write it in the block of `data`: `data … {{ train {call} }}`"
     for kind in ("optimizer", "schedule", "loss", "model", "data"):
         if context in ("recipe", "phase") and lookup.find(kind, path):
-            return describe.KIND_NOUNS[kind], f"write `{kind} {call}`"
+            if "…" in call or statement.block is not None:
+                return describe.KIND_NOUNS[kind], f"usage: `{kind} {call}`"
+            return describe.KIND_NOUNS[kind], write(statement.span, f"{kind} {call}")
     return "", ""
 
 
-def _as_argument(statement: syntax.Statement, context: str) -> str:
+def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
     """Where to write what is an argument of another statement: `epochs 10`."""
-    word = lookup.SYNONYMS.get(statement.name.path, statement.name.path)
+    from leaven.catalog.habits import SYNONYMS
+    from leaven.messages import habits
+
+    word = SYNONYMS.get(statement.name.path, statement.name.path)
     value = statement.arguments[0].span.text if len(statement.arguments) == 1 else "…"
     if context == "phase" and word == "epochs":
         return f"write it in the line of the phase: `phase …, epochs={value}`"
     if context == "optimizer":
         return f"write `group {statement.name.path}, lr=…` for layers with settings of their own"
-    if owner := owner_of(word):
+    form = habits.form_of(statement.name.path, value if statement.arguments else "true")
+    if form and context == "recipe" and statement.block is None and "…" not in form.value:
+        advice = f"`{form.argument or form.value}` is an argument: `{form.as_part}`"
+        words = f"`{form.argument}` is an argument: write " if form.argument else "write "
+        return Fix(words, (Edit(statement.span, form.as_statement),), statement.span, "", True, advice)
+    if form:
         outside = " outside the block" if context == "data" else ""
-        return f"`{word}` is an argument: write {argument_of(owner, word, value)}{outside}"
+        return f"`{form.argument or form.statement}` is set by `{form.as_statement}`{outside}"
     if word in _PYTHON:
         return f"a recipe has no `{word}`; `arg` defines what can be set when you run it"
     if context == "data":

@@ -10,7 +10,7 @@ from leaven.language.fixes import Edit, Fix, shortened, write
 from leaven.language.source import Span
 from leaven.messages import describe
 
-_EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
+EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
 _QUOTES, _NO_QUOTES, _LIST = "write it in quotes: ", "write it without quotes: ", "write a list: "
 
 
@@ -42,12 +42,16 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
         case syntax.Call(name=name) if parameter.items in KINDS and lookup.find(parameter.items, name.path):
             return write(value.span, f"[{text}]", _LIST)
         case syntax.Call(name=name):
-            return as_statement(name.path, shortened(text))
+            return as_statement(name.path)
     return None
 
 
 def _for_text(value: syntax.String, parameter: Parameter) -> Fix | str | None:
+    from leaven.messages import habits
+
     types, text = set(parameter.types), value.value
+    if fix := habits.rand_augment(value.span, parameter.name):
+        return fix
     if types & {"int", "float"} and _is_number(text):
         return write(value.span, text, _NO_QUOTES)
     if "bool" in types and text.lower() in ("true", "false"):
@@ -100,17 +104,17 @@ _STATEMENTS = {
 }
 
 
-def as_statement(name: str, call: str, without: str = "") -> str | None:
+def as_statement(name: str, without: str = "") -> str | None:
     """What a name is, and the statement in which it is written; None where it is unknown or of the kind `without`."""
     for kind, statement in _STATEMENTS.items():
         cards = lookup.find(kind, name) if kind != without else ()
         if cards and without == "component" and cards[0].parameter("drop_rate"):
             form, dropout = statement.format(f"{name}(…)"), statement.format(f"{name}(…, drop_rate=0.3)")
-            return f"`{name}` is a model and gets a head: write `{form}`, or `{dropout}` for dropout before the head"
+            return f"`{name}` is a model and gets a head: `{form}`, or `{dropout}` for dropout before the head"
         if cards:
-            return f"`{name}` is {describe.KIND_NOUNS[kind]}: write `{statement.format(call)}`"
+            return f"`{name}` is {describe.KIND_NOUNS[kind]}, as in `{statement.format(f'{name}(…)')}`"
     technique = without != "technique" and lookup.find("technique", name)
-    return f"`{name}` is a technique: write `{name}`" if technique else None
+    return f"`{name}` is a technique, a statement of its own" if technique else None
 
 
 def owner_of(argument: str) -> str:
@@ -138,8 +142,8 @@ def owned_arguments() -> dict[str, str]:
 def argument_of(owner: str, name: str, value: str = "…") -> str:
     """How an argument of that statement is written."""
     given = f"{name}={shortened(value)}"
-    return f"`{owner} {_EXAMPLES[owner]}({given})`" if owner in _EXAMPLES else f"`{owner} {given}`"
+    return f"`{owner} {EXAMPLES[owner]}({given})`" if owner in EXAMPLES else f"`{owner} {given}`"
 
 
 def owner_noun(owner: str) -> str:
-    return f"the {owner}" if owner in _EXAMPLES else f"`{owner}`"
+    return f"the {owner}" if owner in EXAMPLES else f"`{owner}`"

@@ -43,7 +43,7 @@ def untrusted_code(teacher: Invocation, file: FilePath) -> Diagnostic:
         "untrusted-code",
         f"the model in `{file.text}` is built by code inside the bundle, which is not trusted",
         Spot(span_of(teacher.origin), "`trust_code` is false"),
-        fix=f"if you trust it, write `bundle({quoted(file.text)}, trust_code=true)`",
+        fix=f"if you trust it: `bundle({quoted(file.text)}, trust_code=true)`",
     )
 
 

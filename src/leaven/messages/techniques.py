@@ -126,7 +126,7 @@ def not_a_technique(call: Invocation, reason: str, similar: tuple[str, str] | No
     """`similar` is a method of the class, and the hook that was likely meant."""
     fix = "write a class with a method such as `on_batch(self, images, targets)`"
     if similar is not None:
-        fix = f"`{similar[0]}`: did you mean `{similar[1]}`?"
+        fix = f"`{similar[0]}` resembles `{similar[1]}`"
     headline = f"`{call.card.name}` is not a technique: {reason}"
     return error("not-a-technique", headline, Spot(span_of(call.origin), "used as a technique"), fix=fix)
 
@@ -136,7 +136,7 @@ def wrong_hook_signature(call: Invocation, hook: str, arguments: Sequence[str]) 
         "wrong-signature",
         f"`{hook}` of `{call.card.name}` can't be called with the {len(arguments)} arguments that programs pass",
         Spot(span_of(call.origin), f"is called as `{hook}({', '.join(arguments)})`"),
-        fix=f"write `def {hook}({', '.join(('self', *arguments))})`",
+        fix=f"its signature is `def {hook}({', '.join(('self', *arguments))})`",
     )
 
 
@@ -145,7 +145,7 @@ def unused_method(call: Invocation, method: str, similar: str) -> Diagnostic:
         "unused-name",
         f"programs never call `{method}` of `{call.card.name}`",
         Spot(span_of(call.origin), "has such a method"),
-        fix=f"did you mean `{similar}`?",
+        fix=f"it resembles `{similar}`",
     )
 
 

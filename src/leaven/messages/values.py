@@ -8,6 +8,7 @@ from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Quantity
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
 from leaven.messages import describe, suggestions
 
@@ -44,7 +45,7 @@ def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> D
         "unknown-choice",
         f"unknown hook `{written}`" if parameter.name == "hook" else f"`{subject}` can't be `{written}`",
         Spot(value.span, f"expected one of {listed}{more}"),
-        fix=suggestions.similar(value.span, near) or _default(parameter),
+        fix=suggestions.similar(value.span, near) or _default(value, parameter),
     )
 
 
@@ -60,7 +61,7 @@ def out_of_range(value: syntax.Value, number: float | Quantity, parameter: Param
         if is_rounded
         else f"`{describe.subject(parameter)}` can't be {_amount(number, parameter)}",
         Spot(value.span, f"must be {bound}"),
-        fix=_default(parameter),
+        fix=_default(value, parameter),
     )
 
 
@@ -69,7 +70,7 @@ def not_whole(value: syntax.Value, number: Quantity, parameter: Parameter) -> Di
         "wrong-type",
         f"`{parameter.name}` can't be {_amount(number, parameter)}",
         Spot(value.span, f"must be a whole number of {number.unit}"),
-        fix=f"write `{int(number.amount)}` or `{int(number.amount) + 1}`",
+        fix=write(value.span, str(int(number.amount)), after=f" or `{int(number.amount) + 1}`"),
     )
 
 
@@ -78,18 +79,20 @@ def wrong_length(value: syntax.Value, items: Sequence[object], parameter: Parame
         "wrong-length",
         f"`{parameter.name}` takes {parameter.length} values, not {len(items)}",
         Spot(value.span, f"expected a list of {parameter.length}"),
-        fix=_default(parameter),
+        fix=_default(value, parameter),
     )
 
 
-def _default(parameter: Parameter) -> str | None:
+def _default(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
     """What to write where nothing else is known to be right."""
     if parameter.default is None or parameter.default in ("0 epochs", "auto"):
         return None
     default, (name, is_element, _) = describe.default_text(parameter), parameter.name.partition("[")
     if is_element and not isinstance(parameter.default, list | tuple):
         return None
-    return f"write `{f'{parameter.taker} ' if parameter.taker else f'{name}='}{default}` (the default)"
+    if is_element:
+        return f"the default is `{name}={default}`"
+    return write(value.span, default, after=" (the default)")
 
 
 def _takes(parameter: Parameter) -> str:
@@ -124,10 +127,13 @@ def too_large_together(value: syntax.Value, most: int) -> Diagnostic:
 
 
 def not_a_stage(value: syntax.Value, kind: str) -> Diagnostic:
+    from leaven.messages import habits
+
     return error(
         "wrong-type",
         f"{describe.written_value(value)} can't be a stage of a pipeline",
         Spot(value.span, f"expected {describe.KIND_NOUNS[kind]}"),
+        fix=habits.rand_augment(value.span) if kind == "transform" else None,
     )
 
 
@@ -136,7 +142,9 @@ def wrong_repetition(value: syntax.Value, times: object) -> Diagnostic:
         "out-of-range",
         "the number of repetitions must be a positive integer",
         Spot(value.span, "expected 1 or more"),
-        fix=f"write `{int(times)}` or `{int(times) + 1}`" if isinstance(times, float) and times > 1 else None,
+        fix=write(value.span, str(int(times)), after=f" or `{int(times) + 1}`")
+        if isinstance(times, float) and times > 1
+        else None,
     )
 
 
@@ -149,5 +157,5 @@ def not_a_pipeline(call: syntax.Call) -> Diagnostic:
         "unknown-name",
         f"a pipeline needs no `{call.name.path}`",
         Spot(call.name.span, "transforms are joined with `->`"),
-        fix=f"write `{joined}`" if 0 < len(joined) < 100 and len(stages) <= 6 else "join the transforms with `->`",
+        fix=write(call.span, joined) if joined and len(stages) <= 6 else "join the transforms with `->`",
     )

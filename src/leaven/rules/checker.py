@@ -35,19 +35,20 @@ def check(
     """The recipe in a source, checked as far as possible without running the user's code, unless told to."""
     given = given or Options()
     with _without_garbage_collection():
-        checked = _check(source, given, run_code, requires_args)
+        checked = check_once(source, given, run_code, requires_args)
         if not any(report.fix is not None and report.fix.edits for report in checked.diagnostics):
             return checked
         from leaven.rules.tried_fixes import with_tried_fixes
 
         def check_again(source: Source, given: Options) -> tuple[Diagnostic, ...]:
             with only_cached():
-                return _check(source, given, run_code, requires_args).diagnostics
+                return check_once(source, given, run_code, requires_args).diagnostics
 
         return replace(checked, diagnostics=with_tried_fixes(checked.diagnostics, source, given, check_again))
 
 
-def _check(source: Source, given: Options, run_code: bool, requires_args: bool) -> Checked:
+def check_once(source: Source, given: Options, run_code: bool = False, requires_args: bool = False) -> Checked:
+    """The recipe in a source, with fixes that were not tried."""
     reader = open_reader(source, given, run_code, requires_args)
     draft, recipe = reader.read()
     found = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]

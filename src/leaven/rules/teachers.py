@@ -60,7 +60,7 @@ def _argument(call: Invocation, setting: Setting, phases: Sequence[str], data: D
         yield from _teacher(call, setting.value, phases, data)
     elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
         yield messages.untrained(
-            "the teacher, a pipeline of components,", span_of(setting.origin), 'write `bundle("teacher.bundle")`'
+            "the teacher, a pipeline of components,", span_of(setting.origin), 'for example, `bundle("teacher.bundle")`'
         )
 
 

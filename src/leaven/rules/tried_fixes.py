@@ -6,11 +6,11 @@ is not reported. Only imported where something is wrong.
 """
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from leaven.language.diagnostics import Diagnostic
-from leaven.language.fixes import Edit, Fix, as_one
+from leaven.language.fixes import Edit, Fix, edited
 from leaven.language.record import Record
 from leaven.language.source import Source, SourceKind, Span
 from leaven.statements.edited_options import edited_options
@@ -44,57 +44,98 @@ class Recipe(Record):
 
 
 class Trial(Record):
-    """A recipe with an edit applied. `text` is what its source or its option became."""
+    """A recipe with edits applied to its source, or to an option. `text` is what that became."""
 
     recipe: Recipe
-    edit: Edit
+    edits: tuple[Edit, ...]  # in order, not overlapping
     text: str
 
-    def is_about(self, report: Diagnostic, shown: Span) -> bool:
-        """Whether a report on the edited recipe points into what the edit wrote, or into what is shown around it."""
-        first, last = min(shown.start, self.edit.span.start), max(shown.end, self.edit.span.end) + self.growth
-        inside = (spot.span for spot in report.spots if self.is_edited(spot.span.source))
-        return any(self.edit.is_option or first <= span.start <= span.end <= last for span in inside)
+    @property
+    def is_option(self) -> bool:
+        return self.edits[0].is_option
 
     def is_edited(self, source: Source) -> bool:
-        is_option = source.kind is SourceKind.OPTION
-        return source.text in self.text if is_option and self.edit.is_option else source.text == self.text
+        """Whether a source of the edited recipe is the one with the edits."""
+        return source.text in self.text if self.is_option else source.text == self.text
 
-    @property
-    def growth(self) -> int:
-        return len(self.edit.text) - (self.edit.span.end - self.edit.span.start)
+    def written(self) -> Iterator[tuple[int, int]]:
+        """Where the text of each edit is in the edited text."""
+        growth = 0
+        for edit in self.edits:
+            start = edit.span.start + growth
+            yield start, start + len(edit.text)
+            growth += len(edit.text) - (edit.span.end - edit.span.start)
+
+    def forth(self, offset: int) -> int:
+        """Where the text at an offset is after the edits."""
+        before = [edit for edit in self.edits if edit.span.end <= offset]
+        return offset + sum(len(edit.text) - (edit.span.end - edit.span.start) for edit in before)
+
+    def back(self, offset: int) -> int:
+        """Where the text at an offset was before the edits; what an edit wrote was at its start."""
+        for edit, (start, end) in zip(reversed(self.edits), reversed(list(self.written())), strict=True):
+            if offset >= end:
+                return edit.span.end + offset - end
+            if offset >= start:
+                return edit.span.start
+        return offset
 
     def key(self, report: Diagnostic) -> tuple[object, ...]:
-        """What tells reports apart, the same before and after the edit."""
+        """What tells reports apart, the same before and after the edits."""
         if not report.spots:
             return report.id, report.headline
-        span, start = report.spots[0].span, report.spots[0].span.start
-        if self.is_edited(span.source) and start >= self.edit.span.start:
-            is_after = start >= self.edit.span.start + len(self.edit.text)
-            start = start - self.growth if is_after else self.edit.span.start
+        span = report.spots[0].span
+        start = self.back(span.start) if self.is_edited(span.source) and not self.is_option else span.start
         return report.id, report.headline, span.source.name, start
 
-    def then(self, edit: Edit) -> Edit:
-        """The edit of the recipe as it was that does what this one and another after it do."""
-        if edit.is_option:
-            return Edit(self.edit.span, edit.text, is_option=True)
-        mine, source = self.edit.span, self.edit.span.source
-        start = min(mine.start, edit.span.start)
-        end = max(mine.end, edit.span.end - self.growth)
-        text = self.text[start : edit.span.start] + edit.text + self.text[edit.span.end : end + self.growth]
-        return Edit(source.span(start, end), text)
+    def is_about(self, report: Diagnostic, shown: Span | None) -> bool:
+        """Whether a report on the edited recipe points into what an edit wrote, or into what is quoted."""
+        places = list(self.written())
+        if shown is not None and not self.is_option:
+            first, last = self.forth(shown.start), self.forth(shown.end)
+            around = [place for place in places if first <= place[1] and place[0] <= last]
+            places.append((min([first, *(start for start, _ in around)]), max([last, *(end for _, end in around)])))
+        spans = [spot.span for spot in report.spots if self.is_edited(spot.span.source)]
+        return any(self.is_option or first <= s.start <= s.end <= last for s in spans for first, last in places)
+
+    def then(self, later: Edit) -> tuple[Edit, ...]:
+        """The edits of the recipe as it was that do what these do, and another one after them."""
+        source = self.edits[0].span.source
+        if later.is_option:
+            return (Edit(source.span(0, len(source.text)), later.text, is_option=True),)
+        start, end = later.span.start, later.span.end
+        kept = []
+        for edit, (first, last) in zip(self.edits, self.written(), strict=True):
+            if first <= end and start <= last:
+                start, end = min(start, first), max(end, last)
+            else:
+                kept.append(edit)
+        text = self.text[start : later.span.start] + later.text + self.text[later.span.end : end]
+        joined = Edit(source.span(self._start(start), self._end(end)), text)
+        return tuple(sorted([*kept, joined], key=lambda edit: edit.span.start))
+
+    def _start(self, offset: int) -> int:
+        starts = {start: edit.span.start for edit, (start, _) in zip(self.edits, self.written(), strict=True)}
+        return starts.get(offset, self.back(offset))
+
+    def _end(self, offset: int) -> int:
+        ends = {end: edit.span.end for edit, (_, end) in zip(self.edits, self.written(), strict=True)}
+        return ends.get(offset, self.back(offset))
 
 
-def apply(recipe: Recipe, edit: Edit) -> Trial | None:
-    """A recipe with an edit applied; None for an edit of a recipe that it extends."""
-    span, source = edit.span, edit.span.source
-    text = source.text[: span.start] + edit.text + source.text[span.end :]
+def apply(recipe: Recipe, edits: Sequence[Edit]) -> Trial | None:
+    """A recipe with edits applied; None for edits of a recipe that it extends, or of several texts."""
+    edits = tuple(sorted(edits, key=lambda edit: edit.span.start))
+    source = edits[0].span.source
+    if any(edit.span.source is not source for edit in edits):
+        return None
+    text = edited(source.span(0, len(source.text)), edits)
     if source.kind is SourceKind.OPTION:
-        text = edit.text if edit.is_option else text
-        given = edited_options(recipe.given, edit, text)
-        return Trial(replace(recipe, given=given), edit, " ".join(shlex.split(text)) if edit.is_option else text)
+        given = edited_options(recipe.given, edits[0], text)
+        plain = " ".join(shlex.split(text)) if edits[0].is_option else text
+        return Trial(replace(recipe, given=given), edits, plain)
     if source is recipe.source:
-        return Trial(replace(recipe, source=Source(source.name, text, source.folder, source.kind)), edit, text)
+        return Trial(replace(recipe, source=Source(source.name, text, source.folder, source.kind)), edits, text)
     return None
 
 
@@ -108,29 +149,38 @@ def _tried(
     fix = report.fix
     if fix is None or not fix.edits:
         return report
-    trial, left = apply(recipe, as_one(fix.edits)), list[Diagnostic]()
+    trial, left = apply(recipe, fix.edits), list[Diagnostic]()
     for step in range(MAX_STEPS):
         after = check_again(trial.recipe.source, trial.recipe.given) if trial is not None else None
         if trial is None or after is None:
             return report
-        left = errors_left(report, found, after, trial, fix.shown or trial.edit.span)
+        left = errors_left(report, found, after, trial, fix.shown)
         following = next(filter(None, (_following(one, trial) for one in left)), None)
         if following is None or step == MAX_STEPS - 1:
             break
         trial = apply(recipe, trial.then(following))
     assert trial is not None
-    joined = _joined(fix, trial.edit) if step else fix
+    return replace(report, fix=_as_tried(fix, trial, left, report.headline))
+
+
+def _as_tried(fix: Fix, trial: Trial, left: Sequence[Diagnostic], headline: str) -> Fix | None:
+    """What is left of a fix: all of it, all but an error that it names, its advice, or nothing."""
+    shown = fix.shown
+    for edit in trial.edits:
+        if shown is not None and edit.span.start <= shown.end and shown.start <= edit.span.end:
+            shown = Span(shown.source, min(shown.start, edit.span.start), max(shown.end, edit.span.end))
+    joined = replace(fix, edits=trial.edits, shown=shown)
     if not left:
-        return replace(report, fix=joined)
-    remains = left[0].headline
-    is_wrong = fix.is_guess or fix.shown is None or remains == report.headline
-    return replace(report, fix=None if is_wrong else replace(joined, remains=remains))
+        return joined
+    if fix.is_guess or fix.shown is None or headline == left[0].headline:
+        return Fix(fix.otherwise) if fix.otherwise else None
+    return replace(joined, remains=left[0].headline)
 
 
 def errors_left(
-    report: Diagnostic, found: Iterable[Diagnostic], after: Iterable[Diagnostic], trial: Trial, shown: Span
+    report: Diagnostic, found: Iterable[Diagnostic], after: Iterable[Diagnostic], trial: Trial, shown: Span | None
 ) -> list[Diagnostic]:
-    """The report, if an edit did not remove it, and the new errors about what the edit wrote or what is shown."""
+    """The report, if the edits did not remove it, and the new errors about what they wrote or what is quoted."""
     known = {trial.key(one) for one in found if one is not report}
     new = [one for one in after if trial.key(one) not in known]
     again = [one for one in new if (one.id, one.headline) == (report.id, report.headline)]
@@ -139,12 +189,6 @@ def errors_left(
 
 
 def _following(report: Diagnostic, trial: Trial) -> Edit | None:
-    """The edit that fixes what another edit left."""
+    """The edit that fixes what other edits left."""
     edits = report.fix.edits if report.fix is not None else ()
-    return as_one(edits) if edits and all(trial.is_edited(edit.span.source) for edit in edits) else None
-
-
-def _joined(fix: Fix, edit: Edit) -> Fix:
-    shown = fix.shown or edit.span
-    whole = Span(shown.source, min(shown.start, edit.span.start), max(shown.end, edit.span.end))
-    return replace(fix, edits=(edit,), shown=whole if fix.shown is not None else None)
+    return edits[0] if len(edits) == 1 and trial.is_edited(edits[0].span.source) else None

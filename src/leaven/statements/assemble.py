@@ -9,13 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leaven.catalog.statement_keys import BodyStatement
+from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot
+from leaven.language.fixes import Fix
 from leaven.language.parser import parse
 from leaven.language.source import Source, SourceKind, Span
 from leaven.language.source_files import read_source
 from leaven.messages import statements as messages
 from leaven.messages.names import defined_twice
+from leaven.messages.suggestions import similar
 from leaven.statements.merge import merge
 
 MAX_EXTENDS = 50
@@ -92,7 +95,8 @@ def _base(
     # Its name is relative to the current folder, as that of the recipe itself is.
     base = read_source(source.folder / target.value, str(Path(source.name).parent / target.value), SourceKind.BASE)
     if isinstance(base, Diagnostic):
-        return replace(base, spots=(*base.spots, Spot(target.span, "extended here" if base.spots else "can't be read")))
+        spot = Spot(target.span, "extended here" if base.spots else "can't be read")
+        return replace(base, spots=(*base.spots, spot), fix=_similar(target, source.folder) or base.fix)
     place = (source.folder / target.value).resolve()
     if place in chain:
         return messages.circular_extends(target, [earlier.name for earlier in (*chain, place)])
@@ -102,6 +106,19 @@ def _base(
         return Assembled()
     seen.add(place)
     return _read(base, (*chain, place), seen)
+
+
+def _similar(target: syntax.String, folder: Path) -> Fix | None:
+    """The recipe that was likely meant, if there is no such file."""
+    from leaven.catalog.lookup import nearest
+
+    place = folder / target.value
+    try:
+        others = sorted(found.name for found in place.parent.glob("*.leaven") if found != place)
+    except (OSError, ValueError):
+        return None
+    near = nearest(place.name, others, limit=1)
+    return similar(target.span, [quoted(Path(target.value).with_name(name).as_posix()) for name in near])
 
 
 def _sorted(statements: Iterable[syntax.AnyStatement]) -> Assembled:

@@ -15,10 +15,20 @@ Given = tuple[str, str]  # a flag and its text
 def edited_options(options: Options, edit: Edit, text: str) -> Options:
     """The options with a text in the place of the one that the edit's source was made of, or with those in the text."""
     source = edit.span.source
-    words = shlex.split(text) if edit.is_option else [source.name, text]
+    changed = _pairs(text) if edit.is_option else [(source.name, text)]
     all_given = list(_as_given(options))
     at = all_given.index((source.name, source.text))
-    return _as_options([*all_given[:at], *zip(words[::2], words[1::2], strict=True), *all_given[at + 1 :]])
+    return _as_options([*all_given[:at], *changed, *all_given[at + 1 :]])
+
+
+def options_of(words: str) -> Options:
+    """The options in a text, each with a value: `--set a.b=1 --set c.d=1`."""
+    return _as_options(_pairs(words))
+
+
+def _pairs(words: str) -> list[Given]:
+    split = shlex.split(words)
+    return list(zip(split[::2], split[1::2], strict=True))
 
 
 def _as_given(options: Options) -> Iterator[Given]:

@@ -49,10 +49,32 @@ class TestCheck:
         assert wrong.exit_code == 2
         assert wrong.output.startswith("--lr:1:1: error[wrong-type]")
 
+    @pytest.mark.parametrize(
+        ("words", "hint"),
+        [
+            (["first.leaven", "epochs=3"], "Did you mean `--set train.epochs=3`?"),
+            (["first.leaven", "optimizer.momentum=1"], "`leaven check --help` lists them."),
+            (["first.leaven", "lr=1e-4"], "Did you mean `--lr 1e-4`?"),
+            (["first.leaven", "+trainer.max_epochs=3"], "Did you mean `--set train.epochs=3`?"),
+            (["--config", "first.leaven"], "A recipe needs none: `leaven check first.leaven`"),
+            (["-c", "first.leaven"], "A recipe needs none: `leaven check first.leaven`"),
+            (["first.leaven", "--format", "json"], "Did you mean `--json`?"),
+        ],
+    )
+    def test_what_other_tools_take_gets_what_this_one_takes(self, folder: Path, words: list[str], hint: str) -> None:
+        result = run("check", *words)
+        assert result.exit_code == 2
+        assert hint in result.output
+
+    def test_a_recipe_without_its_ending_gets_it(self, folder: Path) -> None:
+        (folder / "first").mkdir()
+        result = run("check", "first")
+        assert "add the ending: `first.leaven`" in result.output
+
     def test_an_unknown_option_gets_the_nearest(self, folder: Path) -> None:
         result = run("check", "first.leaven", "--lrr", "1e-4")
         assert result.exit_code == 2
-        assert "did you mean `--lr`?" in result.output
+        assert "did you mean `--lr 1e-4`?" in result.output
 
     def test_an_option_that_is_like_none_is_a_mistake_of_the_command_line(self, folder: Path) -> None:
         result = run("check", "first.leaven", "-x")

@@ -1,0 +1,140 @@
+"""What people write from habit of other tools, as edits that write it as a recipe has it.
+
+The names are in `catalog/habits.py`; each function here knows one way in which they are used.
+"""
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+from leaven.catalog import habits
+from leaven.catalog.card import Card, Parameter
+from leaven.catalog.value_text import quoted
+from leaven.language import syntax
+from leaven.language.fixes import Edit, Fix, write
+from leaven.language.record import Record
+from leaven.language.source import Span
+from leaven.messages import suggestions
+
+_LOOKAHEAD = 120  # characters
+
+
+class Form(Record):
+    """How a recipe writes something: the value of an argument of a statement, or of a statement itself."""
+
+    statement: str
+    argument: str
+    value: str
+
+    @property
+    def as_argument(self) -> str:
+        return f"{self.argument}={self.value}"
+
+    @property
+    def as_part(self) -> str:
+        """The statement with what else it has left out."""
+        if self.statement in suggestions.EXAMPLES:
+            return f"{self.statement} …({self.as_argument})"
+        return f"{self.statement} …, {self.as_argument}" if self.argument else self.as_statement
+
+    @property
+    def as_statement(self) -> str:
+        if not self.argument:
+            return f"{self.statement} {self.value}"
+        return suggestions.argument_of(self.statement, self.argument, self.value).strip("`")
+
+    def belongs_to(self, card: Card) -> bool:
+        """Whether it is an argument of this card: of the statement, or of what it calls."""
+        is_owner = self.statement in (card.bare_name, card.kind)
+        return is_owner and bool(self.argument) and card.parameter(self.argument) is not None
+
+
+def other_form(name: str, value: str) -> Form | None:
+    """What a name of another tool with that value is here, where the value reads differently."""
+    form = habits.OTHER_FORMS.get(name)
+    if form is None or (value == "false" and "{" not in form):
+        return None
+    path, _, text = form.partition("=")
+    statement, _, argument = path.partition(".")
+    return Form(statement, argument, text.format(value, percent=_percentage(value), name=value.strip('"')))
+
+
+def form_of(name: str, value: str) -> Form | None:
+    """What a name with that value is here, an argument of a statement that is often named alone included."""
+    if form := other_form(name, value):
+        return form
+    word = habits.SYNONYMS.get(name, name)
+    owner = suggestions.owner_of(word)
+    return Form(owner, word, value) if owner else None
+
+
+def _percentage(value: str) -> str:
+    try:
+        return f"{float(value) * 100:g}%"
+    except ValueError:
+        return value
+
+
+def moved(form: Form, name: Span, arguments: Sequence[syntax.Argument], index: int, otherwise: str) -> Fix:
+    """An argument as the statement that it belongs to, on a line of its own above the one that has it now."""
+    argument = arguments[index].span
+    words = f"{otherwise.partition(':')[0]}: write "
+    source = argument.source
+    if len(arguments) == 1 and name.end < argument.start and source.text[name.end] != "(":
+        return Fix(words, (Edit(name.to(argument), form.as_statement),), name.to(argument), "", True, otherwise)
+    line = source.line_starts[name.line - 1]
+    indent = re.match(r"[ \t]*", source.line(name.line))
+    above = Edit(source.span(line, line), f"{indent[0] if indent else ''}{form.as_statement}\n")
+    return Fix(words, (above, Edit(_with_comma(arguments, index), "")), above.span, "", True, otherwise)
+
+
+def _with_comma(arguments: Sequence[syntax.Argument], index: int) -> Span:
+    """An argument with the comma that goes when it goes."""
+    span = arguments[index].span
+    if index:
+        return Span(span.source, arguments[index - 1].span.end, span.end)
+    return Span(span.source, span.start, arguments[1].span.start if len(arguments) > 1 else span.end)
+
+
+def splits_as_arguments(name: Span, arguments: Sequence[syntax.Argument]) -> Fix | str | None:
+    """`folder(train="photos/train", val="photos/val")`: a folder is named once, its splits are found."""
+    named = [one for one in arguments if one.keyword is not None and one.keyword.path in habits.SPLITS]
+    paths = [one.value.value for one in named if isinstance(one.value, syntax.String)]
+    folders = {posixpath.dirname(path.rstrip("/")) for path in paths}
+    if not named or len(paths) < len(named):
+        return None
+    advice = "name the folder that contains the splits; `train` and `val` in it are found"
+    if len(folders) > 1 or not all(folders):
+        return advice
+    whole = named[0].span.to(named[-1].span)
+    closing = whole.source.text[whole.end : whole.end + 1] == ")"
+    shown = Span(whole.source, name.start, whole.end + closing)
+    edits = (Edit(whole, quoted(folders.pop())),)
+    return Fix("name the folder that contains the splits: ", edits, shown, is_guess=True, otherwise=advice)
+
+
+def instead_of_name(name: syntax.Name, parameter: Parameter) -> Fix | None:
+    """`weights=ResNet18_Weights.DEFAULT`, `train rand-m9-mstd0.5`."""
+    if "transforms" not in parameter.types:
+        return published_weights(name.span, name.path)
+    start, source = name.span.start, name.span.source
+    found = re.match(habits.RAND_AUGMENT, source.text[start : start + _LOOKAHEAD])
+    return rand_augment(source.span(start, start + found.end())) if found else None
+
+
+def published_weights(value: Span, name: str) -> Fix | None:
+    """`weights="IMAGENET1K_V1"`: torchvision's name of the weights that a model was published with."""
+    before = re.search(r"weights\s*=\s*$", value.source.text[max(0, value.start - _LOOKAHEAD) : value.start])
+    if before is None or re.fullmatch(habits.PUBLISHED_WEIGHTS, name) is None:
+        return None
+    argument = Span(value.source, value.start - len(before[0]), value.end)
+    return write(argument, "pretrained=true", "for the published weights, write ")
+
+
+def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
+    """`rand-m9-mstd0.5`: timm's name of a policy, in quotes or not; as an argument, its magnitude."""
+    found = re.fullmatch(habits.RAND_AUGMENT, value.text.strip('"'))
+    if found is None or parameter not in ("num_ops", "transforms"):
+        return None
+    magnitude = f"magnitude={found[1]}"
+    return write(value, magnitude if parameter == "num_ops" else f"rand_augment({magnitude})")
