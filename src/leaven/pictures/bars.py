@@ -29,7 +29,7 @@ def draw_bars(
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.margins(x=0.12)
         axes.grid(axis="x")
-        figure.legend(loc="outside upper right", ncols=len(heads))
+        figure.legend(loc="outside lower right", ncols=len(heads))
         if title:
             figure.suptitle(title, x=0.02, ha="left", fontsize=9)
         if len(values) > len(shown):
