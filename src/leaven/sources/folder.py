@@ -102,7 +102,7 @@ class TorchvisionFolder(NamedTuple):
             return Looked(names)
         quoted = ", ".join(f"`{name}`" for name in names)
         fact = f"the sub-folders of `{self.name}` are read as classes, but have names of splits: {quoted}"
-        help = f'write `folder("{self.name}")`, which reads `train`, `val` and `test` as splits'
+        help = f'use `folder("{self.name}")`, which reads `train`, `val` and `test` as splits'
         return Looked(names, findings=(_at_path(Finding("split-as-class", fact, help, is_error=False)),))
 
     def open(self) -> Samples:

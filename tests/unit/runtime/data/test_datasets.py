@@ -98,7 +98,7 @@ def test_a_class_of_railway_pictures_is_no_part(tmp_path: Path) -> None:
     [
         ({}, "`photos` has no sub-folders", "its own sub-folder"),
         ({"ants": 3}, "`photos` has only `ants`", "its own sub-folder"),
-        ({"unpacked/ants": 1, "unpacked/bees": 1}, "`photos` has only `unpacked`", "did you mean `photos/unpacked`?"),
+        ({"unpacked/ants": 1, "unpacked/bees": 1}, "`photos` has only `unpacked`", "`photos/unpacked`"),
         ({"ants": 1, "bees": 0}, "`photos/bees` is empty", "its own sub-folder"),
         ({"val/ants": 1, "val/bees": 1, "test/ants": 1}, "`photos` has `test`, `val` but no `train`", "photos/train"),
         ({"train/a": 1, "train/b": 1, "val/a": 1, "valid/a": 1}, "`photos` has both `val` and `valid`", "keep one"),
