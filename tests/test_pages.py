@@ -89,7 +89,8 @@ def test_a_terminal_shows_a_bar_for_every_epoch(checkout: Path) -> None:
         said += chunk
     assert process.wait() == 0, said.decode()
     assert "images/s" in said.decode()
-    assert "head 1/1:" in said.decode()
+    assert "head 1/1 training" in said.decode()
+    assert "head 1/1 validation" in said.decode()
 
 
 def _read(terminal: int) -> bytes:

@@ -164,7 +164,7 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: boo
     if scratch:
         body = f"train epochs={epochs}, batch=32\n"
     elif look.total < FEW_IMAGES or epochs == 1:
-        body = f"freeze all - head\ntrain  epochs={epochs}, batch=32\n"
+        body = f"freeze all - head\n\ntrain epochs={epochs}, batch=32\n"
     else:
         head = max(1, epochs // 5)
         body = (

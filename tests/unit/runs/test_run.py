@@ -65,8 +65,12 @@ class Impatient(io.StringIO):
 
 def test_ctrl_c_saves_and_stops(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Impatient())
-    with pytest.raises(KeyboardInterrupt):
-        leaven.run(recipe, set={"train.epochs": 100_000})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            leaven.run(recipe, set={"train.epochs": 100_000})
+    finally:
+        signal.signal(signal.SIGINT, before)
     run = leaven.open_run(recipe.parent / "runs" / "r")
     assert not run.is_finished
     assert (run.folder / "last.ckpt").is_file()

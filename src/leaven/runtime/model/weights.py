@@ -9,6 +9,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, files
@@ -61,10 +62,12 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
         return Loaded(os.fspath(file), (), ())
     if isinstance(file, Starter):
         record(model, weights=Weights(package=file.package, new=tuple(new)))
-        return load_in_order(model, file, new)
+        with _reading(file):
+            return load_in_order(model, file, new)
     source = os.fspath(file)
     record(model, weights=Weights(file=source, new=tuple(new)))
-    there = read_weights(file)
+    with _reading(file):
+        there = read_weights(file)
     _shrink_like(model, file, there, new)
     wanted = model.state_dict()
     entries = _fitted(there, wanted, new)
@@ -120,14 +123,19 @@ def packaged_weights(package: str) -> Starter:
 # -- reading
 
 
+def _reading(file: str | os.PathLike[str]) -> AbstractContextManager[None]:
+    """Says in the terminal which file is read, and how large it is."""
+    size = f" ({os.path.getsize(file) / 1e6:,.0f} MB)" if os.path.isfile(file) else ""
+    return status_line.doing(f"loading {os.fspath(file)}{size}…")
+
+
 def read_weights(file: str | os.PathLike[str]) -> dict[str, Tensor]:
     """The tensors in a file of weights, a checkpoint or a bundle, by their names there."""
     path = Path(os.fspath(file))
     if not path.is_file():
         raise Failure(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}")
     try:
-        with status_line.doing(f"loading {path} ({path.stat().st_size / 1e6:,.0f} MB)…"):
-            content = _content(path)
+        content = _content(path)
     except Exception as problem:  # a file of another kind makes readers raise nearly anything
         raise _unreadable(path, problem) from None
     tensors = _unwrapped(content)

@@ -8,5 +8,6 @@ comment at the end of a line says when the line, and what is indented under it, 
     #: used             where anything else uses this method or attribute
     #: if used NAME     where anything else uses the method or attribute of that name
 
-So there may be several definitions of one name, of which each program gets one.
+So there may be several definitions of one name, of which each program gets one. The same comments may be in techniques;
+`#: if figures` leaves out what draws, as no standalone program has that trait.
 """

@@ -1,6 +1,6 @@
 """Taking the least important of a model out of it, before a phase or little by little."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -57,8 +57,12 @@ class Prune:
         after, has = cost_of(model, example), channels_of(model)
         costs = cost_table(before, after, has_time=not self.run.is_quick)
         self.run.print(f"{cut}\n{costs}\n\n{channel_table(had, has)}\n")
+        self._draw(had, has, cost_title(before, after))  #: if figures
+
+    def _draw(self, had: Mapping[str, int], has: Mapping[str, int], costs: str) -> None:  #: if figures
+        """Save a figure of the channels before and after."""
         bars = {name: (count, has[name]) for name, count in had.items()}
-        title = f"channels of each layer\n{cost_title(before, after)}"
+        title = f"channels of each layer\n{costs}"
         file = pruning_file(self.run.phases - 1)
         self.run.save_figure(file, lambda: draw_bars(bars, ("before", "after"), (GREY, BLUE), title))
 
