@@ -143,6 +143,7 @@ def _of_phases(plan: Plan) -> dict[str, bool]:
         "simple_cosine": all(map(_is_simple_cosine, phases)),
         "simple_freezing": not _freezes_in_parts(plan),
         "freeze_only": any(not freeze.is_all_but for freeze in freezes),
+        "unfreezes": any(phase.unfreezes_all for phase in phases),
         "globs": any("*" in path for freeze in freezes for path in freeze.paths),
         "early_stop": bool(stops),
         "at_least": any(each.name == "at_least" for stop in stops for each in stop.settings),

@@ -16,13 +16,16 @@ def freeze(
 ) -> None:
     """Freeze parameters. Layers that are frozen as a whole stay in evaluation mode."""  #: if freeze_only
     """Freeze all parameters but those in some layers. Layers that are frozen as a whole stay in evaluation mode."""  #: if not freeze_only
-    unfreeze(model)
-    frozen = set(model.parameters()) - parameters_under(model, all_but)  #: if globs
+    unfreeze(model)  #: if unfreezes
+    for parameter in model.__dict__.pop("frozen", ()):  #: if not unfreezes
+        parameter.requires_grad_(True)
+    model.train()  #: if not unfreezes
+    frozen = set(model.parameters()) - parameters_under(model, all_but) if only is None else parameters_under(model, only)  #: if globs and freeze_only
+    frozen = set(model.parameters()) - parameters_under(model, all_but)  #: if globs and not freeze_only
     prefixes = tuple(f"{path}." for path in all_but)  #: if not globs
     named = model.named_parameters(remove_duplicate=False)  #: if not globs
     frozen = set(model.parameters()) - {each for name, each in named if f"{name}.".startswith(prefixes)}  #: if not globs
-    if only is not None:  #: if freeze_only
-        frozen = parameters_under(model, only)
+    frozen = frozen if only is None else parameters_under(model, only)  #: if freeze_only and not globs
     model.__dict__["frozen"] = [parameter for parameter in frozen if parameter.requires_grad]
     for parameter in frozen:
         parameter.requires_grad_(False)
@@ -59,6 +62,5 @@ def parameter_groups(model: nn.Module, *chosen: tuple[Sequence[str], dict[str, A
 
 def parameters_under(model: nn.Module, paths: Sequence[str]) -> set[nn.Parameter]:
     """The parameters in some layers; a star in a path matches anything."""
-    patterns = [pattern for path in paths for pattern in (path, f"{path}.*")]
     named = model.named_parameters(remove_duplicate=False)
-    return {value for name, value in named if any(fnmatchcase(name, pattern) for pattern in patterns)}
+    return {value for name, value in named if any(fnmatchcase(f"{name}.", f"{path}.*") for path in paths)}
