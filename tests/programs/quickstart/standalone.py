@@ -149,7 +149,7 @@ def freeze(model: nn.Module, *, all_but: Sequence[str] = (), only: Sequence[str]
     for parameter in model.__dict__.pop("frozen", ()):
         parameter.requires_grad_(True)
     model.train()
-    frozen = set(model.parameters()) - parameters_under(model, all_but) if only is None else parameters_under(model, only)
+    frozen = {*model.parameters()} - parameters_under(model, all_but) if only is None else parameters_under(model, only)
     model.__dict__["frozen"] = [parameter for parameter in frozen if parameter.requires_grad]
     for parameter in frozen:
         parameter.requires_grad_(False)

@@ -20,7 +20,7 @@ def freeze(
     for parameter in model.__dict__.pop("frozen", ()):  #: if not unfreezes
         parameter.requires_grad_(True)
     model.train()  #: if not unfreezes
-    frozen = set(model.parameters()) - parameters_under(model, all_but) if only is None else parameters_under(model, only)  #: if globs and freeze_only
+    frozen = {*model.parameters()} - parameters_under(model, all_but) if only is None else parameters_under(model, only)  #: if globs and freeze_only
     frozen = set(model.parameters()) - parameters_under(model, all_but)  #: if globs and not freeze_only
     prefixes = tuple(f"{path}." for path in all_but)  #: if not globs
     named = model.named_parameters(remove_duplicate=False)  #: if not globs
