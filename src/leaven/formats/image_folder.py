@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leaven.formats.finding import Finding
+from leaven.formats.folder_counts import Counted, Directory, times_of
+from leaven.formats.folder_counts import counted as counted_images
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")
@@ -31,6 +33,7 @@ class PartFolder:
     name: str
     images: Mapping[str, int]  # how many there are of each class
     empty: tuple[str, ...]
+    inside: Mapping[str, Sequence[str]]  # the folders in that of each class
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -109,21 +112,33 @@ def _obstacle(folder: Path) -> str | None:
 
 def files_below(folder: Path) -> Iterator[str]:
     """Every file in a folder, however deep, without hidden ones; what can't be read holds nothing."""
-    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(str(folder), frozenset())]
+    for directory in _directories(str(folder)):
+        yield from (os.path.join(directory.path, name) for name in directory.files)
+
+
+def _directories(folder: str) -> Iterator[Directory]:
+    """A folder and the directories in it, however deep, without hidden ones."""
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(folder, frozenset())]
     while waiting:
         place, above = waiting.pop()
+        files, folders, times = [], [], None
         with suppress(OSError), os.scandir(place) as entries:
             status = os.stat(place)
             here = (status.st_dev, status.st_ino)
             if here in above:  # a link that leads back
                 continue
+            times = times_of(status)
             for entry in entries:
                 if _is_hidden(entry.name):
                     continue
                 if _is_folder(entry):
+                    folders.append(entry.name)
                     waiting.append((entry.path, above | {here}))
                 else:
-                    yield entry.path
+                    files.append(entry.name)
+                if entry.is_symlink() and not is_image(entry.name):
+                    times = None
+        yield Directory(place, files, folders, times)
 
 
 def is_image(file: str) -> bool:
@@ -166,10 +181,16 @@ def _below(name: str, inside: str) -> str:
     return f"{name}{inside}" if name.endswith("/") else f"{name}/{inside}"
 
 
+def images_in(folder: Path) -> dict[str, Counted]:
+    """How many images each sub-folder has."""
+    return counted_images(folder, sub_folders(folder), _directories, is_image)
+
+
 def _read_part(folder: Path, name: str) -> PartFolder:
-    found = {top: sum(1 for _ in image_files(folder / top)) for top in sub_folders(folder)}
-    images = {top: count for top, count in found.items() if count}
-    return PartFolder(folder, name, images, tuple(top for top, count in found.items() if not count))
+    found = images_in(folder)
+    images = {top: there.images for top, there in found.items() if there.images}
+    empty = tuple(top for top, there in found.items() if not there.images)
+    return PartFolder(folder, name, images, empty, {top: there.folders for top, there in found.items()})
 
 
 # -- what may be wrong
@@ -195,7 +216,7 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
             findings.append(_lacking_classes(part, train, lacking))
     if "" in parts and looks_split(train.classes):
         findings.append(_splits_as_classes(train))
-    elif "" in parts and all(looks_split(sub_folders(train.folder / name)) for name in train.classes):
+    elif "" in parts and all(looks_split(train.inside[name]) for name in train.classes):
         findings.append(_splits_in_classes(train))
     findings += [_loose(part, loose) for part in parts.values() if part.classes and (loose := _loose_images(part))]
     kept = {key: part for key, part in parts.items() if part.classes}

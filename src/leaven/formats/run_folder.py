@@ -74,10 +74,14 @@ def now() -> str:
 def wrong_name(name: str) -> str | None:
     """Why a run can't have a name; None if it can."""
     if not _NAME.fullmatch(name):
-        return "use letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
-    if _BY_TIME.fullmatch(name):
-        return "runs without a name are named like that"
-    return f"smoke tests end in `{QUICK}`" if _QUICK.search(name) else None
+        reason = "use letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
+    elif _BY_TIME.fullmatch(name):
+        reason = "runs without a name are named like that"
+    elif _QUICK.search(name):
+        reason = f"smoke tests end in `{QUICK}`"
+    else:
+        return None
+    return f"`{name}` can't be the name of a run: {reason}"
 
 
 def pruning_file(phase: int) -> str:
@@ -113,6 +117,12 @@ def newest(place: Path, name: str) -> Path | None:
     return max(found, key=_age) / name if found else None
 
 
+def unfinished_below(place: Path) -> list[Path]:
+    """The runs in a folder, or in the folders in it, that have not saved a model."""
+    runs = [*_runs_with(place, PROGRAM), *(file.parent for file in _globbed(place, f"*/*/{PROGRAM}"))]
+    return sorted(run for run in runs if not is_finished(run))
+
+
 def only_in_smoke_test(place: Path, name: str) -> tuple[str, str] | None:
     """What to say, and what to do, where a file is asked of a folder of runs and only smoke tests have it."""
     found = [run for run in _runs_with(place, name) if is_smoke_test(run)]
@@ -121,6 +131,12 @@ def only_in_smoke_test(place: Path, name: str) -> tuple[str, str] | None:
     run = max(found, key=_age)
     what = "a run" if name == PROGRAM else f"a {name}"
     return f"only smoke tests have {what} in {place}", f"train without `--quick`, or pass the smoke test: {run}"
+
+
+def not_a_run(place: Path) -> tuple[str, str]:
+    """What to say, and what to do, where a folder is neither a run nor one of runs."""
+    what = "it has no program.py" if place.exists() else "the folder does not exist"
+    return only_in_smoke_test(place, PROGRAM) or (f"{place} is not a run: {what}", "")
 
 
 def is_smoke_test(run: Path) -> bool:
@@ -188,6 +204,12 @@ def is_finished(run: Path) -> bool:
 def is_trained(run: Path) -> bool:
     """Whether all phases of a run are done; one that was finished early can be resumed."""
     return bool(read_json(run / LOCK).get("trained", True))
+
+
+def started_in(run: Path) -> Path:
+    """The folder where a run was started, from which the paths in its program start; else the current one."""
+    found = read_json(run / LOCK).get("started_in")
+    return Path(found) if isinstance(found, str) and os.path.isdir(found) else Path.cwd()
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

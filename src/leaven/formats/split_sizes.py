@@ -36,3 +36,9 @@ def in_samples(share: Share, total: int) -> int:
     if share is None:
         return 0
     return share.number if isinstance(share, Count) else round(total * share / 100)
+
+
+def sizes_text(train: int, val: int, test: int) -> str:
+    """`1,437 samples for training, 180 for validation, 180 for testing`."""
+    others = [f"{count:,} for {purpose}" for count, purpose in ((val, "validation"), (test, "testing")) if count]
+    return ", ".join([f"{train:,} samples for training", *others])
