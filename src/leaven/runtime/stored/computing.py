@@ -1,0 +1,297 @@
+"""Outputs for all samples of a split, each computed once: by this run, or by one before it."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leaven.formats.store import Store, key_of
+from leaven.runtime.data.loading import BatchKey
+from leaven.runtime.failures import Failure
+from leaven.runtime.run.progress import Bar
+from leaven.runtime.seeding import draws, generator, seed_all
+from leaven.runtime.stored import identity
+from leaven.runtime.stored.agreement import agreed
+from leaven.runtime.stored.arrays import ENTRY_BYTES, Rows
+from leaven.runtime.stored.identity import NotStored
+from leaven.runtime.stored.layout import Layout
+
+if TYPE_CHECKING:
+    from leaven.runtime.data.batches import IndexedSplit
+    from leaven.runtime.run.run import Run
+
+FORMAT = 1
+_PROBED = 3  # random images
+
+
+@dataclass(frozen=True, eq=False)
+class Computation:
+    """What is computed once per image. `facts` are all that its outputs depend on besides the images."""
+
+    title: str
+    run: Callable[[Tensor], tuple[Any, ...]]
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredOutputs:
+    """The outputs of a computation for the samples of a split."""
+
+    layout: Layout
+    rows: Rows
+    row_of: np.ndarray  # by the index of a sample in its dataset
+
+    def take(self, key: BatchKey) -> tuple[Any, ...]:
+        """Those for the samples of a batch."""
+        return self.layout.complete(self.rows.take(self.row_of[key.indices]), len(key.indices))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredViews:
+    """The outputs of a computation for some augmented views of every sample. Each epoch uses the next view, and every
+    sample begins with another one."""
+
+    views: Sequence[StoredOutputs]
+    first_views: np.ndarray  # by the index of a sample in its dataset
+
+    def take(self, key: BatchKey) -> tuple[Any, ...]:
+        first = self.views[0]
+        rows = first.row_of[key.indices]
+        chosen = (self.first_views[key.indices] + key.epoch) % len(self.views)
+        parts = [view.rows.take(rows[chosen == number]) for number, view in enumerate(self.views)]
+        place = torch.from_numpy(np.argsort(np.argsort(chosen, kind="stable"), kind="stable"))
+        taken = [torch.cat(tensors)[place] for tensors in zip(*parts, strict=True)]
+        return first.layout.complete(taken, len(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """The entries of a split, or of one view of it: their rows and their keys."""
+
+    layout: Layout
+    view: int
+    chunks: list[range]
+    samples: list[str]
+    keys: list[str]
+
+    def bytes_of(self, numbers: Sequence[int]) -> int:
+        return sum(len(self.chunks[number]) for number in numbers) * self.layout.row_bytes
+
+
+class Computing:
+    """Looks up and computes outputs. Several processes share the work: what can fail in one of them is `agreed`."""
+
+    def __init__(self, store: Store, run: "Run", batch_size: int) -> None:
+        self.store = store
+        self.run = run
+        self.fabric = run.fabric
+        self.batch_size = batch_size
+        self.computed = 0  # images
+        self.noise = torch.empty(0)
+        self._known: dict[str, tuple[Layout, dict[str, Any]]] = {}
+
+    def views(self, computation: Computation, split: "IndexedSplit", count: int) -> StoredViews:
+        """The outputs for so many augmented views of every sample: those of the first epochs."""
+        found = self._found(computation, split, [self._wanted(computation, split, view) for view in range(count)])
+        begin = np.random.default_rng(split.reader.seed or 0).integers(count, size=len(split.reader.dataset))
+        return StoredViews(found, begin)
+
+    def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs:
+        """The outputs for a whole split, from the store as far as they are there."""
+        agreed(self.run, lambda: self._refuse_random(split))
+        return self._found(computation, split, [self._wanted(computation, split)])[0]
+
+    def _wanted(self, computation: Computation, split: "IndexedSplit", view: int | None = None) -> _Wanted:
+        """What is looked for in the store; `view` says which, if images are augmented."""
+        samples = identity.of_samples(split.reader)
+        layout, facts = self.facts(computation, split)
+        chunks = self._chunks(len(split), layout)
+        of_view = [{"view": view, "seed": split.reader.seed, "first": rows.start} for rows in chunks]
+        keys = [
+            key_of(**facts, **(more if view is not None else {}), samples=samples[rows.start : rows.stop])
+            for rows, more in zip(chunks, of_view, strict=True)
+        ]
+        return _Wanted(layout, view or 0, chunks, samples, keys)
+
+    def _found(self, computation: Computation, split: "IndexedSplit", wanted: Sequence[_Wanted]) -> list[StoredOutputs]:
+        """All that is wanted, after what is missing was computed."""
+        missing = [[at for at, key in enumerate(each.keys) if self.store.open(key) is None] for each in wanted]
+        missing = self.fabric.broadcast(missing)  # others may be writing already
+        needed = sum(each.bytes_of(numbers) for each, numbers in zip(wanted, missing, strict=True))
+        agreed(self.run, lambda: self.store.require_room(needed))
+        for each, numbers in zip(wanted, missing, strict=True):
+            mine = numbers[self.fabric.global_rank :: self.fabric.world_size]
+            agreed(self.run, partial(self._compute, computation, split, each, mine))
+        return agreed(self.run, lambda: [self._open(each, split) for each in wanted])
+
+    def _open(self, wanted: _Wanted, split: "IndexedSplit") -> StoredOutputs:
+        entries = [entry for key in wanted.keys if (entry := self.store.open(key)) is not None]
+        if len(entries) < len(wanted.keys):
+            raise NotStored("the store does not keep what is written to it")
+        rows = Rows(wanted.layout.forms, entries, list(map(len, wanted.chunks)))
+        return StoredOutputs(wanted.layout, rows, split.reader.rows())
+
+    def sizes(self, split: "IndexedSplit") -> set[int]:
+        """The sizes of a split's batches."""
+        return {len(key.indices) for key in split.keys(0, self.fabric.global_rank, self.fabric.world_size)}
+
+    def equal_sizes(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs) -> set[int]:
+        """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on a real batch.
+
+        The libraries may sum up in another order for other sizes. The largest must be equal.
+        """
+        world = self.fabric.world_size
+        keys = split.keys(0, self.fabric.global_rank, world)
+        if split.name != "train" and world == 1:
+            return self.sizes(split)  # they were computed in these batches
+        _, facts = self.facts(computation, split)
+        sizes = {len(key.indices): key for key in reversed(keys)}
+        samples = identity.of_samples(split.reader)
+        known = key_of(**facts, what="equal sizes", sizes=sorted(sizes), samples=samples)
+        entry = self.store.open(known)
+        if entry is None:
+            equal = [size for size, key in sizes.items() if self._is_equal(computation, split, stored, key)]
+            entry = self.store.write(known, {"group": group_of(computation, split), "equal": equal}, ())
+        found = set(entry.about["equal"])
+        if max(sizes) not in found:
+            raise NotStored("the outputs for an image depend on what else is in its batch")
+        return found
+
+    def _is_equal(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs, key: BatchKey) -> bool:
+        images, _ = next(split.read([key], needs_all=True))
+        computed = self._run(computation, self.fabric.to_device(images))
+        kept = self.fabric.to_device(stored.take(key))
+        return all(
+            torch.equal(one, other) if isinstance(one, Tensor) else one == other
+            for one, other in zip(computed, kept, strict=True)
+        )
+
+    def facts(self, computation: Computation, split: "IndexedSplit") -> tuple[Layout, dict[str, Any]]:
+        """What the outputs look like, and all that they depend on besides the images."""
+        if split.name not in self._known:
+            self.noise = self._noise(split)
+            layout, probed = self._probe(computation)
+            facts = {
+                **computation.facts,
+                "format": FORMAT,
+                "probe": probed,
+                "transform": identity.of_transform(split.reader.transform),
+                **_approximate_images(split),
+                "precision": str(self.fabric.strategy.precision.precision),
+                "machine": identity.machine(self.fabric.device),
+                "batch size": self.batch_size,
+                "full batches": split.name == "train",  # so its last rows were computed in one, too
+            }
+            self._known[split.name] = layout, facts
+        return self._known[split.name]
+
+    def _refuse_random(self, split: "IndexedSplit") -> None:
+        """Images that are different in every epoch have no outputs to store."""
+        reader, key = split.reader, _key(split, range(1))
+        if reader.seed is not None:
+            seed_all(reader.seed, 0, 0, torch_only=reader.draws_from == "torch", devices=False)
+        have_drawn = draws()
+        reader[key]
+        if have_drawn():
+            raise NotStored("the transforms draw random numbers")
+
+    def _noise(self, split: "IndexedSplit") -> Tensor:
+        """A few random images, of the size of the split's."""
+        loaded = split.reader[_key(split, range(1))]
+        if isinstance(loaded, Failure):
+            raise loaded
+        if not len(loaded[1]):
+            raise NotStored("some files can't be read")
+        noise = torch.randn((_PROBED, *loaded[0].shape[1:]), generator=generator(0))
+        return noise.to(self.fabric.device, loaded[0].dtype)
+
+    def _probe(self, computation: Computation) -> tuple[Layout, list[str]]:
+        """What the outputs look like, and what they are for a few random images: a change of the code shows in them."""
+        outputs, fewer = self._run(computation, self.noise), self._run(computation, self.noise[:-1])
+        layout = Layout.of(outputs, fewer, (_PROBED, _PROBED - 1))
+        return layout, [identity.digest(output) for output in outputs if isinstance(output, Tensor)]
+
+    def _chunks(self, count: int, layout: Layout) -> list[range]:
+        """The rows of each entry: whole batches, and at least one entry for every process to compute."""
+        batches = max(1, ENTRY_BYTES // max(1, layout.row_bytes * self.batch_size))
+        share = math.ceil(count / self.fabric.world_size / self.batch_size)
+        step = max(1, min(batches, share)) * self.batch_size
+        return [range(start, min(start + step, count)) for start in range(0, count, step)]
+
+    def _compute(
+        self, computation: Computation, split: "IndexedSplit", wanted: _Wanted, numbers: Sequence[int]
+    ) -> None:
+        """Compute some of the entries, and write them to the store."""
+        batches = [list(self._batches(wanted.chunks[number], split)) for number in numbers]
+        keys = [_key(split, rows, wanted.view) for some in batches for rows, _ in some]
+        loaded = split.read(keys, needs_all=True)
+        with Bar(f"computing {computation.title} once for each image of {split.name}", len(keys)) as bar:
+            for number, some in zip(numbers, batches, strict=True):
+                computed = []
+                for _, new in some:
+                    self.run.stop_here()
+                    outputs = self._run(computation, self.fabric.to_device(next(loaded)[0]))
+                    computed.append([output[-new:] for output in outputs if isinstance(output, Tensor)])
+                    self.computed += new
+                    bar.advance()
+                self._write(computation, split, wanted, number, computed)
+
+    def _write(
+        self,
+        computation: Computation,
+        split: "IndexedSplit",
+        wanted: _Wanted,
+        number: int,
+        computed: Sequence[Sequence[Tensor]],
+    ) -> None:
+        rows = wanted.chunks[number]
+        chosen = slice(rows.start, rows.stop)
+        if identity.of_samples(split.reader, chosen) != wanted.samples[chosen]:
+            raise NotStored("files are being changed")
+        parts = [
+            part
+            for form, tensors in zip(wanted.layout.forms, zip(*computed, strict=True), strict=True)
+            for part in form.bytes_of(tensors)
+        ]
+        about = {"group": group_of(computation, split), "split": split.name, "rows": len(rows)}
+        self.store.write(wanted.keys[number], about, parts)
+
+    def _batches(self, rows: range, split: "IndexedSplit") -> Iterator[tuple[range, int]]:
+        """The batches in which some rows are computed, and how many of each are new.
+
+        In validation they are those of every epoch. In training the last is as large as the others, with some rows a
+        second time: it is in batches of that size that they will be used.
+        """
+        for start in range(rows.start, rows.stop, self.batch_size):
+            stop = min(start + self.batch_size, rows.stop)
+            first = max(0, stop - self.batch_size) if split.name == "train" else start
+            yield range(first, stop), stop - start
+
+    def _run(self, computation: Computation, images: Tensor) -> tuple[Any, ...]:
+        with torch.no_grad(), self.fabric.autocast():
+            have_drawn = draws()
+            outputs = computation.run(images)
+            if have_drawn():
+                raise NotStored("random numbers are drawn")
+        return outputs
+
+
+def _approximate_images(split: "IndexedSplit") -> dict[str, str]:
+    """How images are decoded that differ slightly from those in the files."""
+    decoded = split.reader.decoded
+    return {"images": decoded.approximation} if decoded is not None and decoded.approximation else {}
+
+
+def group_of(computation: Computation, split: "IndexedSplit") -> str:
+    """What `leaven cache list` shows in one line."""
+    dataset = split.reader.dataset
+    return f"{computation.title}, for {len(dataset):,} images with {dataset.target.brief}"
+
+
+def _key(split: "IndexedSplit", rows: range, epoch: int = 0) -> BatchKey:
+    return BatchKey(epoch, rows, split.reader.indices[rows.start : rows.stop])

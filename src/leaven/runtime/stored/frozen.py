@@ -1,0 +1,131 @@
+"""The outputs of frozen layers, computed once for every image and then read from the store.
+
+What is stored is what the model itself would compute: its own modules run, in the same precision, and only where their
+outputs can't change from one epoch to the next (`model/graph.py`). That stored outputs lead to the same training is
+tried on real batches before they are used: the loss, the gradients and the outputs of the frozen part must be equal,
+bit for bit. Where anything is not as it should be, `NotStored` says why, and the model runs as it is.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from leaven.runtime.model.graph import NotTraceable, cut_again, find_cut
+from leaven.runtime.model.modes import evaluating
+from leaven.runtime.seeding import seed_all
+from leaven.runtime.stored import identity
+from leaven.runtime.stored.arrays import Form
+from leaven.runtime.stored.batch import StoredBatch
+from leaven.runtime.stored.computing import Computation
+from leaven.runtime.stored.identity import NotStored
+from leaven.runtime.trials.fused import forward
+from leaven.runtime.trials.group import current_trial
+
+MODEL = "model"  # under which a batch has the outputs of the model's frozen layers
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenPart:
+    """A model in two parts. A copy of the model, such as an average of its weights, has parts of its own."""
+
+    before: fx.GraphModule  # from images to the outputs of the frozen layers
+    after: fx.GraphModule  # from there to the model's outputs, in training
+    after_in_evaluation: fx.GraphModule
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "FrozenPart":
+        try:
+            cut = find_cut(model)
+            if cut is None:
+                raise NotStored("no layer before the first trainable one is frozen")
+            with evaluating(model):
+                in_evaluation = cut_again(cut, model)
+        except NotTraceable as problem:
+            raise NotStored(str(problem)) from None
+        if in_evaluation is None:
+            raise NotStored(f"{type(model).__name__} computes something else in evaluation before its trainable layers")
+        return cls(cut.before(model), cut.after(model), in_evaluation.after(model), cut.names)
+
+    def computation(self, model: nn.Module) -> Computation:
+        title = f"the frozen layers of {type(model).__name__} up to {' and '.join(self.names)}"
+        return Computation(title, self.before, identity.of_part(self.before))
+
+    def check(self, model: nn.Module, images: Tensor) -> None:
+        """Compare outputs and gradients of the whole model with those of its two parts, on some images."""
+        with torch.no_grad():
+            outputs = tuple(_stored_form(each) for each in self.before(images))
+        stored = StoredBatch(None, {MODEL: outputs}, len(images))
+        with evaluating(model), torch.no_grad():
+            is_equal = torch.equal(model(images), model(stored))
+        if not is_equal or not _are_equal(_trained(model, images), _trained(model, stored)):
+            raise NotStored(f"the two parts of {type(model).__name__} do not compute what the whole does")
+
+
+class Unchanged:
+    """Tells whether layers are still frozen, with the weights whose outputs are stored."""
+
+    def __init__(self, part: FrozenPart) -> None:
+        self._state = {**dict(part.before.named_parameters()), **dict(part.before.named_buffers())}
+        self._weights = identity.of_weights(self._state)
+        self._versions: list[int] = []  # torch counts how often a tensor was written to
+
+    def __call__(self) -> bool:
+        if any(tensor.requires_grad for tensor in self._state.values()):
+            return False
+        versions = [tensor._version for tensor in self._state.values()]
+        if versions == self._versions:
+            return True
+        self._versions = versions
+        return identity.of_weights(self._state) == self._weights
+
+
+def _stored_form(output: Any) -> Any:
+    """An output as it comes from the store."""
+    if not isinstance(output, Tensor):
+        return output
+    form = Form.of(output)
+    return form.as_computed(output.permute(0, *form.order).contiguous())
+
+
+def _trained(model: nn.Module, inputs: Tensor | StoredBatch) -> list[Tensor]:
+    """The outputs and gradients of a step, after which the model is as before."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    seed_all(0)
+    outputs = model(inputs)
+    if not isinstance(outputs, Tensor):
+        raise NotStored(f"{type(model).__name__} gives a {type(outputs).__name__} in training")
+    grads = torch.autograd.grad(outputs.float().square().sum(), parameters, allow_unused=True)
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
+    return [outputs.detach(), *(grad for grad in grads if grad is not None)]
+
+
+def _are_equal(some: list[Tensor], others: list[Tensor]) -> bool:
+    return len(some) == len(others) and all(map(torch.equal, some, others))
+
+
+def continue_from_stored(model: nn.Module, part: FrozenPart | None) -> None:
+    """Let a model take batches with stored outputs, besides images; without a part, only their images."""
+    # as an attribute of the instance: it is not part of the state dict, and copies of the model bring their own
+    model.__dict__["forward"] = partial(_forward, model, part)
+
+
+def continue_from_images(model: nn.Module) -> None:
+    """Let a model take images alone again."""
+    model.__dict__.pop("forward", None)
+
+
+def _forward(model: nn.Module, part: FrozenPart | None, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(inputs, StoredBatch):
+        if part is not None and MODEL in inputs.outputs:
+            after = part.after if model.training else part.after_in_evaluation
+            trial = current_trial()
+            return after(*inputs.outputs[MODEL]) if trial is None else forward(trial, after, inputs.outputs[MODEL])
+        inputs = inputs.images
+    return type(model).forward(model, inputs, *args, **kwargs)

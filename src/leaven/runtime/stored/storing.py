@@ -1,0 +1,176 @@
+"""Decides in a run whether outputs and decoded images are stored, and says why not."""
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from torch import Tensor, nn
+
+from leaven.formats.store import default_store
+from leaven.runtime.data.batches import IndexedSplit, Split
+from leaven.runtime.stored import identity
+from leaven.runtime.stored.agreement import agreed
+from leaven.runtime.stored.approximate import fastest
+from leaven.runtime.stored.batch import StoredBatch
+from leaven.runtime.stored.computing import Computation, Computing
+from leaven.runtime.stored.decoded import Decoding, image_transforms, is_read_from_files
+from leaven.runtime.stored.frozen import MODEL, FrozenPart, Unchanged, continue_from_images, continue_from_stored
+from leaven.runtime.stored.identity import NotStored
+from leaven.runtime.stored.split import StoredSplit
+from leaven.runtime.trials.shared import shared_frozen
+
+if TYPE_CHECKING:
+    from leaven.runtime.run.phase import Phase
+    from leaven.runtime.run.run import Run
+
+TEACHER = "teacher"  # under which, with a number, a batch has the outputs of a teacher
+
+
+class Answering(Protocol):
+    """A teacher: a frozen model that answers for a batch of images, or finds its answer in the batch."""
+
+    model: nn.Module
+    stored_as: str
+
+    def __call__(self, images: Tensor | StoredBatch) -> Tensor: ...
+
+
+def store_frozen(phase: "Phase", splits: Sequence[Split], views: int, *, exact: bool) -> dict[str, StoredSplit]:
+    """The given splits with the outputs of the model's frozen layers; none where the model runs as it is.
+
+    With `views`, training uses so many augmented views of every image. Outputs that are not `exact` are computed in the
+    fastest way.
+    """
+    trial = phase.run.trial
+    began, computing = time.monotonic(), _computing(phase)
+
+    def store() -> dict[str, StoredSplit]:
+        return agreed(phase.run, lambda: _with_frozen(phase, splits, views, computing, exact=exact))
+
+    try:
+        found = shared_frozen(trial, phase, splits, (views, exact), store) if trial is not None else store()
+    except NotStored as reason:
+        continue_from_images(phase.model)
+        phase.run.print(f"{phase.name}: the frozen layers run in every epoch, because {reason}")
+        if phase.total_epochs > 1 and trial is None:
+            _decode_instead(phase.run, splits, exact=exact)
+        return {}
+    count = sum(map(int, phase.run.gathered(str(computing.computed))))
+    if count:
+        seconds = time.monotonic() - began
+        phase.run.print(f"{phase.name}: ran the frozen layers once for {count:,} images, {seconds:.1f} s")
+    return found
+
+
+def go_on_from_images(phase: "Phase") -> None:
+    """Where frozen layers were changed or unfrozen by something that the planner does not know of: run them again."""
+    continue_from_images(phase.model)
+    phase.is_frozen_part_unchanged = None
+    stored = [split for split in (phase.data.train, phase.data.val) if isinstance(split, StoredSplit)]
+    phase.data = phase.data.with_splits({split.name: split.without_stored() for split in stored})
+    phase.run.print(f"{phase.name}: from here on, the frozen layers run in every epoch, because they were changed")
+
+
+def _with_frozen(
+    phase: "Phase", splits: Sequence[Split], views: int, computing: Computing, *, exact: bool
+) -> dict[str, StoredSplit]:
+    model, fabric = phase.model, phase.run.fabric
+    part = FrozenPart.of(model)
+    computation = part.computation(model)
+    given = list(_with_samples(splits))
+    if given and not exact:
+        computation, told = fastest(computation, part.before, _computing(phase), given[0])
+        phase.run.print(f"{phase.name}: the frozen layers run {told}")
+    found: dict[str, StoredSplit] = {}
+    for split in given:
+        sizes = computing.sizes(split)
+        if views and split.name == "train":
+            augmented = computing.views(computation, split, views)
+            found[split.name] = StoredSplit(split, {MODEL: augmented}, sizes, has_images=False)
+        else:
+            outputs = computing.outputs(computation, split)
+            if exact:
+                sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
+            found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes, has_images=False)
+    if not found:
+        return found
+    continue_from_stored(model, part)
+    with fabric.autocast():
+        part.check(model, computing.noise)
+    phase.is_frozen_part_unchanged = Unchanged(part)
+    return found
+
+
+def store_teacher(phase: "Phase", teacher: Answering, splits: Sequence[Split]) -> dict[str, StoredSplit]:
+    """The given splits with the outputs of a teacher; where it is asked in every epoch, with images at least."""
+    name = f"{TEACHER} {len(phase.teachers)}"
+    phase.teachers.append(name)
+    try:
+        found = agreed(phase.run, lambda: _with_teacher(phase, teacher, name, splits))
+    except NotStored as reason:
+        phase.run.print(f"{phase.name}: the teacher runs in every epoch, because {reason}")
+        there = [getattr(phase.data, split.name) for split in splits]
+        return {split.name: split.with_images() for split in there if isinstance(split, StoredSplit)}
+    teacher.stored_as = name
+    if "forward" not in phase.model.__dict__:
+        continue_from_stored(phase.model, None)
+    return found
+
+
+def _with_teacher(phase: "Phase", teacher: Answering, name: str, splits: Sequence[Split]) -> dict[str, StoredSplit]:
+    facts = {
+        "class": type(teacher.model).__qualname__,
+        "weights": identity.of_weights(teacher.model.state_dict()),
+        "sources": identity.of_sources(teacher.model),
+    }
+    title = f"the outputs of the teacher {type(teacher.model).__name__}"
+    computation = Computation(title, lambda images: (teacher(images),), facts)
+    computing = _computing(phase)
+    found: dict[str, StoredSplit] = {}
+    for split in _with_samples(splits):
+        outputs = computing.outputs(computation, split)
+        sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
+        before = getattr(phase.data, split.name)
+        if not isinstance(before, StoredSplit):
+            before = StoredSplit(split, {}, sizes, has_images=True)
+        found[split.name] = before.with_outputs(name, outputs, sizes)
+    return found
+
+
+def _decode_instead(run: "Run", splits: Sequence[Split], *, exact: bool) -> None:
+    """Store the images that the frozen layers need in every epoch after all, where these are read from files."""
+    for split in splits:
+        if isinstance(split, IndexedSplit) and split.reader.decoded is None and is_read_from_files(split):
+            store_decoded(run, split, image_transforms(split), exact=exact)
+
+
+def store_decoded(run: "Run", split: Split, transforms: int, *, exact: bool) -> None:
+    """Let a split read images that are decoded already, with so many of their transforms; or as it does, and why."""
+    try:
+        for each in _with_samples([split]):
+            _decode_once(run, each, transforms, exact=exact)
+    except NotStored as reason:
+        run.print(f"{split.name}: images are decoded in every epoch, because {reason}")
+
+
+def _decode_once(run: "Run", split: IndexedSplit, transforms: int, *, exact: bool) -> None:
+    fabric = run.fabric
+    decoding = agreed(run, lambda: Decoding(split, transforms, exact=exact))
+    missing: list[int] = fabric.broadcast(decoding.missing())  # others may be writing already
+    agreed(run, lambda: decoding.require_room(missing))
+    mine = missing[fabric.global_rank :: fabric.world_size]
+    agreed(run, lambda: decoding.decode(mine, fabric.world_size, run.stop_here))
+    split.use_decoded(agreed(run, decoding.images))
+
+
+def _computing(phase: "Phase") -> Computing:
+    return Computing(default_store(), phase.run, phase.data.batch_size // phase.run.fabric.world_size)
+
+
+def _with_samples(splits: Sequence[Split]) -> Iterator[IndexedSplit]:
+    for split in splits:
+        if not isinstance(split, IndexedSplit):
+            raise NotStored("the images come as a stream")
+        if len(split):
+            yield split

@@ -1,0 +1,174 @@
+"""Where stored outputs might not be what the model would compute, the model runs as it is."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tests.unit.runtime.stored.test_keys import computed, net, photos, prepared, store
+from torch import Tensor, nn
+
+import leaven
+from leaven import runtime
+from leaven.formats.store import Store
+from leaven.language.source import Source
+
+__all__ = ["photos", "store"]  # fixtures
+
+
+def begun(phase: runtime.Phase) -> None:
+    optimizer = torch.optim.SGD(runtime.trainable(phase.model), lr=0.1)
+    phase.begin(optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer))
+
+
+def test_a_resumed_run_uses_the_weights_that_it_saved(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    phase, _ = prepared(photos)
+    begun(phase)
+    phase.save()
+    other = net()
+    nn.init.constant_(other.get_parameter("0.weight"), 0.5)  # as if its file had been replaced
+    folder = phase.run.folder
+    del phase.run  # which holds the folder
+    monkeypatch.setattr(sys, "argv", ["program.py", "--resume", str(folder)])
+    resumed, data = prepared(photos, other)
+    images, _ = next(data.train.batches(0))
+    kept, _ = next(resumed.data.train.batches(0))
+    assert torch.equal(net()[:4](images), kept.outputs["model"][0])
+
+
+@pytest.mark.parametrize("change", ["unfreeze", "write", "data"])
+def test_layers_that_are_changed_run_again(change: str, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    phase, _ = prepared(photos)
+    begun(phase)
+    kinds = []
+    for _ in phase.epochs():
+        kinds.append({type(inputs) for inputs, _ in phase.batches()})
+        weight = phase.model.get_parameter("0.weight")
+        with torch.no_grad():
+            if change == "unfreeze":
+                weight.requires_grad_(True)
+            elif change == "write":
+                weight.mul_(0.5)
+            else:
+                weight.copy_(weight.clone())  # nothing has changed
+        phase.end_epoch({"val.loss": 1.0})
+    assert Tensor not in kinds[0]
+    assert kinds[1] == (kinds[0] if change == "data" else {Tensor})
+    assert ("because they were changed" in capsys.readouterr().out) == (change != "data")
+
+
+class Normed(nn.Module):
+    """Divides by the root of a buffer, which training changes."""
+
+    spread: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, 2)
+        self.register_buffer("spread", torch.ones(4))
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.conv(images).mean((2, 3)) / self.spread.sqrt())
+
+
+def test_what_is_computed_from_a_buffer_is_no_constant(photos: Path) -> None:
+    phase, data = prepared(photos, Normed(), all_but="head")
+    phase.model.get_buffer("spread").mul_(4)
+    images, _ = next(data.val.batches(0))
+    stored, _ = next(phase.data.val.batches(0))
+    phase.model.eval()
+    assert not isinstance(stored, Tensor)
+    assert torch.equal(phase.model(images), phase.model(stored))
+
+
+class Precise(nn.Module):
+    """Turns mixed precision off, which tracing does not see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, 2)
+        self.inner = nn.Linear(4, 4)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            features = self.inner(self.conv(images.float()).mean((2, 3)))
+        return self.head(features)
+
+
+def test_a_model_that_turns_mixed_precision_off_runs_as_it_is(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    phase, data = prepared(photos, Precise(), all_but="head", precision="bf16-mixed")
+    assert phase.data.train is data.train
+    assert "do not compute what the whole does" in capsys.readouterr().out
+
+
+def test_files_that_cant_be_read_are_not_stored_in_the_place_of_others(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(4):
+        (photos / "val" / "ant" / f"{number}.png").write_bytes(b"no image")
+    phase, data = prepared(photos, on_bad_file="skip")
+    assert phase.data.val is data.val
+    assert "can't be read" in capsys.readouterr().out
+    assert [len(targets) for _, targets in phase.data.val.batches(0)] == [4]
+
+
+def test_a_split_without_images_needs_no_outputs(photos: Path) -> None:
+    phase, data = prepared(photos, shares={"val": 0})
+    assert len(phase.data.val) == 0
+    assert phase.data.train is not data.train
+
+
+OWN = """
+from torch import nn
+
+class Clamped(nn.Module):
+    def forward(self, inputs):
+        return inputs.clamp(max={most})
+"""
+
+
+def test_other_code_of_a_layer_makes_new_entries(photos: Path, store: Store, tmp_path: Path) -> None:
+    counts = []
+    for most in (60, 70):  # random images reach neither
+        file = tmp_path / f"own{most}.py"
+        file.write_text(OWN.format(most=most))
+        spec = importlib.util.spec_from_file_location("own", file)
+        assert spec is not None
+        assert spec.loader is not None
+        own = sys.modules["own"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(own)
+        model = net()
+        model[1] = own.Clamped()
+        prepared(photos, model)
+        counts.append(computed(store))
+    assert counts[1] == 2 * counts[0]
+
+
+RECIPE = "model resnet18()\ndata digits()\nfreeze all - head\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("train epochs=3, compile=true", "the model is compiled, which changes the last digits of its outputs"),
+        ("train epochs=3", "they give the same outputs in every epoch"),
+        (
+            "train epochs=3\nfeatures views=3\nchange data { train rgb() -> horizontal_flip() }",
+            "3 views are not fewer than the epochs",
+        ),
+    ],
+)
+def test_the_plan_says_why(written: str, reason: str) -> None:
+    plan = leaven.make_plan(Source("a.leaven", f"{RECIPE}{written}\n"))
+    assert reason in [choice.reason for choice in plan.choices]
+
+
+def test_user_code_that_acts_after_an_epoch_may_change_frozen_layers(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def note(phase, model):\n    pass\n")
+    recipe = tmp_path / "a.leaven"
+    recipe.write_text(f'import "mine.py" as mine\n{RECIPE}train epochs=3\noverride after_epoch, mine.note\n')
+    reasons = [choice.reason for choice in leaven.make_plan(recipe).choices]
+    assert "after_epoch is your own code, which may use images or change frozen layers" in reasons
