@@ -1,0 +1,135 @@
+"""Solves the head of a model in place of training it: which regularisation is tried, and which is the best.
+
+The loop is in the program: `heads` yields a head for each strength, `rate` takes its scores, and `use_best` puts the
+best one into the model.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from leaven.formats import machine
+from leaven.formats.byte_sizes import show_bytes
+from leaven.formats.commands import to_resume
+from leaven.formats.score_text import score_text
+from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.run.losses import Criterion
+from leaven.runtime.run.phase import QUICK_BATCHES
+from leaven.runtime.solving.features import Features, Head, features_of
+from leaven.runtime.solving.linear import LinearProblem, Solution
+
+if TYPE_CHECKING:
+    from leaven.runtime.run.phase import Phase
+
+STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
+_CLOSE = 1e-3  # to the solution, to choose a strength; the loss is as close as the square of it
+_EXACT = 1e-5
+
+
+class HeadSolver:
+    """Finds the weights of a linear head with the lowest loss on the training split, and begins the phase.
+
+    Of several `strengths` of L2 regularisation, that with the best score on the validation split is used. `views` is
+    how many augmented views of every image it is solved for.
+    """
+
+    def __init__(
+        self, phase: "Phase", criterion: Criterion, *, strengths: Sequence[float] = STRENGTHS, views: int = 1
+    ) -> None:
+        if phase.run.more_epochs and phase.is_last:
+            raise Failure(f'the head of phase "{phase.name}" is solved: more epochs would not change it')
+        self.strengths = sorted(strengths, reverse=True)  # each solution is the start of the next
+        self.views = views
+        self.val: Features
+        self._phase = phase
+        self._criterion = criterion
+        self._head = Head(phase.model)
+        self._seconds = 0.0
+        self._problem: LinearProblem | None = None
+        self._current: tuple[float, Solution] | None = None
+        self._best: tuple[float, Solution] | None = None
+        self._best_score = -math.inf
+        self._scores: Mapping[str, float] = {}  # of the best
+        phase.begin_without_optimizer()
+
+    def heads(self) -> Iterator[nn.Module]:
+        """A head for each strength, from strong to weak, to be measured on the features in `val`."""
+        phase, run = self._phase, self._phase.run
+        if not len(phase.data.val) and len(self.strengths) > 1:
+            raise Failure(
+                "the strength of regularisation is chosen on the validation split, and there is none",
+                "split some off, as with `split train=80%, val=20%`, or write the strength: `l2=0.01`",
+            )
+        run.before_batch(phase)
+        most = QUICK_BATCHES if run.is_quick else None
+        train = features_of(phase, self._head, phase.data.train, self.views, most)
+        self.val = features_of(phase, self._head, phase.data.val, most=most)
+        _check_memory(train.features)
+        phase.batch = phase.batches_per_epoch  # all of them were used: what is left is to measure
+        began = time.monotonic()
+        outputs, has_bias = len(self._head.weight), self._head.bias is not None
+        problem = LinearProblem(train.features, train.targets, self._criterion, outputs, has_bias=has_bias)
+        self._problem, self._best, self._best_score = problem, None, -math.inf
+        found = problem.zero
+        for strength in self.strengths:
+            if run.stop.is_pressed():
+                raise Stopped(f"stopped; to resume: {to_resume(run.folder)}")
+            found = problem.solve(strength, found, _CLOSE)
+            self._current = strength, found
+            self._seconds = time.monotonic() - began
+            yield _Linear(*problem.layer(found)).to(run.device)
+
+    def rate(self, scores: Mapping[str, float]) -> None:
+        """Take the validation scores of the current head into account; of equal ones, the stronger is the best."""
+        score = self._phase.score_of(scores)
+        score = -scores.get("val.loss", 0.0) if score is None else score
+        if self._best is None or score > self._best_score:
+            self._best, self._best_score, self._scores = self._current, score, scores
+
+    def use_best(self) -> Tensor:
+        """Put the best head into the model; its loss on the training split."""
+        if self._problem is None or self._best is None:
+            raise Failure("the program did not call `solver.rate` for any head")
+        began = time.monotonic()
+        strength, close = self._best
+        found = self._problem.solve(strength, close, _EXACT)
+        self._head.set(*self._problem.layer(found))
+        if self._phase.run.fabric.world_size > 1:
+            for parameter in self._head.layer.parameters():
+                torch.distributed.broadcast(parameter.data, src=0)
+        self._seconds += time.monotonic() - began
+        self._say(strength)
+        return self._problem.loss_of(found)
+
+    def _say(self, strength: float) -> None:
+        run = self._phase.run
+        tried = f" of {len(self.strengths)} tried" if len(self.strengths) > 1 else ""
+        score = self._scores.get(run.monitor)
+        told = f", {run.monitor} {score_text(score)}" if score is not None else ""
+        run.print(f"{self._phase.name}: solved in {self._seconds:.1f} s, L2 strength {strength:g}{tried}{told}")
+
+
+def _check_memory(features: Tensor) -> None:
+    """A problem has its features three times at most: standardised and rotated, in 64 bits."""
+    needed, there = 3 * 8 * features.numel(), machine.memory()
+    if needed > there:
+        raise Failure(
+            f"to solve the head would take {show_bytes(needed)} of memory, and this machine has {show_bytes(there)}",
+            "train it with an optimizer: remove `solver`",
+        )
+
+
+class _Linear(nn.Module):
+    """A linear layer with given weights."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight.float())
+        self.register_buffer("bias", bias.float())
+
+    def forward(self, features: Tensor) -> Tensor:
+        return nn.functional.linear(features, self.weight, self.bias)  # type: ignore[arg-type]
