@@ -1,0 +1,119 @@
+"""Trials that train together come to what each comes to by itself, up to the last digits."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from tests.pages import carry_out
+
+TOLERANCE = 1e-4  # of the largest weight, after all epochs
+RECIPE = """
+{args}
+model conv(4) -> relu() -> conv(8, stride=2) -> global_pool() -> linear(16) -> relu() -> linear(classes)
+data digits() {{ split train=96 samples, val=32 samples, test=32 samples }}
+freeze all - last(2)
+{rest}
+"""
+CASES = {
+    "sgd": (
+        "arg lr: float = 0.1",
+        "optimizer sgd(lr=lr, momentum=0.9)\ntrain epochs=4, batch=32\nsweep lr, [0.01, 0.1, 0.5]",
+    ),
+    "adamw, label smoothing": (
+        "arg smooth: float = 0.1\narg lr: float",
+        "optimizer adamw(lr=lr)\nloss cross_entropy(label_smoothing=smooth)\ntrain epochs=4, batch=32\n"
+        "sweep lr, [1e-3, 1e-2]\nsweep smooth, [0.0, 0.2]",
+    ),
+    "seeds": (
+        "arg seed: int = 0",
+        "optimizer adamw(lr=1e-2)\ntrain epochs=3, batch=32, seed=seed\nsweep seed, [0, 1, 2]",
+    ),
+    "early stopping, ema": (
+        "arg lr: float = 0.1",
+        "optimizer sgd(lr=lr)\nema 0.9\nearly_stop val.loss, patience=2 epochs\ntrain epochs=8, batch=32\n"
+        "sweep lr, [1e-6, 0.3, 3.0]",
+    ),
+    "batches of several sizes, clip and accumulate": (
+        "arg batch: int = 32",
+        "optimizer adamw(lr=1e-2)\ntrain epochs=3, batch=batch, clip=0.5, accumulate=2\nsweep batch, [16, 32, 48]",
+    ),
+}
+
+
+def succeed(command: str, folder: Path) -> str:
+    code, said = carry_out(command, folder)
+    assert code == 0, said
+    return said
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(run / "best.ckpt", weights_only=True)["model"]
+    return found
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((run / "metrics.csv").open()))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_trials_together_are_as_one_by_one(case: str, tmp_path: Path) -> None:
+    args, rest = CASES[case]
+    (tmp_path / "r.leaven").write_text(RECIPE.format(args=args, rest=rest))
+    said = succeed("leaven run r.leaven --name sweep", tmp_path)
+    sweep = tmp_path / "runs/r/sweep"
+    trials = json.loads((sweep / "trials.json").read_text())["trials"]
+    assert f"{len(trials)} trials train together" in said
+    assert "every trial runs its own" not in said
+    succeed("leaven run r.leaven --no-cache --name each", tmp_path)
+    for trial in trials:
+        together, alone = sweep / trial["name"], tmp_path / "runs/r/each" / trial["name"]
+        assert len(rows(together)) == len(rows(alone)), "it stops as early"
+        for one, other in zip(rows(together), rows(alone), strict=True):
+            assert float(one["val.loss"]) == pytest.approx(float(other["val.loss"]), rel=1e-4)
+            assert float(one["val.accuracy"]) == pytest.approx(float(other["val.accuracy"]), abs=1 / 32 + 1e-6)
+        for name, tensor in weights(alone).items():
+            scale = float(tensor.abs().max()) if tensor.numel() else 0.0
+            assert float((weights(together)[name] - tensor).abs().max()) <= TOLERANCE * scale, name
+    assert (sweep / "model.bundle").is_file()
+
+
+def test_what_can_not_run_together_runs_by_itself(tmp_path: Path) -> None:
+    rest = "optimizer sgd(lr=lr)\ntrain epochs=2, batch=32\nsweep lr, [0.01, 0.1]"
+    recipe = RECIPE.format(args="arg lr: float = 0.1", rest=rest)
+    (tmp_path / "r.leaven").write_text(recipe.replace("linear(16) -> relu()", "linear(16) -> dropout(0.5)"))
+    said = succeed("leaven run r.leaven --name sweep", tmp_path)
+    assert re.search("every trial runs its own layers, because .*random", said)
+    succeed("leaven run r.leaven --lr 0.1 --name one", tmp_path)
+    one, other = (weights(tmp_path / "runs/r" / name) for name in ("sweep/trial-02", "one"))
+    assert all(torch.equal(one[name], other[name]) for name in one), "bit for bit, with its own random numbers"
+
+
+def test_a_trial_that_diverges_leaves_the_others(tmp_path: Path) -> None:
+    rest = "optimizer sgd(lr=lr)\ntrain epochs=3, batch=32, clip=none\nsweep lr, [0.1, 1e38, 0.2]"
+    (tmp_path / "r.leaven").write_text(RECIPE.format(args="arg lr: float = 0.1", rest=rest))
+    said = succeed("leaven run r.leaven --name sweep", tmp_path)
+    assert "trial-02 (lr=1e38) diverged: the loss is" in said
+    sweep = tmp_path / "runs/r/sweep"
+    assert [len(rows(sweep / name)) for name in ("trial-01", "trial-03")] == [3, 3]
+
+
+def test_a_sweep_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os, signal\nfrom pathlib import Path\nfrom torch.nn.functional import cross_entropy\n"
+        "def loss(outputs, targets):\n    if not Path('once').exists():\n        Path('once').touch()\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n    return cross_entropy(outputs, targets)\n"
+    )
+    rest = "optimizer sgd(lr=lr)\ntrain epochs=3, batch=32\nsweep lr, [0.1, 0.2]\nloss mine.loss"
+    (tmp_path / "r.leaven").write_text(RECIPE.format(args='import "mine.py" as mine\narg lr: float = 0.1', rest=rest))
+    code, said = carry_out("leaven run r.leaven --name sweep", tmp_path)
+    assert code == 130, said
+    assert "to resume: leaven resume runs/r/sweep" in said
+    sweep = tmp_path / "runs/r/sweep"
+    assert all((sweep / name / "last.ckpt").is_file() for name in ("trial-01", "trial-02"))
+    assert "2 trials train together" in succeed("leaven resume runs/r/sweep", tmp_path)
+    succeed("leaven run r.leaven --lr 0.2 --name one", tmp_path)
+    for one, other in zip(rows(sweep / "trial-02"), rows(tmp_path / "runs/r/one"), strict=True):
+        assert float(one["val.loss"]) == pytest.approx(float(other["val.loss"]), rel=1e-4)
