@@ -1,0 +1,100 @@
+"""How long training steps take on this machine: a few forward and backward passes, on random images of the real shape.
+
+Afterwards the model and the random generators are as before. The optimizer's part of a step is left out: it depends on
+none of the settings that are measured.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from statistics import median
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree
+
+from leaven.runtime.data.batches import Split
+from leaven.runtime.data.loading import collate
+from leaven.runtime.seeding import generator, generators_kept
+
+Step = Callable[[], None]
+Name = TypeVar("Name")
+_NOT_COUNTED = 2  # of each: the first ones take longer
+_FEWEST, _MOST = 2, 50  # rounds
+_ENOUGH = 2.0  # seconds
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """The model in training mode; afterwards it is as before, and so are the random generators."""
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    model.train()
+    try:
+        with generators_kept():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                buffer.copy_(buffers[name])
+
+
+def random_images(split: Split, size: int, device: torch.device) -> Tensor:
+    """A batch of noise, of the shape and type that the transforms of a split lead to."""
+    with generators_kept():
+        image: Tensor = collate(split.stages(0)[-1:])
+    noise = torch.randn((size, *image.shape[1:]), generator=generator(0))
+    return noise.to(device, image.dtype)
+
+
+def training_step(model: Callable[[Any], Any], parameters: list[nn.Parameter], inputs: Any, precision: Any) -> Step:
+    """A forward and a backward pass at one of Fabric's precisions, which leave the gradients alone."""
+
+    def step() -> None:
+        with precision.forward_context():
+            outputs = model(inputs)
+        tensors = [each for each in _pytree.tree_leaves(outputs) if isinstance(each, Tensor) and each.requires_grad]
+        if tensors:
+            loss = torch.stack([each.float().mean() for each in tensors]).sum()
+            torch.autograd.grad(loss, parameters, allow_unused=True)
+
+    return step
+
+
+def seconds_of(steps: Mapping[Name, Step], device: torch.device, before_each: Step) -> dict[Name, float]:
+    """The median time of each step, taken in turns: what else the machine does slows all of them."""
+    times: dict[Name, list[float]] = {name: [] for name in steps}
+    for _ in range(_NOT_COUNTED):
+        for step in steps.values():
+            before_each()
+            step()
+    began = time.perf_counter()
+    for done in range(_MOST):
+        if done >= _FEWEST and time.perf_counter() - began > _ENOUGH:
+            break
+        for name, step in steps.items():
+            before_each()
+            times[name].append(seconds(step, device))
+    return {name: median(found) for name, found in times.items()}
+
+
+def seconds(step: Step, device: torch.device) -> float:
+    _wait_for(device)
+    began = time.perf_counter()
+    step()
+    _wait_for(device)
+    return time.perf_counter() - began
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def time_text(seconds: float) -> str:
+    """`41 ms`, `0.8 ms` or `1.3 s`."""
+    amount, unit = (seconds, "s") if seconds >= 1 else (seconds * 1000, "ms")
+    return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
