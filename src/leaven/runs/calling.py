@@ -8,8 +8,9 @@ from leaven.language.report import render_concise
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.runs.beginning import beginning
-from leaven.runs.run import Run
+from leaven.runs.run import Run, run_in
 from leaven.runs.starting import new_run
+from leaven.runs.sweeping import new_sweep, run_sweep
 from leaven.statements.options import Options
 
 
@@ -17,7 +18,7 @@ def start(
     source: Source, options: Options, *, is_quick: bool, name: str | None, from_phase: str | None, of: str | None
 ) -> Run | tuple[Diagnostic, ...]:
     """The run, when it has ended; the errors of a recipe that has some."""
-    from leaven.runs.running import run_program
+    from leaven.runs.running import raised_as_failure, run_program
 
     compiled = compile_source(source, options, requires_args=True)
     if compiled.recipe is None or compiled.plan is None:
@@ -26,12 +27,17 @@ def start(
         if report.severity is Severity.WARNING:
             warnings.warn(render_concise(report), stacklevel=3)
     if name is not None and (wrong := run_folder.wrong_name(name)):
-        raise ValueError(f"`{name}` can't be the name of a run: {wrong}")
+        raise ValueError(wrong)
     begin = beginning(compiled.plan, from_phase, of)
-    folder = new_run(source, compiled.recipe, compiled.plan, is_quick=is_quick, name=name)
     called = _call(source, options, quick=is_quick or None, name=name, from_phase=from_phase, of=of)
-    run_program(folder, [*begin, *(["--quick"] if is_quick else [])], called=called)
-    return Run(folder, trust_code=True)  # its code has been run already
+    if compiled.plan.sweep is not None:
+        folder = new_sweep(source, compiled.recipe, compiled.plan, begin, is_quick=is_quick, name=name)
+        with raised_as_failure():
+            run_sweep(folder, called)
+    else:
+        folder = new_run(source, compiled.recipe, compiled.plan, is_quick=is_quick, name=name)
+        run_program(folder, [*begin, *(["--quick"] if is_quick else [])], called=called)
+    return run_in(folder, trust_code=True)  # its code has been run already
 
 
 def _call(source: Source, options: Options, **named: object) -> str:

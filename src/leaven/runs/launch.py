@@ -1,9 +1,10 @@
 """Runs a program as `python program.py` would. Ctrl-C before the program handles it ends the process silently.
 
-This file is run, not imported. It does not import Leaven, so that the program's own imports come first. Those take
-seconds: in a terminal, a line says so until the program erases it.
+This file is run, not imported. The program's imports take seconds: in a terminal, a line says so until the program
+erases it. What it does not use of the libraries is not imported (`lean_imports.py`).
 """
 
+import gc
 import os
 import runpy
 import signal
@@ -28,6 +29,10 @@ if __name__ == "__main__":
     del sys.argv[0]
     sys.path[0] = os.path.dirname(sys.argv[0])
     _say(f"{ERASE}importing PyTorch…")
+    from leaven.runs import lean_imports  # found as the program finds Leaven
+
+    lean_imports.install()
+    gc.set_threshold(100_000)  # imports leave next to no garbage; `guard` sets it back
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except BaseException:

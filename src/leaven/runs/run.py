@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leaven.formats import run_folder
+from leaven.formats import run_folder, sweep_folder
 from leaven.formats.score_text import score_text
 
 if TYPE_CHECKING:
@@ -50,18 +50,22 @@ class Run:
         if not epochs and self.is_finished and run_folder.is_trained(self.folder):
             return self
         flags, given = (["--more-epochs", str(epochs)], f"epochs={epochs}") if epochs else ([], "")
-        return self._go_on(flags, f"resume({given})")
+        return self._run_again(flags, f"resume({given})")
 
     def finish(self) -> "Run":
         """Save the best epoch so far, and train no further."""
-        return self if self.is_finished else self._go_on(["--finish"], "finish()")
+        return self if self.is_finished else self._run_again(["--finish"], "finish()")
 
-    def _go_on(self, flags: list[str], called: str) -> "Run":
+    def _run_again(self, flags: list[str], called: str) -> "Run":
         from leaven.runs.running import run_program
 
         self.__dict__.pop("model", None)
-        run_program(self.folder, flags, called=f'leaven.open_run("{self.folder}").{called}')
+        run_program(self.folder, flags, called=self._called(called))
         return self
+
+    def _called(self, call: str) -> str:
+        """What the lock says of a call."""
+        return f'leaven.open_run("{self.folder}").{call}'
 
     def __repr__(self) -> str:
         epochs = len(self.curve)
@@ -76,8 +80,13 @@ def open_run(place: str | os.PathLike[str], *, trust_code: bool = False) -> Run:
 
     path = Path(os.fspath(place))
     program = run_folder.newest(path, run_folder.PROGRAM)
-    if program is not None:
-        return Run(program.parent, trust_code=trust_code)
-    if told := run_folder.only_in_smoke_test(path, run_folder.PROGRAM):
-        raise Failure(*told)
-    raise Failure(f"{path} is not a run: {'it has no program.py' if path.exists() else 'the folder does not exist'}")
+    if program is None:
+        raise Failure(*run_folder.not_a_run(path))
+    return run_in(program.parent, trust_code=trust_code)
+
+
+def run_in(folder: Path, *, trust_code: bool) -> Run:
+    """The run or the sweep in a folder."""
+    from leaven.runs.sweep import Sweep
+
+    return (Sweep if sweep_folder.is_sweep(folder) else Run)(folder, trust_code=trust_code)

@@ -1,82 +1,25 @@
-"""Running the program of a run folder as a process of its own, from Python: what it prints, how it ends.
+"""Running the program of a run folder from Python: its failure is a `Failure`."""
 
-In a terminal the program prints there itself, with its progress bar; elsewhere (a notebook) its lines are printed.
-"""
-
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from leaven.formats import run_folder
-from leaven.runs.starting import command, started_in
+from leaven.runs.processes import ProgramFailed, run_in_process
 from leaven.runtime.failures import Failure
-
-INTERRUPTED = 130  # the exit code of a program that was asked to stop, and has saved
 
 
 def run_program(
     folder: Path, flags: Sequence[str], *, called: str = "", is_shown: bool = True, program: Path | None = None
 ) -> str:
-    """Run the program of a run to its end; what it printed, unless that is shown. `called` is what the lock says of it.
-
-    Another program, one that was compiled here, runs in the current folder.
-
-    Ctrl-C asks the program to save and stop, and is raised when it has. A failure is raised with its report.
-    """
-    start = started_in(folder) if program is None else Path.cwd()
-    place = folder.resolve()
-    words = command(place.relative_to(start) if place.is_relative_to(start) else place, list(flags), program)
-    with tempfile.TemporaryDirectory(prefix="leaven-") as temporary:
-        report = Path(temporary, "report")
-        settings = {**os.environ, run_folder.COMMAND: called, run_folder.REPORT: str(report)}
-        is_terminal = is_shown and sys.stdout is not None and sys.stdout is sys.__stdout__
-        printed, code = _run(words, start, settings, is_shown=is_shown, is_terminal=is_terminal)
-        told = report.read_text(encoding="utf-8") if report.is_file() else ""
-    if code == INTERRUPTED:
-        raise KeyboardInterrupt
-    if code:
-        raise read_report(told or printed or f"the program ended with exit code {code}")
-    return printed
+    """What `run_in_process` returns."""
+    with raised_as_failure():
+        return run_in_process(folder, flags, called=called, is_shown=is_shown, program=program)
 
 
-def read_report(text: str) -> Failure:
-    """The failure that a program has reported."""
-    headline, _, help = text.strip().removeprefix("error: ").partition("\nhelp: ")
-    return Failure(headline, help)
-
-
-def _run(
-    words: Sequence[str], start: Path, settings: dict[str, str], *, is_shown: bool, is_terminal: bool
-) -> tuple[str, int]:
-    """What was printed, if it is not in a terminal, and the exit code."""
-    if not is_terminal:
-        settings = {**settings, "PYTHONIOENCODING": "utf-8"}
-    process = subprocess.Popen(
-        words,
-        cwd=start,
-        env=settings,
-        stdin=subprocess.DEVNULL,
-        stdout=None if is_terminal else subprocess.PIPE,
-        stderr=None if is_terminal else subprocess.STDOUT,
-        encoding=None if is_terminal else "utf-8",
-        errors=None if is_terminal else "replace",
-        start_new_session=True,  # a Ctrl-C comes from here, once, also in notebooks
-    )
-    lines: list[str] = []
-    while True:
-        try:
-            for line in process.stdout or ():
-                if is_shown:
-                    print(line, end="", flush=True)
-                else:
-                    lines.append(line)
-            return "".join(lines), process.wait()
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
-        except BaseException:
-            process.kill()
-            raise
+@contextmanager
+def raised_as_failure() -> Iterator[None]:
+    """Raise what a program has reported as a `Failure`, which those who call from Python expect."""
+    try:
+        yield
+    except ProgramFailed as failed:
+        raise Failure(failed.headline, failed.help) from None

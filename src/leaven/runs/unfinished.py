@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaven.formats import run_folder, status_line
-from leaven.formats.atomic_files import write_text
+from leaven.formats import run_folder, status_line, sweep_folder
 from leaven.formats.commands import to_finish, to_peek
 from leaven.formats.run_in_progress import is_in_progress
 from leaven.language.recorded_recipe import recorded_recipe
 from leaven.plan.compiling import compile_source
-from leaven.plan.plan_json import to_json
-from leaven.program.emit import emit
+from leaven.program.files import write_program
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
@@ -42,7 +40,10 @@ def find_unfinished(file: str | os.PathLike[str]) -> Unfinished | None:
     if not path.is_dir() or run_folder.newest(path, run_folder.BUNDLE) is not None:
         return None
     program = run_folder.newest(path, run_folder.PROGRAM)
-    return Unfinished(program.parent) if program is not None else None
+    if program is None:
+        return None
+    best = sweep_folder.best_trial(program.parent) if sweep_folder.is_sweep(program.parent) else None
+    return Unfinished(best or program.parent)
 
 
 def not_up_to_date(place: Path, used: Path) -> str:
@@ -82,11 +83,7 @@ def _compiled(run: Path, place: Path) -> Path | None:
     if recipe is None or run_folder.is_edited(run / run_folder.PROGRAM):
         return None
     plan = compile_source(recipe).plan
-    if plan is None:
-        return None
-    write_text(place / run_folder.PLAN, to_json(plan))
-    write_text(place / run_folder.PROGRAM, emit(plan))
-    return place / run_folder.PROGRAM
+    return write_program(plan, place) if plan is not None else None
 
 
 def _needs_trust(found: Unfinished) -> "Failure":

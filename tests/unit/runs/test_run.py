@@ -46,6 +46,7 @@ def test_a_run_is_a_value(recipe: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert leaven.open_run("runs/r").folder == run.folder
 
 
+@pytest.mark.usefixtures("quick_programs")
 def test_a_failure_is_raised_with_its_report(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(leaven.Failure, match="the loss is") as raised:
         leaven.run(recipe, leaven.Options(args={"lr": "1e30"}), quick=False, set={"train.clip": "none"})

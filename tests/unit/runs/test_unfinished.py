@@ -1,6 +1,5 @@
 """The model of a run that is not finished, and what is said of it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,9 @@ from tests.at_work import Moment
 
 import leaven
 from leaven.formats.run_folder import BUNDLE, LOCK, PROGRAM
-from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
-from leaven.runs.starting import new_run
 from leaven.runs.unfinished import Unfinished, find_unfinished, not_up_to_date
+
+pytestmark = pytest.mark.usefixtures("quick_programs")
 
 RECIPE = """
 model conv(4) -> global_pool() -> linear(classes)
@@ -40,13 +38,7 @@ def test_code_is_not_run_without_a_word(stopped: Path) -> None:
 
 
 def test_a_recipe_without_code_is_compiled_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "r.leaven").write_text(RECIPE)
-    source = Source("r.leaven", RECIPE, tmp_path)
-    compiled = compile_source(source)
-    assert compiled.recipe is not None
-    assert compiled.plan is not None
-    plan = replace(compiled.plan, output=replace(compiled.plan.output, value=str(tmp_path / "runs")))
-    folder = new_run(source, compiled.recipe, plan, is_quick=False)
+    folder = at_work.new_run(tmp_path, RECIPE)
     at_work.interrupt(folder / PROGRAM, "--resume", str(folder), at=Moment(step=6))
     model = leaven.load(folder)
     assert capsys.readouterr().err == 'unfinished run: using the best epoch so far, 1 of 3 in phase "train"\n'

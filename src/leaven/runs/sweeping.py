@@ -1,0 +1,181 @@
+"""Running a sweep: its folder, its trials, and the best of them, which is finished.
+
+A trial is a run in a folder of its own, by the program of the sweep with other values on its command line. It ends
+after training; test scores and a bundle are for the best one alone. What is done is read from the folders, so a sweep
+that was interrupted, however that was, goes on with what is left.
+"""
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+
+from leaven.catalog.value_text import value_text
+from leaven.formats import run_folder, sweep_folder
+from leaven.formats.atomic_files import write_text
+from leaven.formats.commands import to_resume
+from leaven.formats.run_in_progress import hold
+from leaven.formats.score_text import score_text
+from leaven.formats.sweep_folder import Result, Trials
+from leaven.language.source import Source, flag_of
+from leaven.plan.plan import Plan, Sweep
+from leaven.plan.values import Plain
+from leaven.recipe.recipe import Recipe
+from leaven.runs.processes import ProgramFailed, run_in_process, run_trials
+from leaven.runs.starting import new_run
+
+QUICK_TRIALS = 2
+TRAIN_ONLY = "--train-only"
+TOGETHER = Path(__file__).parents[1] / "runtime" / "trials" / "together.py"
+_OF_A_TRIAL = (
+    *(run_folder.RECIPE, run_folder.RESOLVED, run_folder.PLAN, run_folder.PLAN_TEXT),
+    *(run_folder.PROGRAM, run_folder.LOCK),
+)
+_OF_THE_BEST = (run_folder.SCORES, run_folder.METRICS, run_folder.CURVES, run_folder.BUNDLE)
+
+
+def new_sweep(
+    source: Source, recipe: Recipe, plan: Plan, begin: Sequence[str], *, is_quick: bool, name: str | None
+) -> Path:
+    """The folder of a new sweep, with one for each trial. A smoke test has two trials; `begin` are flags of all."""
+    assert plan.sweep is not None
+    folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
+    flags = [TRAIN_ONLY, *begin, *(["--quick"] if is_quick else [])]
+    sweep = _trials(plan.sweep, flags, QUICK_TRIALS if is_quick else None)
+    sweep_folder.write_trials(folder, sweep)
+    for trial in sweep.trials:
+        (folder / trial.name).mkdir()
+        for file in _OF_A_TRIAL:
+            shutil.copyfile(folder / file, folder / trial.name / file)
+    return folder
+
+
+def _trials(sweep: Sweep, flags: Sequence[str], most: int | None) -> Trials:
+    digits = max(2, len(str(len(sweep.trials))))
+    trials = [
+        sweep_folder.Trial(
+            f"trial-{number:0{digits}}",
+            ", ".join(f"{name}={value_text(value)}" for name, value in trial.values),
+            dict(trial.values),
+            [*flags, *(_flag(*value) for value in trial.values)],
+        )
+        for number, trial in enumerate(sweep.trials[:most], 1)
+    ]
+    return Trials(sweep.by, sweep.lower_is_better, sweep.together and most is None, trials)
+
+
+def _flag(name: str, value: Plain) -> str:
+    """A value as the flag of a program."""
+    flag = flag_of(name)
+    if isinstance(value, bool):
+        return flag if value else f"--no-{flag[2:]}"
+    return f"{flag}={value}"
+
+
+def run_sweep(folder: Path, called: str) -> None:
+    """Train what is left of the trials, together or one after the other, then finish the best."""
+    owner = _Owner()
+    if not hold(folder, owner):
+        raise ProgramFailed(f"{folder} is still running")
+    left = [one for one in sweep_folder.results(folder) if not one.is_done]
+    is_together = sweep_folder.read_trials(folder).together and len(left) > 1
+    try:
+        (_train_together if is_together else _train_each)(folder, left, called)
+    except ProgramFailed as failure:
+        help = f"{failure.help}\nthen go on with the sweep: {to_resume(folder)}".lstrip("\n")
+        raise ProgramFailed(failure.headline, help) from None
+    end_sweep(folder, called)
+
+
+def _train_together(folder: Path, left: Sequence[Result], called: str) -> None:
+    """Train trials in one process, which also finishes the best."""
+    run_trials(TOGETHER, folder, [one.trial.name for one in left], called)
+
+
+def _train_each(folder: Path, left: Sequence[Result], called: str) -> None:
+    sweep = sweep_folder.read_trials(folder)
+    for one in left:
+        trial, number = one.trial, one.number
+        print(f"\ntrial {number}/{len(sweep.trials)}: {trial.text}", flush=True)
+        try:
+            run_in_process(folder / trial.name, trial.flags, called=called)
+        except ProgramFailed as failure:
+            if not sweep_folder.result_of(folder, number, sweep).diverged:
+                raise
+            print(f"diverged: {failure.headline}", flush=True)
+
+
+class _Owner:
+    """Holds a sweep as long as it runs."""
+
+
+def end_sweep(folder: Path, called: str) -> None:
+    """Compare the trials so far, finish the best, and put its model into the folder of the sweep."""
+    found = sweep_folder.results(folder)
+    best = sweep_folder.best_trial(folder)
+    if best is None:
+        told = next((f": {one.diverged}" for one in found if one.diverged), "")
+        raise ProgramFailed(
+            f"no trial of {folder} has ended an epoch{told}", "try smaller learning rates" if told else ""
+        )
+    if not run_folder.is_finished(best):
+        print(flush=True)
+        run_in_process(best, ["--finish"], called=called)
+    for file in _OF_THE_BEST:
+        with suppress(FileNotFoundError):
+            _link(best / file, folder / file)
+    of_best, lock = (run_folder.read_json(place / run_folder.LOCK) for place in (best, folder))
+    ended = {"best": best.name, "finished": True, "trained": all(one.is_done for one in found)}
+    write_text(folder / run_folder.LOCK, json.dumps({**of_best, **lock, **ended}, indent=2) + "\n")
+    write_text(folder / sweep_folder.TABLE, csv_table(found, sweep_folder.read_trials(folder).by))
+    model = folder / run_folder.BUNDLE
+    print(
+        f"\n{table(found, sweep_folder.read_trials(folder).by)}\n\nsaved the model of {best.name} as {model}",
+        flush=True,
+    )
+
+
+def _link(file: Path, to: Path) -> None:
+    """Let a file have a second place: the same bytes, or a copy where the disk has no links."""
+    beside = to.with_name(f".{to.name}.{os.getpid()}")
+    try:
+        os.link(file, beside)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(file, beside)
+    beside.replace(to)
+
+
+def table(found: Sequence[Result], by: str) -> str:
+    """The trials with their values and scores, the best first."""
+    names = list(found[0].trial.values)
+    lines = [["trial", *names, by, "epoch", "time"]]
+    for one in sweep_folder.ranked(found):
+        values = [value_text(value) for value in one.trial.values.values()]
+        if one.score is None:
+            lines.append([str(one.number), *values, "diverged" if one.diverged else "", "", _time(one)])
+        else:
+            lines.append([str(one.number), *values, score_text(one.score), str(one.epoch), _time(one)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  " + "  ".join(map(str.rjust, line, widths)) for line in lines)
+
+
+def _time(result: Result) -> str:
+    return f"{result.seconds:.1f} s"
+
+
+def csv_table(found: Sequence[Result], by: str) -> str:
+    """The trials in their order, as csv."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trial", *found[0].trial.values, by, "epoch", "seconds", "diverged"])
+    for one in found:
+        score = "" if one.score is None else f"{one.score:.8g}"
+        shown = [one.trial.name, *one.trial.values.values(), score, one.epoch, f"{one.seconds:.3f}", one.diverged]
+        writer.writerow(shown)
+    return text.getvalue()
