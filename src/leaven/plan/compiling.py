@@ -7,6 +7,7 @@ from leaven.language.diagnostics import Diagnostic, error, has_errors
 from leaven.language.parser import parse
 from leaven.language.source import Source
 from leaven.plan.make import NotBuilt, make_plan
+from leaven.plan.passes import improve
 from leaven.plan.plan import Plan
 from leaven.recipe.recipe import Recipe
 from leaven.rules.checker import check
@@ -32,7 +33,7 @@ def compile_source(source: Source, options: Options | None = None, *, requires_a
         return Compiled(None, None, checked.diagnostics)
     plan = make_plan(checked.recipe, summary_of(source))
     if isinstance(plan, Plan):
-        return Compiled(checked.recipe, plan, checked.diagnostics)
+        return Compiled(checked.recipe, improve(plan), checked.diagnostics)
     known = [report for report in checked.diagnostics if report.id != "not-built"]  # a note, which becomes an error
     found = (*known, *(_not_built(one) for one in plan))
     assert has_errors(found)

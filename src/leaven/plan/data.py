@@ -1,10 +1,8 @@
 """Where the items come from, how they are split, and what is done to each."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from leaven.catalog.values import Invocation, Quantity, Setting, Written
-from leaven.formats.split_sizes import Count, split_sizes
 from leaven.plan.plan import ReadData, Transforms
 from leaven.plan.translate import (
     argument,
@@ -14,12 +12,14 @@ from leaven.plan.translate import (
     call_text,
     function_of,
     is_user_function,
+    measurable,
     plain_value,
     recipe_name,
     setting_text,
     value_of,
 )
 from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
+from leaven.recipe.default_transforms import is_random
 from leaven.recipe.model_statement import kept_classes
 from leaven.recipe.recipe import Data, Recipe
 from leaven.recipe.recipe import Transforms as RecipeTransforms
@@ -40,7 +40,7 @@ def read_data(recipe: Recipe) -> ReadData:
         train=_transforms(data.train),
         eval=_transforms(data.eval),
         loading=_loading(recipe),
-        samples=_samples(data),
+        samples=data.samples,
     )
 
 
@@ -132,36 +132,6 @@ def _has_test(data: Data) -> bool:
     return not (isinstance(share, Quantity) and share.amount == 0)
 
 
-def _samples(data: Data) -> tuple[int, int, int] | None:
-    """How many samples train, val and test get, as `runtime.split` decides; None where that is not known."""
-    counts, shares = data.counts, [_known_share(data.split.value(name)) for name in ("train", "val", "test")]
-    if not counts or not all(share is None or isinstance(share, int | float | Count) for share in shares):
-        return None
-    train, val, test = shares
-    if "" in counts:
-        sizes = split_sizes(counts[""], train, val, test)
-        return counts[""] - sum(sizes), sizes[0], sizes[1]
-    if isinstance(data.split.origin, Written):
-        asked = [name for name, share in (("val", val), ("test", test)) if share is not None]
-        pool = sum(counts.get(name, 0) for name in ("train", *asked))
-        sizes = split_sizes(pool, train, val or 0, test or 0)
-        kept = {name: counts.get(name, 0) for name in ("val", "test")} | {
-            name: size for name, size in zip(("val", "test"), sizes, strict=False) if name in asked
-        }
-        return pool - sum(sizes), kept["val"], kept["test"]
-    if "val" in counts:
-        return counts["train"], counts["val"], counts.get("test", 0)
-    sizes = split_sizes(counts["train"], None, val, 0)
-    return counts["train"] - sum(sizes), sizes[0], counts.get("test", 0)
-
-
-def _known_share(value: object) -> Any:
-    """A share as `split_sizes` takes it; anything else as it is."""
-    if not isinstance(value, Quantity):
-        return value
-    return Count(int(value.amount)) if value.unit == "samples" else value.amount
-
-
 def _share(setting: Setting) -> Value:
     value = value_of(setting)
     if isinstance(setting.value, Quantity) and setting.value.unit == "samples":
@@ -175,7 +145,11 @@ def _share(setting: Setting) -> Value:
 def _transforms(transforms: RecipeTransforms) -> Transforms:
     calls = tuple(call for stage in transforms.stages for call in _transform(stage))
     text = " -> ".join(recipe_name(stage) for stage in transforms.stages) or "nothing"
-    return Transforms(calls, text, because(transforms.origin))
+    own = tuple(
+        recipe_name(stage) for stage in transforms.stages if is_user_function(stage) or stage.card.kind == "user"
+    )
+    random = tuple(recipe_name(stage) for stage in transforms.stages if is_random(stage))
+    return Transforms(calls, text, because(transforms.origin), random, own)
 
 
 def _transform(stage: Invocation) -> tuple[Call | Bound, ...]:
@@ -195,7 +169,7 @@ def _transform(stage: Invocation) -> tuple[Call | Bound, ...]:
 def _loading(recipe: Recipe) -> tuple[Argument, ...]:
     """How batches are made: the arguments of `runtime.Data`."""
     train, data = recipe.train, recipe.data
-    found = [argument(train["batch"], name="batch_size"), argument(train["seed"])]
+    found = [measurable(train["batch"], name="batch_size"), argument(train["seed"])]
     for name, invocation in (("workers", data.workers), ("on_bad_file", data.on_bad_file)):
         setting = invocation.settings[0]
         if setting.value != _DEFAULTS[name] or setting.syntax is not None:

@@ -1,9 +1,12 @@
 """A plan as people read it: what is done, in which order, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from leaven.catalog.value_text import value_text
+from leaven.formats.split_sizes import sizes_text
 from leaven.language.remarks import MARK, SPACE, Line, aligned
 from leaven.language.terminal import painter
+from leaven.plan.costs import Cost
 from leaven.plan.plan import (
     BuildModel,
     Chain,
@@ -15,29 +18,31 @@ from leaven.plan.plan import (
     ReadData,
     Reinitialise,
     StarterWeights,
+    Sweep,
     Task,
     TrainPhase,
 )
 from leaven.plan.values import Because, Bound, Call
 
 INDENT = " " * 7
+TRIALS = "trials"  # what a choice is about that is of the sweep
 REASON_COLUMN = 76
 
 
-def explain(plan: Plan, width: int | None = None, color: bool = False) -> str:
+def explain(plan: Plan, width: int | None = None, color: bool = False, costs: Sequence[Cost] = ()) -> str:
     """The plan, a line per step, reasons to the right; fitted to a terminal of that width, if one is given."""
     paint = painter(color)
     lines = [f"{paint('headline', plan.name)}: {_length(plan)}", ""]
-    for text, why in aligned(_rows(plan), REASON_COLUMN, width, at=SPACE, hanging=len(INDENT) + 4):
+    for text, why in aligned(_rows(plan, costs), REASON_COLUMN, width, at=SPACE, hanging=len(INDENT) + 4):
         title = text[: 0 if text.startswith(" ") else len(text) if text.startswith("phase") else len(INDENT)]
         shown = paint("headline", title) + text[len(title) :]
         lines.append(shown + paint("comment", f"{MARK}{why}") if why else shown)
     return "\n".join(lines) + "\n"
 
 
-def _rows(plan: Plan) -> Iterator[Line]:
+def _rows(plan: Plan, costs: Sequence[Cost]) -> Iterator[Line]:
     """What is done and why; the first column has the titles of the sections."""
-    for title, why, steps in _sections(plan):
+    for title, why, steps in _sections(plan, costs):
         if len(title) > len(INDENT):
             yield title, why
             title = INDENT
@@ -50,14 +55,30 @@ def _length(plan: Plan) -> str:
     return "one phase" if count == 1 else f"{count} phases"
 
 
-def _sections(plan: Plan) -> Iterator[tuple[str, str, list[Line]]]:
+def _sections(plan: Plan, costs: Sequence[Cost]) -> Iterator[tuple[str, str, list[Line]]]:
     """The title of each section, the reason for it, and its steps."""
-    yield "data", "", list(_data(plan.data))
+    if plan.sweep is not None:
+        yield "sweep", "", [*_sweep(plan.sweep), *_choices(plan, of_trials=True)]
+    yield "data", "", [*_data(plan.data), *_choices(plan)]
     yield "model", "", list(_model(plan.model, plan.task))
     for phase in plan.phases:
-        yield f'phase "{phase.name}", {phase.epochs.text}', _why(phase.because), list(_phase(phase, plan))
-    best = f"the best epoch of the last phase, by {plan.monitor}, as model.bundle"
+        length = "solved" if phase.solver is not None else phase.epochs.text
+        yield f'phase "{phase.name}", {length}', _why(phase.because), list(_phase(phase, plan, costs))
+    of = " of the best trial" if plan.sweep is not None else ""
+    best = f"the best epoch of the last phase{of}, by {plan.monitor}, as model.bundle"
     yield "save", "", [(best, ""), *([("its scores on the test split", "")] if plan.data.has_test else [])]
+
+
+def _sweep(sweep: Sweep) -> Iterator[Line]:
+    """How many trials, and which values of each `arg`."""
+    count = len(sweep.trials)
+    yield f"{count} trial{'s' * (count != 1)}, compared by {sweep.by}", _why(sweep.because)
+    values: dict[str, dict[str, None]] = {}
+    for trial in sweep.trials:
+        for name, value in trial.values:
+            values.setdefault(name, {})[value_text(value)] = None
+    for name, texts in values.items():
+        yield f"  {name}: {', '.join(texts)}", ""
 
 
 def _data(data: ReadData) -> Iterator[Line]:
@@ -66,19 +87,12 @@ def _data(data: ReadData) -> Iterator[Line]:
         yield _call(data.matching)
     yield data.split.text, _why(data.split.because[:1])
     if data.samples is not None:
-        yield f"  {_samples(data.samples)}", ""
+        yield f"  {sizes_text(*data.samples)}", ""
     if data.is_same:
         yield f"transforms: {data.eval.text}", _why(data.eval.because)
     else:
         yield f"train: {data.train.text}", _why(data.train.because)
         yield f"eval:  {data.eval.text}", _why(data.eval.because)
-
-
-def _samples(samples: tuple[int, int, int]) -> str:
-    """`1,437 samples for training, 180 for validation, 180 for testing`."""
-    train, *others = samples
-    more = [f"{count:,} for {what}" for count, what in zip(others, ("validation", "testing"), strict=True) if count]
-    return ", ".join([f"{train:,} samples for training", *more])
 
 
 def _model(model: BuildModel, task: Task | None = None) -> Iterator[Line]:
@@ -107,7 +121,7 @@ def _teacher(model: BuildModel | EarlierModel) -> str:
     return ", ".join(text for text, _ in list(_model(model))[: 1 if model.is_bundle else 2])
 
 
-def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
+def _phase(phase: TrainPhase, plan: Plan, costs: Sequence[Cost]) -> Iterator[Line]:
     for one in phase.preparations:
         if isinstance(one, Reinitialise):
             yield f"re-initialised: {', '.join(one.paths)}", _why(one.because)
@@ -117,7 +131,10 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
         yield _frozen(phase.freeze), _why(phase.freeze.because)
     for later in phase.unfreeze_later:
         yield f"frozen until {later.at.text}: {', '.join(later.paths)}", _why(later.because)
-    if phase.trains:
+    if phase.solver is not None:
+        yield _call(phase.loss, "loss ")
+        yield phase.solver.text, _why(phase.solver.because)
+    elif phase.trains:
         yield from _training(phase)
         yield from _steps(phase, plan.data)
     for override in phase.overrides:
@@ -129,9 +146,20 @@ def _phase(phase: TrainPhase, plan: Plan) -> Iterator[Line]:
             yield f"  {name}: {_teacher(model)}", ""
     if phase.early_stop is not None:
         yield phase.early_stop.text, _why(phase.early_stop.because)
-    for setting in (phase.accumulate, phase.clip, plan.run.argument("precision")):
+    yield from _choices(plan, phase.name, costs)
+    for setting in (phase.accumulate, phase.clip, phase.precision or plan.run.argument("precision")):
         if setting is not None:
             yield f"{setting.name} {setting.text}", _why(setting.because)
+
+
+def _choices(plan: Plan, phase: str = "", costs: Sequence[Cost] = (), *, of_trials: bool = False) -> Iterator[Line]:
+    """What the planner chose for a phase, for the data or for trials, and what it costs."""
+    for choice in plan.choices:
+        if choice.phase == phase and (choice.about == TRIALS) == of_trials:
+            yield f"{choice.about}: {choice.chosen}", f"planner: {choice.reason}"
+    for cost in costs:
+        if cost.phase == phase:
+            yield f"{cost.about}: {cost.text}", "expected on this machine"
 
 
 def _frozen(freeze: FreezeLayers) -> str:
@@ -165,6 +193,8 @@ def _training(phase: TrainPhase) -> Iterator[Line]:
 
 def _steps(phase: TrainPhase, data: ReadData) -> Iterator[Line]:
     """`batch 32: 45 steps per epoch, 450 in all`, as far as it is known."""
+    if data.measured_batch is not None:
+        return
     batch = next(argument for argument in data.loading if argument.name == "batch_size")
     size, accumulate = batch.value, phase.accumulate.value if phase.accumulate is not None else 1
     text = f"batch {batch.text or size}"

@@ -22,6 +22,7 @@ def freeze_layers(phase: Phase, freezing: Freezing, layers: Layers, *, is_smalle
         has_adapters=bool(phase.adapters),
         counts=None if is_smaller else _counts(phase, trainable, layers),
         because=because(*freezing.origins),
+        has_first_layer=not layers.is_forward_order or layers.parameters[0].name in freezing.frozen,
     )
 
 

@@ -9,8 +9,10 @@ from leaven.plan.building import build_model
 from leaven.plan.data import read_data
 from leaven.plan.phases import phases_of
 from leaven.plan.plan import Plan, Task
+from leaven.plan.sweeps import sweep_of
 from leaven.recipe.freezing import trained_words, unfreezes_gradually
 from leaven.recipe.recipe import AnyTechnique, Freeze, Recipe, Reinit, Technique, Unfreeze
+from leaven.recipe.sweeps import has_unknown_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,13 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
         return missing
     metrics = run.metrics_of(recipe)
     monitor = run.monitored(recipe, metrics)
+    sweep = sweep_of(recipe, metrics, monitor)
     return Plan(
         name=recipe.name,
         summary=summary,
         task=Task(recipe.data.task.name, "num_classes" if recipe.data.task.has_classes else "num_outputs"),
         user_modules=run.user_modules(recipe),
-        args=run.program_args(recipe),
+        args=run.program_args(recipe, sweep),
         output=run.output(recipe),
         run=run.run_call(recipe, metrics, monitor),
         deterministic=run.deterministic(recipe),
@@ -43,6 +46,9 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
         model=build_model(recipe.model, recipe),
         metrics=metrics,
         phases=phases_of(recipe, metrics),
+        sweep=sweep,
+        caches=recipe.train.value("cache") != "off",
+        approximate=run.approximate(recipe),
     )
 
 
@@ -58,12 +64,17 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
                     found.append(NotBuilt(f"`{call.card.name}`", call.origin))
         if phase.optimizer.invocation.card.optimizer.needs_closure and recipe.train.value("accumulate") != 1:
             found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.origin))
-    found += [NotBuilt("`sweep`", sweep.origin) for sweep in recipe.sweeps]
+    for sweep in recipe.sweeps:
+        if has_unknown_bounds(sweep):
+            fix = "give that `arg` a default, or its value as an option"
+            found.append(NotBuilt("a sweep whose range depends on an `arg` without a value", sweep.origin, fix))
     return list({(one.what, str(one.origin)): one for one in found}.values())
 
 
 def _is_built(technique: AnyTechnique) -> bool:
     if not isinstance(technique, Technique) or technique.invocation.card.technique.hooks:
+        return True
+    if technique.invocation.card.technique.stores_views:
         return True
     return bool(trained_words(technique)) or unfreezes_gradually(technique)  # freezing is all that they do
 

@@ -7,8 +7,17 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.values import Invocation, Setting
 from leaven.plan.layers import freeze_layers, parameter_groups, unfreeze_later
 from leaven.plan.paths import paths_of
-from leaven.plan.plan import EarlyStop, Metric, Override, Reinitialise, TrainPhase, UseOptimizer, UseTechnique
-from leaven.plan.run import precision_value
+from leaven.plan.plan import (
+    EarlyStop,
+    Metric,
+    Override,
+    Reinitialise,
+    SolveHead,
+    TrainPhase,
+    UseOptimizer,
+    UseTechnique,
+)
+from leaven.plan.run import precision_argument
 from leaven.plan.schedules import use_schedule
 from leaven.plan.techniques import remembered_by, use_of
 from leaven.plan.translate import (
@@ -19,6 +28,7 @@ from leaven.plan.translate import (
     call_text,
     function_of,
     is_user_function,
+    measurable,
     tensor,
     value_of,
 )
@@ -83,14 +93,44 @@ def _phase(
         ),
         accumulate=argument(train["accumulate"], train) if train.value("accumulate") != 1 else None,
         clip=argument(train["clip"], train) if train.value("clip") is not None else None,
-        precision=precision_value(phase.precision) if phase.precision is not None else None,
-        compile=argument(train["compile"]) if train.value("compile") else None,
+        precision=precision_argument(phase.precision, phase.origin) if phase.precision is not None else None,
+        compile=measurable(train["compile"]) if train.value("compile") else None,
         is_last=False,
         is_remembered=False,
         takes_optimizer=phase.keeps_optimizer,
         gives_optimizer=False,
         because=because(phase.origin),
+        solver=_solver(phase),
+        views=_views(phase),
     )
+
+
+def _solver(phase: Phase) -> SolveHead | None:
+    solver = phase.solver
+    if solver is None:
+        return None
+    views, settings = _views(phase), []
+    strength = ": the best on the validation split"
+    if solver.value("l2") is not None:
+        given = argument(solver["l2"])
+        strength = f" {given.text}"
+        settings.append(replace(given, name="strengths", value=(given.value,)))
+    if views is not None:
+        settings.append(views)
+    text = f"the head is solved with L-BFGS; L2 strength{strength}"
+    return SolveHead(tuple(settings), text, because_of_call(solver))
+
+
+def _views(phase: Phase) -> Argument | None:
+    """How many augmented views of an image are used, where a technique limits them."""
+    return next((argument(call[views]) for call, views in _with_views(phase)), None)
+
+
+def _with_views(phase: Phase) -> Iterator[tuple[Invocation, str]]:
+    """The techniques that limit the augmented views of an image, and their parameter that says how many."""
+    for technique in phase.techniques:
+        if isinstance(technique, Technique) and (views := technique.invocation.card.technique.stores_views):
+            yield technique.invocation, views
 
 
 def _steps(phase: Phase, recipe: Recipe, layers: Layers) -> Iterator[Reinitialise | UseTechnique]:

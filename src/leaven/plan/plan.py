@@ -86,6 +86,18 @@ class Transforms:
     calls: tuple[Call | Bound, ...]
     text: str = field(compare=False)  # in the recipe's words
     because: Reasons = field(compare=False)
+    random: tuple[str, ...] = ()  # those that draw random numbers
+    own: tuple[str, ...] = ()  # those that are the user's code
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDecoded:
+    """Decode the images of a split once, apply the first transforms, and store the result."""
+
+    split: str
+    transforms: int
+    text: str = field(compare=False)  # what these do: " and resized"
+    approximate: Argument | None = None  # where files that become smaller are decoded at a smaller size
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,8 @@ class ReadData:
     eval: Transforms
     loading: tuple[Argument, ...]
     samples: tuple[int, int, int] | None = None  # in train, val and test, where the data told
+    decoded: tuple[StoreDecoded, ...] = ()
+    measured_batch: Argument | None = None  # where the size of batches is chosen by measurement
 
     @property
     def is_same(self) -> bool:
@@ -121,6 +135,17 @@ class FreezeLayers:
     has_adapters: bool  # they are never frozen
     counts: tuple[int, int] | None  # of trainable parameters and of all, with adapters; None after channels were pruned
     because: Reasons = field(compare=False)
+    has_first_layer: bool = True  # whether they begin with the layer that sees the images, as far as is known
+
+    @property
+    def arguments(self) -> dict[str, str | tuple[str, ...]]:
+        """Those of `leaven.runtime.freeze`, where they differ from its defaults."""
+        named: dict[str, str | tuple[str, ...]] = {"all_but" if self.is_all_but else "only": self.paths}
+        if self.norms != "frozen":
+            named["norms"] = self.norms
+        if self.dropout != "off":
+            named["dropout"] = self.dropout
+        return named
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +187,9 @@ class UseTechnique:
     stages: tuple[tuple[str, ...], ...] = ()  # from the stem to the head, where the technique asks for them
     is_adapter: bool = False
     is_merged: bool = False  # whether it becomes part of the weights at the end
+    changes: str = ""  # the input, the loss, the model, … as its card says
+    compares_features: bool = False  # by looking into layers as they run
+    asks_once: bool = False  # its teacher, about every image of training
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +215,15 @@ class UseSchedule:
     stepped_by: str  # step, epoch, score
     score: str  # by which it is stepped
     warms_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SolveHead:
+    """Find the weights of the head at once, in place of training with an optimizer and a schedule."""
+
+    settings: tuple[Argument, ...]  # of the solver
+    text: str = field(compare=False)
+    because: Reasons = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +262,18 @@ class TrainPhase:
     overrides: tuple[Override, ...]
     accumulate: Argument | None  # batches per step, where it is not one
     clip: Argument | None
-    precision: Value  # where the phase has its own
+    precision: Argument | None  # where the phase has its own
     compile: Argument | None
     is_last: bool
     is_remembered: bool  # whether a later phase asks for the model as it is when this one begins
     takes_optimizer: bool  # whether what the optimizer of the phase before gathered goes on
     gives_optimizer: bool
     because: Reasons = field(compare=False)
+    stored: tuple[str, ...] = ()  # the splits for which the frozen layers run once per image
+    solver: SolveHead | None = None  # where the head is solved: then optimizer and schedule are not used
+    views: Argument | None = None  # how many augmented views of an image training uses, where they are limited
+    measured: tuple[Argument, ...] = ()  # the settings that are chosen by measurement
+    approximate: Argument | None = None  # where outputs are stored that are slightly different
 
     @property
     def techniques(self) -> tuple[UseTechnique, ...]:
@@ -288,6 +330,35 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """A run of a sweep: the values of its `arg`s."""
+
+    values: tuple[tuple[str, Plain], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The same program run several times, with other values of its arguments; the best trial gives the model."""
+
+    trials: tuple[Trial, ...]
+    by: str  # the score by which they are compared
+    lower_is_better: bool
+    because: Reasons = field(compare=False)
+    together: bool = False  # whether one process trains them
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a pass of the planner decided, for a phase or for the whole plan, and why."""
+
+    about: str  # what could be done in several ways: "frozen layers"
+    phase: str
+    chosen: str
+    reason: str
+    is_improved: bool  # whether it is another way than the recipe describes
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that a program does, in order."""
 
@@ -304,6 +375,10 @@ class Plan:
     model: BuildModel
     metrics: tuple[Metric, ...]
     phases: tuple[TrainPhase, ...]
+    sweep: Sweep | None = None
+    caches: bool = True  # whether something may be computed once and stored
+    approximate: Argument | None = None  # where what is stored may be slightly different
+    choices: tuple[Choice, ...] = ()  # of the planner
 
     def __repr__(self) -> str:
         phases = ", ".join(f"{phase.name} ({phase.epochs.text})" for phase in self.phases)

@@ -3,8 +3,8 @@
 from functools import reduce
 
 from leaven.binding.scores import metric_label
-from leaven.catalog.values import Arg, FilePath, Invocation, Pending, Quantity, Score, Setting, is_written
-from leaven.plan.plan import Metric, ProgramArg, UserModule
+from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Pending, Quantity, Score, Setting, is_written
+from leaven.plan.plan import Metric, ProgramArg, Sweep, UserModule
 from leaven.plan.translate import (
     argument,
     arguments_of,
@@ -58,13 +58,12 @@ def _is_chosen(setting: Setting) -> bool:
 def _setting(setting: Setting) -> Argument:
     if setting.name != "precision":
         return argument(setting)
-    precision = str(setting.value)
-    return Argument("precision", precision_value(precision), precision, because(setting.origin))
+    return precision_argument(str(setting.value), setting.origin)
 
 
-def precision_value(precision: str) -> Value:
+def precision_argument(precision: str, origin: Origin) -> Argument:
     """A precision as Fabric calls it."""
-    return Call("leaven.runtime.best_precision") if precision == "auto" else _PRECISIONS[precision]
+    return Argument("precision", _PRECISIONS.get(precision, precision), precision, because(origin))
 
 
 def _logger(log: Invocation) -> Value:
@@ -86,6 +85,11 @@ def _checkpoint(checkpoint: Invocation) -> list[Argument]:
 def deterministic(recipe: Recipe) -> Argument | None:
     setting = recipe.train["deterministic"]
     return argument(setting) if setting.value else None
+
+
+def approximate(recipe: Recipe) -> Argument | None:
+    setting = recipe.train["exact"]
+    return argument(setting) if not setting.value else None
 
 
 # -- metrics
@@ -134,15 +138,19 @@ def monitored(recipe: Recipe, metrics: tuple[Metric, ...]) -> str:
 # -- the program's arguments, and the user's code
 
 
-def program_args(recipe: Recipe) -> tuple[ProgramArg, ...]:
+def program_args(recipe: Recipe, sweep: Sweep | None) -> tuple[ProgramArg, ...]:
+    """Those of the command line. An `arg` without a default that is swept has the value of the first trial."""
+    first = dict(sweep.trials[0].values) if sweep is not None else {}
+    defaults = {
+        arg.name: first.get(arg.name) if isinstance(arg.value, Pending) else _default(arg) for arg in recipe.args
+    }
     return tuple(
-        ProgramArg(arg.name, arg.type, arg.choices, _default(arg), arg.help, because(arg.origin)) for arg in recipe.args
+        ProgramArg(arg.name, arg.type, arg.choices, defaults[arg.name], arg.help, because(arg.origin))
+        for arg in recipe.args
     )
 
 
 def _default(arg: Arg) -> Plain:
-    if isinstance(arg.value, Pending):
-        return None
     value = path_text(arg.value.place) if isinstance(arg.value, FilePath) else plain_value(arg.value)
     assert isinstance(value, Plain)
     return value

@@ -36,6 +36,8 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
         stages=_stages(phase, layers) if "stages" in wants else (),
         is_adapter=card.technique.is_adapter,
         is_merged=card.technique.is_adapter and invocation.value("merge") is not False,
+        changes=card.technique.changes,
+        compares_features=card.technique.compares_features,
     )
 
 

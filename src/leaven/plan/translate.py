@@ -2,6 +2,7 @@
 
 import os.path
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from leaven.binding.parameter_defaults import is_chosen
@@ -185,6 +186,12 @@ def argument(setting: Setting, invocation: Invocation | None = None, name: str |
     """One setting as an argument under a name; its own where none is given."""
     text = setting_text(setting, invocation)
     return Argument(setting.name if name is None else name, value_of(setting), text, because(setting.origin))
+
+
+def measurable(setting: Setting, name: str | None = None) -> Argument:
+    """A setting that may be `auto`, which is what it then is, even as the value of an `arg`."""
+    found = argument(setting, name=name)
+    return replace(found, value=setting.value) if setting.value == "auto" else found
 
 
 def function_of(invocation: Invocation) -> Bound:

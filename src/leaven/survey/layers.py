@@ -19,7 +19,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -48,10 +48,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return describe(_with_a_head(build(request), request), request)
     except (Exception, SystemExit) as error:
-        return {"error": _message(error)}
+        return {"error": message(error)}
 
 
-def _message(error: BaseException) -> str:
+def message(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     named = "" if isinstance(error, TypeError | ValueError) and lines[0] else f"{type(error).__name__}: "
     return (named + lines[0]).rstrip(": ")
@@ -319,13 +319,14 @@ def _sized_by_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
     return []
 
 
-def main() -> None:
+def reply(answered: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Read a request from stdin, and write the answer to stdout."""
     request = json.load(sys.stdin)
     warnings.simplefilter("ignore")
     with contextlib.redirect_stdout(sys.stderr):  # what libraries and user code print
-        answered = answer(request)
-    json.dump(answered, sys.stdout, separators=(",", ":"))
+        found = answered(request)
+    json.dump(found, sys.stdout, separators=(",", ":"))
 
 
 if __name__ == "__main__":
-    main()
+    reply(answer)

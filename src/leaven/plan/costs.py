@@ -1,0 +1,111 @@
+"""What the planner's choices cost: forward passes, bytes on disk, and time, as far as it can be told before a run.
+
+The frozen part of a model and teachers are measured by `leaven.survey`, on this machine and without their weights.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leaven.catalog.frozen_part import FrozenPart, measure
+from leaven.formats.byte_sizes import show_bytes
+from leaven.plan.passes import frozen_layers, teachers
+from leaven.plan.passes.inputs import SPLITS
+from leaven.plan.plan import BuildModel, Chain, Plan, TrainPhase
+from leaven.plan.values import Plain, Variable
+
+_SOME_OUTPUTS = 10
+_WHOLE: Mapping[str, Any] = {"all_but": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one part of a phase costs with the planner's choices, and as the recipe describes it."""
+
+    about: str
+    phase: str
+    passes: int  # forward passes, of one image each
+    passes_as_asked: int
+    stored: int  # images whose outputs are stored
+    part: FrozenPart | None  # what is run, where it could be measured
+
+    @property
+    def text(self) -> str:
+        """`1,797 forward passes instead of 17,970, 9.2 MB on disk, about 11 s instead of 110 s of processor time`."""
+        is_less = self.passes < self.passes_as_asked
+        words = [f"{self.passes:,} forward passes{f' instead of {self.passes_as_asked:,}' * is_less}"]
+        if self.part is not None and self.stored:
+            words.append(f"{show_bytes(self.part.image_bytes * self.stored)} on disk")
+        if self.part is not None and self.part.image_seconds is not None:
+            seconds = _shown(self.part.image_seconds * self.passes)
+            as_asked = _shown(self.part.image_seconds * self.passes_as_asked)
+            more = f" instead of {as_asked}" * (is_less and as_asked != seconds)
+            words.append(f"about {seconds}{more}{' of processor time' * self.part.is_processor_time}")
+        return ", ".join(words)
+
+
+def expected_costs(plan: Plan, size: tuple[int, int] | None) -> tuple[Cost, ...]:
+    """The costs of frozen layers and teachers, for images of that size, where the numbers of images are known."""
+    return tuple(cost for phase in plan.phases for cost in _costs(phase, plan, size))
+
+
+def _costs(phase: TrainPhase, plan: Plan, size: tuple[int, int] | None) -> Iterator[Cost]:
+    epochs = phase.epochs.value
+    if plan.data.samples is None or not isinstance(epochs, int) or not phase.trains:
+        return
+    images = dict(zip(SPLITS, plan.data.samples, strict=False))
+    if phase.freeze is not None and phase.freeze.has_first_layer:
+        passes = {split: count * _times(phase, split, epochs) for split, count in images.items()}
+        stored = sum(passes[split] for split in phase.stored)
+        earlier = plan.phases[: plan.phases.index(phase) + 1]
+        is_changed = any(each.preparations for each in earlier)
+        part = None if is_changed else _measured(plan.model, plan, size, phase.freeze.arguments)
+        as_asked = sum(images.values()) * epochs
+        yield Cost(frozen_layers.ABOUT, phase.name, sum(passes.values()), as_asked, stored, part)
+    count = images["train"]
+    for use in phase.techniques:
+        for _, model in use.models:
+            part = _measured(model, plan, size, _WHOLE) if isinstance(model, BuildModel) else None
+            passes_once = count if use.asks_once else count * epochs
+            yield Cost(teachers.ABOUT, phase.name, passes_once, count * epochs, count * use.asks_once, part)
+
+
+def _times(phase: TrainPhase, split: str, epochs: int) -> int:
+    """How often the frozen layers run for an image."""
+    if split not in phase.stored:
+        return epochs
+    views = phase.views.value if split == "train" and phase.views is not None else 1
+    return views if isinstance(views, int) else epochs
+
+
+def _measured(
+    model: BuildModel, plan: Plan, size: tuple[int, int] | None, freeze: Mapping[str, Any]
+) -> FrozenPart | None:
+    request = _request(model, plan)
+    return measure(request, size, freeze) if request is not None and size is not None else None
+
+
+def _request(model: BuildModel, plan: Plan) -> dict[str, Any] | None:
+    """How `leaven.survey` is asked to build a model; None where it can't."""
+    source = model.source
+    if isinstance(source, Chain) or model.is_bundle:
+        return None
+    given = {one.name: one.value for one in source.arguments if one.name not in ("pretrained", "weights")}
+    name = given.pop("", None)
+    outputs = [argument for argument, value in given.items() if isinstance(value, Variable)]
+    arguments = {argument: value for argument, value in given.items() if argument not in outputs}
+    if not all(isinstance(value, Plain) for value in arguments.values()):
+        return None
+    if source.is_user:
+        alias, _, definition = source.target.partition(".")
+        module = next(one for one in plan.user_modules if one.alias == alias)
+        arguments |= dict.fromkeys(outputs, _SOME_OUTPUTS)
+        return {"file": module.target, "name": definition, "arguments": arguments} if module.is_file else None
+    return {"target": source.target, "timm_name": name, "arguments": arguments}
+
+
+def _shown(seconds: float) -> str:
+    """A time as people say it: `0.4 s`, `12 s`, `3 min`, `5 h`."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 9.5 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.0f} h"

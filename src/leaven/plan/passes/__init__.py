@@ -1,0 +1,42 @@
+"""The planner: a recipe says what to train, and these passes decide how, each for one thing that can be done faster.
+
+A pass is a function from plan to plan. It changes what the program does, never what comes out of it (unless the recipe
+asks for an approximation), and records each decision with its reason as a `Choice`.
+"""
+
+from dataclasses import replace
+
+from leaven.plan.passes.decoded_images import store_decoded_images
+from leaven.plan.passes.frozen_layers import store_frozen_layers
+from leaven.plan.passes.measured_settings import measure_settings
+from leaven.plan.passes.teachers import store_teacher_outputs
+from leaven.plan.passes.trials import train_trials_together
+from leaven.plan.plan import Plan, Reinitialise, TrainPhase
+
+# what frozen layers alone need is not stored as images, too
+PASSES = (
+    store_frozen_layers,
+    store_teacher_outputs,
+    store_decoded_images,
+    measure_settings,
+    train_trials_together,  # where the others have stored all that is frozen
+)
+
+
+def improve(plan: Plan) -> Plan:
+    """The plan as it is run."""
+    for improved in PASSES:
+        plan = improved(plan)
+    return plan
+
+
+def as_asked(plan: Plan) -> Plan:
+    """The plan as the recipe asks for it, without what the planner decided."""
+    data = replace(plan.data, decoded=(), measured_batch=None)
+    sweep = replace(plan.sweep, together=False) if plan.sweep is not None else None
+    return replace(plan, data=data, phases=tuple(map(_phase_as_asked, plan.phases)), sweep=sweep, choices=())
+
+
+def _phase_as_asked(phase: TrainPhase) -> TrainPhase:
+    steps = tuple(step if isinstance(step, Reinitialise) else replace(step, asks_once=False) for step in phase.steps)
+    return replace(phase, stored=(), views=None, steps=steps, measured=(), approximate=None)

@@ -1,0 +1,93 @@
+"""A file gives the same image each time it is decoded: images are decoded once, and stored.
+
+The transforms before the first random one give the same image, too: what is stored is the image after them, as long as
+they leave it an image. Whether that is faster and not too large only the files tell, so the program finds it
+(`runtime/stored/decoded.py`); here is decided what the recipe tells.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import takewhile
+
+from leaven.plan.passes.inputs import SPLITS, why_never_stored
+from leaven.plan.plan import Choice, Plan, StoreDecoded, TrainPhase, Transforms
+from leaven.plan.values import Bound, Call, Value
+
+ABOUT = "images"
+_IN_MEMORY = "leaven.runtime.digits"
+_FROM_FILES = ("leaven.runtime.image_folder", "leaven.runtime.table")
+_LEAVE_AN_IMAGE = {  # of the transforms that are not random, with what is done to an image
+    "torchvision.transforms.v2.RGB": "converted",
+    "torchvision.transforms.v2.Grayscale": "converted",
+    "torchvision.transforms.v2.Resize": "resized",
+    "torchvision.transforms.v2.CenterCrop": "cropped",
+    "torchvision.transforms.v2.Pad": "padded",
+}
+
+
+def store_decoded_images(plan: Plan) -> Plan:
+    if plan.data.source.target == _IN_MEMORY or not any(phase.trains for phase in plan.phases):
+        return plan
+    stored: list[StoreDecoded] = []
+    choices: list[Choice] = []
+    for split, used in (("train", plan.data.train), ("val", plan.data.eval)):
+        reason = next(_reasons(plan, split, used), "")
+        about = f"{ABOUT}, {SPLITS[split]}"
+        if reason:
+            choices.append(Choice(about, "", "read each time they are needed", reason, False))
+            continue
+        first = tuple(takewhile(_leaves_an_image, used.calls))
+        approximate = plan.approximate if _begins_smaller(first) else None
+        how = "decoded at a smaller size if they are JPEG" if approximate is not None else "decoded"
+        asked = "`exact=false` asks for this approximation" if approximate is not None else ""
+        stored.append(StoreDecoded(split, len(first), _done(first), approximate))
+        chosen = f"{how}{_done(first)} once, and stored"
+        choices.append(Choice(about, "", chosen, asked or "they are the same in every epoch", True))
+    data = replace(plan.data, decoded=tuple(stored))
+    return replace(plan, data=data, choices=(*plan.choices, *_joined(choices)))
+
+
+def _reasons(plan: Plan, split: str, transforms: Transforms) -> Iterator[str]:
+    """Why the images of a split are not stored."""
+    yield from why_never_stored(plan)
+    if plan.data.source.target not in _FROM_FILES:
+        yield "it is not known which files they are in"
+    if transforms.own:
+        yield f"{', '.join(transforms.own)} is your own code, which may use more of a file than its pixels"
+    for phase in plan.phases:
+        for use in phase.techniques:
+            if use.call.is_user and "on_data" in use.hooks:
+                yield f"`{use.name}` is your own code, which may change the data"
+    times = [_times(phase, split) for phase in plan.phases if phase.trains]
+    if set(times) == {1}:
+        is_stored = all(split in phase.stored for phase in plan.phases if phase.trains)
+        yield "only the frozen layers need them, once" if is_stored else "there is only one epoch"
+
+
+def _times(phase: TrainPhase, split: str) -> Value:
+    """How often the images of a split are used in a phase, where that is known."""
+    if split not in phase.stored:
+        return phase.epochs.value
+    return phase.views.value if split == "train" and phase.views is not None else 1
+
+
+def _leaves_an_image(transform: Call | Bound) -> bool:
+    return isinstance(transform, Call) and transform.target in _LEAVE_AN_IMAGE
+
+
+def _begins_smaller(transforms: tuple[Call | Bound, ...]) -> bool:
+    """Whether images are resized before anything else depends on their size."""
+    does = [_LEAVE_AN_IMAGE[one.target] for one in transforms if isinstance(one, Call)]
+    return next((each for each in does if each != "converted"), "") == "resized"
+
+
+def _done(transforms: tuple[Call | Bound, ...]) -> str:
+    """`, resized and cropped`."""
+    named = list(dict.fromkeys(_LEAVE_AN_IMAGE[one.target] for one in transforms if isinstance(one, Call)))
+    return "".join([*(f", {word}" for word in named[:-1]), *(f" and {word}" for word in named[-1:])])
+
+
+def _joined(choices: list[Choice]) -> list[Choice]:
+    """One choice, where that for training and that for validation are the same."""
+    one, other = choices
+    return [replace(one, about=ABOUT)] if replace(one, about=other.about) == other else choices

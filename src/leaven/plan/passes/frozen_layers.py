@@ -1,0 +1,84 @@
+"""Frozen layers give the same outputs for the same image in every epoch: they run once, and their outputs are stored.
+
+Where images are augmented, only those of validation are the same each time, unless the recipe asks for a number of
+views. Which layers come before the first trainable one only the model's graph tells, so the program finds it
+(`runtime/stored`); here is decided what the recipe tells.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from leaven.plan.passes.inputs import SPLITS, why_not_stored, why_varying
+from leaven.plan.plan import Choice, Plan, TrainPhase
+
+ABOUT = "frozen layers"
+
+
+def store_frozen_layers(plan: Plan) -> Plan:
+    choices: list[Choice] = []
+    phases: list[TrainPhase] = []
+    for phase in plan.phases:
+        if phase.trains and phase.freeze is not None and phase.freeze.has_first_layer:
+            why_not = _why_not(phase, plan)
+            has_views = phase.views is not None and bool(plan.data.train.random) and not why_not["train"]
+            phase = replace(
+                phase,
+                stored=tuple(split for split, reason in why_not.items() if not reason),
+                views=phase.views if has_views else None,
+                approximate=plan.approximate if not all(why_not.values()) else None,
+            )
+            choices += _choices(phase, why_not)
+        phases.append(phase)
+    return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
+
+
+def _why_not(phase: TrainPhase, plan: Plan) -> dict[str, str]:
+    """Why outputs are not stored, for each split; empty where they are."""
+    reason = next(why_not_stored(phase, plan), "") or next(_why_not_frozen(phase), "")
+    return {"train": reason or _why_varying_in_training(phase, plan), "val": reason or why_varying(plan.data.eval)}
+
+
+def _why_varying_in_training(phase: TrainPhase, plan: Plan) -> str:
+    if phase.views is None or plan.data.train.own:
+        return why_varying(plan.data.train)
+    views, epochs = phase.views.value, phase.epochs.value
+    if phase.solver is None and isinstance(views, int) and isinstance(epochs, int) and views >= epochs:
+        return f"{phase.views.text} views are not fewer than the epochs"
+    return ""
+
+
+def _choices(phase: TrainPhase, why_not: dict[str, str]) -> Iterator[Choice]:
+    is_same = len(set(why_not.values())) == 1 and phase.views is None
+    for split, reason in list(why_not.items())[: 1 if is_same else 2]:
+        about = ABOUT if is_same else f"{ABOUT}, {SPLITS[split]}"
+        if reason:
+            yield Choice(about, phase.name, "run in every epoch", reason, is_improved=False)
+            continue
+        views = phase.views if split == "train" else None
+        times = "per image" if views is None else f"for each of {views.text} views of an image"
+        how = ", in the fastest way here" if phase.approximate is not None else ""
+        chosen = f"run once {times}{how}; their outputs are stored"
+        yield Choice(about, phase.name, chosen, _why_stored(phase, is_limited=views is not None), is_improved=True)
+
+
+def _why_stored(phase: TrainPhase, *, is_limited: bool) -> str:
+    asking = ["`features`"] * is_limited + ["`exact=false`"] * (phase.approximate is not None)
+    if asking:
+        return f"{' and '.join(asking)} {'ask' if len(asking) > 1 else 'asks'} for this approximation"
+    if phase.solver is not None:
+        return "the head is solved for all of them at once"
+    return "they give the same outputs in every epoch"
+
+
+def _why_not_frozen(phase: TrainPhase) -> Iterator[str]:
+    """Why frozen layers may give other outputs for the same image."""
+    assert phase.freeze is not None
+    if phase.freeze.norms != "frozen":
+        yield "their statistics change (`norms=train`)"
+    if phase.freeze.dropout != "off":
+        yield "their dropout is on, as they are frozen because of an adapter alone"
+    if phase.unfreeze_later:
+        yield "layers are unfrozen in the course of the phase"
+    for use in phase.techniques:
+        if use.changes == "model" and set(use.hooks) - {"on_model"} and not use.is_adapter:
+            yield f"`{use.name}` changes the model while it is trained"

@@ -1,0 +1,44 @@
+"""Whether the same image leads to the same input in every epoch, as far as a recipe tells."""
+
+from collections.abc import Iterator
+
+from leaven.plan.plan import Plan, TrainPhase, Transforms
+
+SPLITS = {"train": "training", "val": "validation"}  # that a plan stores something for, in words
+_DURING_TRAINING = ("train_step", "eval_step", "after_epoch")  # overrides that may use images, or change the model
+
+
+def why_never_stored(plan: Plan) -> Iterator[str]:
+    """Why nothing that depends on images can be stored in any phase."""
+    if not plan.caches:
+        yield "`cache=off`"
+    if plan.data.source.target == "leaven.runtime.user_dataset":
+        yield "the images come from code of your own, which may give others each time"
+
+
+def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
+    """Why nothing that depends on images can be stored in a phase, whatever the transforms are."""
+    yield from why_never_stored(plan)
+    if phase.epochs.value == 1 and phase.solver is None:
+        yield "there is only one epoch"
+    for override in phase.overrides:
+        if override.hook in _DURING_TRAINING:
+            yield f"{override.hook} is your own code, which may use images or change frozen layers"
+    if phase.compile is not None and phase.compile.value is not False:
+        yield "the model is compiled, which changes the last digits of its outputs"
+    for use in phase.techniques:
+        if use.call.is_user and set(use.hooks) - {"on_model"}:
+            yield f"`{use.name}` is your own code, which may use images or change frozen layers"
+        if use.changes == "input":
+            yield f"`{use.name}` changes the images"
+        if use.compares_features:
+            yield f"`{use.name}` looks at layers while they run"
+
+
+def why_varying(transforms: Transforms) -> str:
+    """Why images may differ from one epoch to the next; empty where they don't."""
+    if transforms.random:
+        return f"images are changed at random by {', '.join(transforms.random)}"
+    if transforms.own:
+        return f"{', '.join(transforms.own)} is your own code, which may change images at random"
+    return ""
