@@ -1,6 +1,7 @@
 """Reports about the arguments of calls and statements."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS, OUTPUTS_PARAMETERS, Card, Parameter
@@ -8,10 +9,13 @@ from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
-from leaven.language.fixes import Edit, Fix, shortened, write
+from leaven.language.fixes import Edit, Fix, shortened, write, write_option
 from leaven.language.record import Record
-from leaven.language.source import Span
-from leaven.messages import describe, places, suggestions
+from leaven.language.source import SourceKind, Span
+from leaven.messages import describe, options, places, suggestions
+
+if TYPE_CHECKING:
+    from leaven.messages.habits import Form
 
 # The operator that makes one value of several.
 _OPERATORS = {"selector": ("+", "layers"), "transforms": ("->", "transforms")}
@@ -219,21 +223,37 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     card, name, names = use.card, keyword.path, [parameter.name for parameter in use.parameters]
     if inner := _inside_call(use, argument, name):
         return inner
-    from leaven.catalog.habits import SYNONYMS
     from leaven.messages import habits
 
     if card.kind == "data" and (fix := habits.splits_as_arguments(use.name, use.arguments)):
         return fix
-    form, index = habits.form_of(name, argument.value.span.text), use.arguments.index(argument)
+    form = habits.form_of(name, argument.value.span.text)
     if form and form.belongs_to(card) and habits.other_form(name, form.value):
         return write(argument.span, form.as_argument)
     near = [parameter.name for parameter in use.parameters if parameter.target == name] or lookup.nearest(name, names)
     if fix := suggestions.similar(keyword.span, near):
         return fix
-    word, value = SYNONYMS.get(name, name), shortened(argument.value.span.text)
     if card.name == "sweep":
         return write(Span(argument.span.source, keyword.span.end, argument.value.span.start), ", ", shown=argument.span)
+    if elsewhere := _elsewhere(use, argument, name, form):
+        return elsewhere
+    if not names:
+        return "it takes no arguments"
+    return "it takes " + describe.some([f"`{name}`" for name in names], 10)
+
+
+def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: "Form | None") -> Fix | str | None:
+    """Where a recipe has an argument that belongs to another statement; None for one that no statement has."""
+    from leaven.catalog.habits import SYNONYMS
+    from leaven.messages import habits
+
+    card, index = use.card, use.arguments.index(argument)
+    word, value = SYNONYMS.get(name, name), shortened(argument.value.span.text)
     if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers", "size"):
+        place = argument.span.source
+        option = options.option_for_data(word, value) if place.kind is SourceKind.OPTION else None
+        if option:
+            return write_option(place.span(0, len(place.text)), option)
         return f"write it in the block of `data`: `data … {{ {word} {value} }}`"
     if card.kind == "model" and name in OUTPUTS_PARAMETERS:
         return "remove it: the model gets a new head with one output per class"
@@ -244,9 +264,7 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     if form and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):
         advice = f"`{form.argument}` belongs to {suggestions.owner_noun(owner)}: `{form.as_part}`"
         return habits.moved(form, use.name, use.arguments, index, advice)
-    if not names:
-        return "it takes no arguments"
-    return "it takes " + describe.some([f"`{name}`" for name in names], 10)
+    return None
 
 
 def _inside_call(use: Use, argument: syntax.Argument, name: str) -> Fix | None:

@@ -127,7 +127,7 @@ def usage(card: Card, parameters: Sequence[Parameter], name: Span) -> str:
         return f"{word}(pretrained=true)"
     shown = []
     for parameter in parameters:
-        if parameter.required:
+        if parameter.required or parameter.usual:
             example = placeholder(parameter)
             shown.append(example if parameter.positional else f"{parameter.name}={example}")
         elif parameter.variadic:

@@ -40,7 +40,7 @@ class Form(Record):
     @property
     def as_statement(self) -> str:
         if not self.argument:
-            return f"{self.statement} {self.value}"
+            return f"{self.statement} {self.value}".rstrip()
         return suggestions.argument_of(self.statement, self.argument, self.value).strip("`")
 
     def belongs_to(self, card: Card) -> bool:
@@ -134,7 +134,16 @@ def published_weights(value: Span, name: str) -> Fix | None:
 def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
     """`rand-m9-mstd0.5`: timm's name of a policy, in quotes or not; as an argument, its magnitude."""
     found = re.fullmatch(habits.RAND_AUGMENT, value.text.strip('"'))
-    if found is None or parameter not in ("num_ops", "transforms"):
+    if found is None or parameter not in ("num_ops", "policy", "transforms"):
         return None
     magnitude = f"magnitude={found[1]}"
+    if parameter == "policy":  # auto_augment("rand-m9"), as timm has it
+        before = re.search(
+            r"\w+\(\s*(policy\s*=\s*)?$", value.source.text[max(0, value.start - _LOOKAHEAD) : value.start]
+        )
+        if before is None:
+            return None
+        call = Span(value.source, value.start - len(before[0]), value.end)
+        closing = value.source.text[call.end : call.end + 1] == ")"
+        return write(call, f"rand_augment({magnitude}", shown=Span(call.source, call.start, call.end + closing))
     return write(value, magnitude if parameter == "num_ops" else f"rand_augment({magnitude})")

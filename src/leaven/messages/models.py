@@ -140,9 +140,14 @@ def wrong_output(last: Invocation, shape: str, needed: int | None, outputs: str)
 
 
 def output_count(last: Invocation, given: int, needed: int, outputs: str) -> Diagnostic:
+    stage, head = span_of(last.origin), f"linear({outputs})"
     return error(
         "class-count",
         f"the model has {given} outputs, but the data needs {needed}",
-        Spot(span_of(last.origin), "the last stage"),
-        fix=write(span_of(last.origin), f"linear({outputs})", after=", which takes the number from the data"),
+        Spot(stage, "the last stage"),
+        fix=write(
+            stage,
+            head if last.card.bare_name == "linear" else f"{stage.text} -> {head}",
+            after=", which takes the number from the data",
+        ),
     )

@@ -1,5 +1,6 @@
 """Reports about names: those that mean nothing, and those that a recipe defines or imports."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,14 +26,11 @@ OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
 def not_defined(name: syntax.Name, parameter: Parameter, near: Sequence[str]) -> Diagnostic:
     from leaven.messages import habits
 
-    types, fix = set(parameter.types), habits.instead_of_name(name, parameter)
-    if fix:
-        pass
-    elif near:
-        fix = similar(name.span, near)
-    elif types & {"text", "path"}:
+    types = set(parameter.types)
+    fix = habits.instead_of_name(name, parameter) or similar(name.span, near)
+    if fix is None and types & {"text", "path"}:
         fix = write(name.span, f'"{name.path}"', "write it in quotes: ")
-    elif "." not in name.path and types & {"int", "float", "quantity"}:
+    elif fix is None and "." not in name.path and types & {"int", "float", "quantity"}:
         fix = Fix(f"define it: `let {name.path} = …`, or `arg {name.path}: float = …` to set it when you run")
     return error(
         "unknown-name",
@@ -257,26 +255,24 @@ def later_arg(use: syntax.Name) -> Diagnostic:
     )
 
 
-def sweep_without_arg(name: str, place: Span, near: Sequence[str]) -> Diagnostic:
-    return error(
-        "unknown-name",
-        f"the recipe has no `arg {name}` to sweep over",
-        Spot(place, "not an `arg`"),
-        fix=similar(place, near[:1]) or f"declare it: `arg {name}: float = …`",
-    )
-
-
 def unknown_option(name: str, source: Source, near: Sequence[str], option: Fix | None) -> Diagnostic:
     """`--lr` where there is no such `arg`; `option` is what to write for an argument of that name."""
     whole = source.span(0, len(source.text))
-    flags = [f"{flag_of(word)} {shlex.quote(source.text)}" for word in near[:1]]
+    plain, flags = name.replace(".", "_"), [f"{flag_of(word)} {shlex.quote(source.text)}" for word in near[:1]]
     similar_flag = replace(write_option(whole, flags[0], "did you mean ", "?"), is_guess=True) if flags else None
     return error(
         "unknown-option",
         f"the recipe has no `arg {name}`",
         Spot(whole, "given here"),
-        fix=similar_flag or option or f"declare it in the recipe: `arg {name.replace('.', '_')}: float = …`",
+        fix=similar_flag or option or f"declare it in the recipe: `arg {plain}: {_type_of(source.text)} = …`",
     )
+
+
+def _type_of(given: str) -> str:
+    """The type of an `arg` that takes what was given."""
+    if given in ("true", "false"):
+        return "bool"
+    return "float" if re.fullmatch(r"[-+.\d][-+.\de]*", given) else "text"
 
 
 # -- imports

@@ -17,7 +17,7 @@ def new_statement(card: Card, given: Mapping[str, str]) -> str:
     for parameter in card.parameters:
         if parameter.name in given:
             value = given[parameter.name]
-        elif parameter.required:
+        elif parameter.required or parameter.usual:
             value = describe.placeholder(parameter)
         else:
             continue

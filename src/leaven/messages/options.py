@@ -34,17 +34,28 @@ def option_for(owner: str, name: str, value: str, statements: Sequence[BodyState
 
 def option_for_argument(place: Span, name: str, value: str, statements: Sequence[BodyStatement]) -> Fix | None:
     """How an argument is set whose statement was not named; None where no statement has one of that name."""
+    from leaven.catalog.habits import SYNONYMS
     from leaven.messages import habits
 
     if form := habits.form_of(name, value):
         if not form.argument:
             return write_option(place, new_statements.with_option(form.as_statement))
         return write_option(place, option_for(form.statement, form.argument, form.value, statements))
+    if setting_of_data := option_for_data(SYNONYMS.get(name, name), value):
+        return write_option(place, setting_of_data)
     near = lookup.nearest(name, suggestions.owned_arguments(), limit=1)
     if not near:
         return None
     option = option_for(suggestions.owner_of(near[0]), near[0], value, statements)
     return replace(write_option(place, option, "did you mean ", "?"), is_guess=True)
+
+
+def option_for_data(name: str, value: str) -> str | None:
+    """The option that sets the value of a statement in the data's block: `--set data.size.pixels=128`."""
+    card = own.read("statement", f"data.{name}")
+    if card is None or not card.parameters or not card.parameters[0].positional:
+        return None
+    return setting(("data", name), f"{card.parameters[0].name}={value}")
 
 
 def setting(key: tuple[str, ...], rest: str) -> str:
@@ -106,7 +117,4 @@ def _instead_of(
         return write_option(place, f"--{word} {shlex.quote(bare if word == 'output' else text)}")
     if card is not None:
         return new_statements.instead_of_setting(place, card, value)
-    inner = own.read("statement", f"data.{word}")
-    if inner is not None and inner.parameters and inner.parameters[0].positional:
-        return write_option(place, option_for(f"data.{word}", inner.parameters[0].name, text, statements))
     return option_for_argument(place, name, text, statements) or "for example, write `--set train.epochs=20`"

@@ -84,6 +84,15 @@ def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:
     )
 
 
+def phase_without_epochs(name: Span) -> Diagnostic:
+    return error(
+        "missing-argument",
+        "`phase` needs `epochs`",
+        Spot(name, "`epochs` is missing"),
+        fix='usage: `phase "name", epochs=5`',
+    )
+
+
 # -- the recipe as a whole
 
 

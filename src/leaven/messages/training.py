@@ -6,8 +6,9 @@ from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.source import Span
 from leaven.messages.describe import labels, tasks
-from leaven.messages.places import span_of, spots
+from leaven.messages.places import setting_span, span_of, spots
 
 
 def loss_for_other_task(loss: Invocation, task: str, usual: str) -> Diagnostic:
@@ -84,8 +85,8 @@ def metric_of_several_numbers(metric: Invocation, usual: str) -> Diagnostic:
 
 
 def kept_optimizer(phase: str, origin: Origin, previous: str | None) -> Diagnostic:
-    """`previous` is the optimizer of the phase before; None where no phase trains before it."""
-    reason = f"the previous phase uses `{previous}`" if previous is not None else "no earlier phase trains"
+    """`previous` is the optimizer of the phase before; None where no phase trains with one before it."""
+    reason = f"the previous phase uses `{previous}`" if previous is not None else "no earlier phase has an optimizer"
     return error(
         "kept-optimizer",
         f'phase "{phase}" has `keep=optimizer`, but {reason}',
@@ -101,3 +102,66 @@ def long_warmup(warmup: Setting, epochs: Setting) -> Diagnostic:
         *spots((warmup.origin, "the full learning rate is never reached"), (epochs.origin, "the length of the phase")),
         fix="write a shorter one, or a percentage: `warmup=10%`",
     )
+
+
+# -- heads that are solved
+
+
+def solved_without_epochs(epochs: Setting, solver: Invocation) -> Diagnostic:
+    return error(
+        "solved-head",
+        "a head that is solved needs no `epochs`",
+        *spots((epochs.origin, "has no effect"), (_solver(solver).origin, "finds the best weights at once")),
+        fix="remove `epochs`, or `solver` to train the head step by step",
+    )
+
+
+def solved_without_loop(statement: Span, name: str, solver: Invocation) -> Diagnostic:
+    return error(
+        "solved-head",
+        f"a head that is solved has no training loop, so `{name}` has no effect",
+        Spot(statement, "has no effect"),
+        *spots((_solver(solver).origin, "finds the best weights at once")),
+        fix=f"remove `{name}`, or `solver` to train the head step by step",
+    )
+
+
+def solved_with_technique(solver: Invocation, other: Invocation) -> Diagnostic:
+    return error(
+        "incompatible-techniques",
+        f"`{other.card.bare_name}` can't be used where the head is solved",
+        *spots((other.origin, "changes the training loop"), (_solver(solver).origin, "there is no training loop")),
+        fix=f"move `{other.card.bare_name}` to another phase, or remove `solver` to train the head step by step",
+    )
+
+
+def solved_with_random_images(solver: Invocation, transforms: Origin, random: Sequence[str]) -> Diagnostic:
+    """`random` are the transforms that change images at random."""
+    named = " and ".join(f"`{name}`" for name in random[:2])
+    place = setting_span(_solver(solver), solver)
+    return error(
+        "random-features",
+        f"a head is solved for images that stay the same, but {named} change{'s' * (len(random) == 1)} them at random",
+        Spot(place, "needs every image once"),
+        *spots((transforms, "random transforms")),
+        fix="add `features views=8` to the phase, to use 8 random views of every image; or let `train` have transforms "
+        "that are not random",
+    )
+
+
+def not_a_linear_head(solver: Invocation, model: str, layers: Sequence[str]) -> Diagnostic:
+    """`layers` are those that are trainable, each with its type."""
+    shown = ", ".join(layers[:3]) + (", …" if len(layers) > 3 else "")
+    return error(
+        "not-a-linear-head",
+        f"only a head of one linear layer can be solved; {model} has {len(layers)} trainable layers"
+        if len(layers) != 1
+        else f"only a linear head can be solved; that of {model} is not linear",
+        Spot(setting_span(_solver(solver), solver), "needs one linear layer"),
+        notes=[f"trainable: {shown}"] if layers else [],
+        fix="remove `solver` to train these layers step by step",
+    )
+
+
+def _solver(call: Invocation) -> Setting:
+    return call[call.card.technique.solver]

@@ -37,15 +37,21 @@ def wrong_type_of_name(use: syntax.Name, parameter: Parameter, found: str, defin
 
 
 def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> Diagnostic:
-    listed = ", ".join(f"`{choice}`" for choice in parameter.choices)
+    from leaven.messages import habits
+
+    listed = "one of " + ", ".join(f"`{choice}`" for choice in parameter.choices)
+    if {"int", "float", "bool"} & set(parameter.types):
+        listed = describe.expected(parameter)
     more = ", or a string in quotes" if "text" in parameter.types else ""
     near = lookup.nearest(written, parameter.choices, limit=1)
     subject = describe.subject(parameter)
     return error(
         "unknown-choice",
         f"unknown hook `{written}`" if parameter.name == "hook" else f"`{subject}` can't be `{written}`",
-        Spot(value.span, f"expected one of {listed}{more}"),
-        fix=suggestions.similar(value.span, near) or _default(value, parameter),
+        Spot(value.span, f"expected {listed}{more}"),
+        fix=suggestions.similar(value.span, near)
+        or habits.rand_augment(value.span, parameter.name)
+        or _default(value, parameter),
     )
 
 

@@ -24,7 +24,7 @@ from leaven.messages.techniques import missing_library
 from leaven.recipe.task import Task, task_by_parameter, task_named, task_of_library
 
 if TYPE_CHECKING:
-    from leaven.sources.source import Source
+    from leaven.sources.source import OnDisk
 
 
 class DataFacts(Record):
@@ -66,10 +66,10 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
     if (requires := data.card.requires) is not None and find_spec(requires.library) is None:
         scope.add(missing_library(data, requires))
         return described
-    source = _source(data, described) if known.on_disk else None
-    if source is None:
+    on_disk = _on_disk(data, described) if known.on_disk else None
+    if on_disk is None:
         return described
-    looked = source.look()
+    looked = on_disk.look()
     for finding in looked.findings:
         _report(finding, data, scope)
     return replace(
@@ -113,7 +113,7 @@ def _target_settings(data: Invocation) -> tuple[Setting, ...]:
 # -- on disk
 
 
-def _source(data: Invocation, described: DataFacts) -> "Source | None":
+def _on_disk(data: Invocation, described: DataFacts) -> "OnDisk | None":
     """What looks at the data on disk; None where an argument is known only when the recipe runs."""
     known, first = data.card.data, data.settings[0].value
     given = _arguments(data, [s for s in data.settings[1:] if s.name not in task_by_parameter()])
@@ -122,7 +122,7 @@ def _source(data: Invocation, described: DataFacts) -> "Source | None":
         return None
     has_reader = bool(asked) or not known.has_labels
     module, _, name = known.on_disk.rpartition(".")
-    made: Source = getattr(import_module(module), name)(
+    made: OnDisk = getattr(import_module(module), name)(
         first.place,
         first.text,
         target=described.task.reader(asked) if has_reader else None,

@@ -3,7 +3,7 @@
 They are chosen by what is trainable and by how much data there is; docs/benchmarks.md has the measurements.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -139,18 +139,3 @@ def start_of(model: Model | None, samples: int | None) -> Start:
     if model.has_weights and isinstance(model.head, NewHead) and model.layers is not None:
         new = (Selection(Word("head"), matching(Word("head"), model.layers)),)
     return Start(model.has_weights, model.layers, new, samples=samples)
-
-
-def training_samples(split: Invocation, counts: Mapping[str, int]) -> int | None:
-    """About how many samples there are for training, where it is known how many there are."""
-    whole = counts.get("train", counts.get(""))
-    if whole is None:
-        return None
-    parts = {s.name: _part(s.value, whole) for s in split.settings if isinstance(s.value, Quantity)}
-    if "train" in counts:
-        return whole if "val" in counts else whole - parts.get("val", 0)
-    return parts.get("train", whole - parts.get("val", 0) - parts.get("test", 0))
-
-
-def _part(share: Quantity, whole: int) -> int:
-    return int(share.amount if share.unit == "samples" else whole * share.amount / 100)

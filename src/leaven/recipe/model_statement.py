@@ -1,12 +1,13 @@
 """The `model` statement: a call or a pipeline, and what Leaven's own arguments say about weights and head."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from leaven.binding.scope import Scope
 from leaven.binding.statements import bind_statement
 from leaven.binding.values import MODEL_PARAMETERS, Binder, is_changed_let
-from leaven.catalog import own
-from leaven.catalog.values import Invocation, Origin, Setting
+from leaven.catalog import lookup, own
+from leaven.catalog.values import Invocation, Origin, Setting, Unknown
 from leaven.formats.class_names import published_set
 from leaven.language import syntax
 from leaven.recipe.data import DataFacts
@@ -110,11 +111,20 @@ def _facts_in_spite_of_errors(placed: Recognised, data: DataFacts, scope: Scope,
     call = statement.arguments[0].value if statement.arguments else None
     if not isinstance(call, syntax.Call):
         return ModelFacts("the model")
-    kept = tuple(a for a in call.arguments if a.keyword is None or a.keyword.path not in _OWN)
-    argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
     trial = scope.trial()
+    card = Binder(trial).card(call.name, "model")
+    takes = [] if isinstance(card, Unknown) else [parameter.name for parameter in card.parameters]
+    kept = tuple(a for a in call.arguments if a.keyword is None or not _is_own(a.keyword.path, takes))
+    argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
     bound = _bound(replace(statement, arguments=(argument,), block=None), trial)
     if bound is None:
         return ModelFacts("the model")
     model, chosen = _model(bound)
     return describe_model(model, chosen, data, trial, run_code)
+
+
+def _is_own(keyword: str, takes: Sequence[str]) -> bool:
+    """Whether an argument of a model is Leaven's own, perhaps misspelt."""
+    if keyword in takes and keyword not in _OWN:
+        return False
+    return not _OWN.isdisjoint(lookup.nearest(keyword, (*takes, *_OWN), limit=1))

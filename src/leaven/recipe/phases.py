@@ -11,10 +11,11 @@ from leaven.binding.scope import Scope
 from leaven.binding.statements import Statements, bind_statement
 from leaven.catalog.selectors import Selection, Word, matching
 from leaven.catalog.statement_keys import BodyStatement
-from leaven.catalog.values import Default, Invocation, Quantity, Setting, Written
+from leaven.catalog.values import Default, Invocation, Quantity, Setting, Written, is_written
 from leaven.language import syntax
-from leaven.language.source import SourceKind
+from leaven.language.source import SourceKind, Span
 from leaven.messages import statements as messages
+from leaven.messages import training
 from leaven.messages.options import option_for
 from leaven.recipe.adapters import is_adapter, resolve_adapter
 from leaven.recipe.default_training import Start, default_freezing, with_default_rate
@@ -31,10 +32,12 @@ from leaven.recipe.recipe import (
     Reinit,
     Technique,
     Unfreeze,
+    solver_among,
 )
 from leaven.statements.contexts import Recognised, by_name, changes_model, phase_statements, recognise
 
 T = TypeVar("T")
+_OF_THE_LOOP = ("optimizer", "schedule", "early_stop", "override")  # statements about training step by step
 
 
 class PhaseReader:
@@ -67,7 +70,7 @@ class PhaseReader:
             if train is None:
                 return (None,)
             origin = Default("one phase with everything")
-            return (self._phase("train", train["epochs"], shared, origin, keeps_optimizer=False, precision=None),)
+            return (self._phase("train", train["epochs"], shared, origin, own=shared),)
         self._refuse_epochs(train, written)
         later = [statement for statement in shared if not changes_model(statement)]
         return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
@@ -94,6 +97,8 @@ class PhaseReader:
             header["epochs"],
             statements,
             header.origin,
+            own=block,
+            named=placed.statement.name.span,
             keeps_optimizer=header.value("keep") == "optimizer",
             precision=header.value("precision"),
         )
@@ -105,17 +110,26 @@ class PhaseReader:
         statements: Iterable[BodyStatement],
         origin: Written | Default,
         *,
-        keeps_optimizer: bool,
-        precision: str | None,
+        own: Iterable[syntax.AnyStatement],
+        named: Span | None = None,
+        keeps_optimizer: bool = False,
+        precision: str | None = None,
     ) -> Phase | None:
+        """`own` are the statements that are for this phase alone, `named` is where it says `phase`."""
         placed = recognise(statements, "phase", self.scope, self.known)
         for one in placed:
             self.statements.bound(one)
         inside = by_name(placed)
+        found = [self._technique(one) for one in placed if one.card.statement.is_technique]
+        solver = solver_among(filter(None, found))
+        if solver is not None:
+            inside, epochs = self._without_loop(inside, epochs, solver, own)
+        elif epochs.value is None and named is not None:
+            self.scope.add(messages.phase_without_epochs(named))
+            return None
         loss, schedule = self.statements.call(inside, "loss"), self.statements.call(inside, "schedule")
         optimizer = self._optimizer(inside)
         early_stop = self.statements.bound(inside["early_stop"][-1]) if "early_stop" in inside else None
-        found = [self._technique(one) for one in placed if one.card.statement.is_technique]
         techniques: tuple[AnyTechnique, ...] | None = _complete(found)
         overrides = _complete([self._override(one) for one in inside.get("override", ())])
         if "early_stop" in inside and early_stop is None:
@@ -149,6 +163,25 @@ class PhaseReader:
         if phase.trains and freezing is not None:
             self.start = self.start.after_training(freezing)
         return phase
+
+    def _without_loop(
+        self,
+        inside: dict[str, list[Recognised]],
+        epochs: Setting,
+        solver: Invocation,
+        own: Iterable[syntax.AnyStatement],
+    ) -> tuple[dict[str, list[Recognised]], Setting]:
+        """The statements of a phase whose head is solved, without those that only a training loop needs, and its one
+        epoch. What is written for this phase and has no effect is reported."""
+        if is_written(epochs.origin):
+            self.scope.add(training.solved_without_epochs(epochs, solver))
+        ours = {id(statement) for statement in own}
+        for name in _OF_THE_LOOP:
+            for one in inside.get(name, ()):
+                if id(one.statement) in ours or name == "override":
+                    self.scope.add(training.solved_without_loop(one.statement.name.span, name, solver))
+        left = {name: placed for name, placed in inside.items() if name not in _OF_THE_LOOP}
+        return left, Setting("epochs", Quantity(1, "epochs"), Default("the head is solved at once"))
 
     def _technique(self, placed: Recognised) -> AnyTechnique | None:
         """The technique that a statement names, built once, however many phases it applies to."""

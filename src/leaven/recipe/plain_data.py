@@ -60,12 +60,12 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "keep": "optimizer" if phase.keeps_optimizer else None,
         "precision": phase.precision,
         "loss": _json(phase.loss),
-        "optimizer": _json(phase.optimizer.invocation),
+        "optimizer": _json(phase.optimizer.invocation) if phase.solver is None else None,
         "groups": [
             {"layers": selector(group.layers.selector), "settings": {s.name: _json(s.value) for s in group.settings}}
             for group in phase.optimizer.groups
         ],
-        "schedule": _json(phase.schedule),
+        "schedule": _json(phase.schedule) if phase.solver is None else None,
         "techniques": [
             {"text": technique_text(technique), "from": technique_origin(technique)} for technique in phase.techniques
         ],

@@ -22,15 +22,16 @@ from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.source import Source, SourceKind
 from leaven.messages import statements as messages
 from leaven.messages.files import output_is_a_file
-from leaven.messages.names import sweep_without_arg
 from leaven.recipe import default_transforms
 from leaven.recipe.data import DataFacts, describe_data
-from leaven.recipe.default_training import default_epochs, start_of, training_samples
+from leaven.recipe.default_training import default_epochs, start_of
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, layers_at
 from leaven.recipe.model_statement import read_model
 from leaven.recipe.phases import PhaseReader
 from leaven.recipe.recipe import Data, Model, NewHead, Recipe, Transforms
+from leaven.recipe.sample_counts import sample_counts
+from leaven.recipe.sweeps import is_given, read_sweep, unused
 from leaven.statements import options
 from leaven.statements.assemble import Assembled, assemble
 from leaven.statements.contexts import Recognised, by_name, recognise
@@ -121,7 +122,7 @@ class RecipeReader:
         if metrics is not None:
             self.scope.measured = [*(metric_label(metric) for metric in metrics), "loss"]
         data = self._data(top, data_call, data_facts, model_facts)
-        samples = training_samples(data.split, data_facts.counts) if data is not None else None
+        samples = data.samples[0] if data is not None and data.samples is not None else None
         train = default_epochs(train, samples) if train is not None else None
         start = start_of(model, samples)
         reader = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope, start)
@@ -129,6 +130,8 @@ class RecipeReader:
         sweeps = self._sweeps(top)
         checkpoint = self.statements.only(top, "checkpoint")
         logs, output = self._logs(top), self._output(top)
+        if not has_errors(self.scope.diagnostics):  # what an error left out may use the `arg`
+            self.scope.diagnostics += unused(sweeps, self.scope)
         draft = None
         if model is not None and data is not None:
             draft = Draft(
@@ -244,9 +247,10 @@ class RecipeReader:
         needs_tokens = facts.task.input == "text"
         sampler = call_in(written.get("sampler", default_of("data.sampler")))
         assert sampler is not None
+        split = written.get("split") or default_transforms.default_split(default_of("data.split"), facts)
         return Data(
             call,
-            written.get("split") or default_transforms.default_split(default_of("data.split"), facts),
+            split,
             train,
             eval,
             sampler,
@@ -259,7 +263,7 @@ class RecipeReader:
             facts.channels,
             facts.size,
             facts.splits,
-            facts.counts,
+            sample_counts(split, facts.counts),
         )
 
     def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:
@@ -269,14 +273,6 @@ class RecipeReader:
         return read_model(top["model"][-1], data, self.scope, self.run_code)
 
     def _sweeps(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation, ...]:
-        """The sweeps, each over an `arg` of the recipe."""
-        bound = [self.statements.bound(one) for one in top.get("sweep", ())]
-        sweeps = tuple(sweep for sweep in bound if sweep is not None)
-        for sweep in sweeps:
-            setting = sweep["name"]
-            if setting.value in self.scope.args or not isinstance(setting.origin, Written):
-                self.scope.used.add(setting.value)
-                continue
-            near = self.scope.nearest(setting.value, self.scope.args)
-            self.scope.add(sweep_without_arg(setting.value, setting.origin.span, near))
-        return sweeps
+        """The sweeps, each over an `arg` of the recipe. A value on the command line takes the place of a sweep."""
+        read = [read_sweep(one, self.statements, self.scope) for one in top.get("sweep", ())]
+        return tuple(sweep for sweep in read if sweep is not None and not is_given(sweep, self.scope))

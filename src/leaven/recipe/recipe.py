@@ -3,7 +3,7 @@
 Only the checker builds these values, so a `Recipe` has passed all checks. All are frozen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import field
 
 from leaven.catalog.layers import LayerParameter, Layers
@@ -64,7 +64,7 @@ class Data(Record):
     channels: int | None = None
     size: tuple[int, int] | None = None
     splits: tuple[str, ...] = ()  # that it comes with, where that is known
-    counts: Mapping[str, int] = field(default_factory=dict, compare=False)  # of their samples, or of all under ''
+    samples: tuple[int, int, int] | None = field(default=None, compare=False)  # in train, val and test, where known
 
 
 class Freeze(Record):
@@ -198,6 +198,17 @@ class Phase(Record):
         If the number of epochs depends on an `arg`, there is a loop, whatever its value is now.
         """
         return self.epochs.syntax is not None or self.epochs.value != Quantity(0, "epochs")
+
+    @property
+    def solver(self) -> Invocation | None:
+        """The technique by which the head is solved, in place of a training loop."""
+        return solver_among(self.techniques)
+
+
+def solver_among(techniques: Iterable[AnyTechnique]) -> Invocation | None:
+    """The technique that solves the head, if one of them does."""
+    calls = (technique.invocation for technique in techniques if isinstance(technique, Technique))
+    return next((call for call in calls if call.value(call.card.technique.solver) is not None), None)
 
 
 class Recipe(Record):

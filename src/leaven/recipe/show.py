@@ -118,10 +118,14 @@ def _phase(phase: Phase) -> Iterator[Line]:
     more += f", precision={phase.precision}" if phase.precision is not None else ""
     epochs = phase.epochs
     length = expression_text(epochs.syntax) if epochs.syntax is not None else value_text(epochs.value.amount)
-    yield f"phase {value_text(phase.name)}, epochs={length}{more} {{", _credit(phase.origin, [epochs])
+    if phase.solver is None:
+        yield f"phase {value_text(phase.name)}, epochs={length}{more} {{", _credit(phase.origin, [epochs])
+    else:
+        yield f"phase {value_text(phase.name)}{more} {{", str(phase.origin)
     yield from _called("    loss", phase.loss)
-    yield from _optimizer(phase.optimizer)
-    yield from _called("    schedule", phase.schedule)
+    if phase.solver is None:
+        yield from _optimizer(phase.optimizer)
+        yield from _called("    schedule", phase.schedule)
     for technique in phase.techniques:
         yield f"    {technique_text(technique)}", technique_origin(technique)
     if phase.early_stop is not None:

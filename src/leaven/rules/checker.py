@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from leaven.binding import names
-from leaven.catalog.layers import only_cached
+from leaven.catalog.model_survey import only_cached
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.record import Record
 from leaven.language.source import Source
@@ -15,10 +15,10 @@ from leaven.recipe.draft import Draft
 from leaven.recipe.reader import open_reader
 from leaven.recipe.recipe import Recipe
 from leaven.recipe.relative_paths import relative_to_recipe
-from leaven.rules import adapters, freezing, inputs, pruning, teachers, techniques, training
+from leaven.rules import adapters, freezing, inputs, pruning, solving, teachers, techniques, training
 from leaven.statements.options import Options
 
-FAMILIES = (inputs, training, techniques, teachers, freezing, adapters, pruning)
+FAMILIES = (inputs, training, solving, techniques, teachers, freezing, adapters, pruning)
 
 
 class Checked(Record):

@@ -86,6 +86,7 @@ def _kept_optimizer(phase: Phase, before: Sequence[Phase]) -> Iterator[Diagnosti
     """The state of an optimizer is kept only by another of its kind."""
     if not phase.keeps_optimizer:
         return
-    previous = next((earlier.optimizer.invocation.card for earlier in reversed(before) if earlier.trains), None)
+    trained = next((earlier for earlier in reversed(before) if earlier.trains), None)
+    previous = trained.optimizer.invocation.card if trained is not None and trained.solver is None else None
     if previous is None or previous.name != phase.optimizer.invocation.card.name:
         yield messages.kept_optimizer(phase.name, phase.origin, previous.name if previous is not None else None)

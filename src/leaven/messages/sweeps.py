@@ -1,0 +1,64 @@
+"""Reports about sweeps."""
+
+from collections.abc import Sequence
+
+from leaven.catalog.values import Arg, Invocation, Score, Written
+from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.fixes import write
+from leaven.language.source import Span
+from leaven.messages.describe import TYPE_NOUNS
+from leaven.messages.suggestions import similar
+
+
+def not_an_arg(sweep: Invocation, near: Sequence[str]) -> Diagnostic:
+    name, place = sweep.value("name"), _place(sweep, "name")
+    return error(
+        "unknown-name",
+        f"the recipe has no `arg {name}` to sweep over",
+        Spot(place, "not an `arg`"),
+        fix=similar(place, near[:1]) or f"declare it: `arg {name}: float = …`",
+    )
+
+
+def no_values(sweep: Invocation) -> Diagnostic:
+    return error(
+        "wrong-length",
+        f"the sweep over `{sweep.value('name')}` has no values",
+        Spot(_place(sweep, "values"), "expected at least one"),
+    )
+
+
+def range_of_words(sweep: Invocation, arg: Arg) -> Diagnostic:
+    return error(
+        "wrong-type",
+        f"a range is of numbers, but `{arg.name}` is {TYPE_NOUNS.get(arg.type, 'something else')}",
+        Spot(_place(sweep, "values"), "expected a list of values"),
+    )
+
+
+def not_recorded(sweep: Invocation, by: Score) -> Diagnostic:
+    place = _place(sweep, "by")
+    reason = (
+        "the test split is used once, at the end" if by.split == "test" else "only the loss is measured in training"
+    )
+    return error(
+        "unknown-score",
+        f"trials can't be compared by `{by}`: {reason}",
+        Spot(place, "expected a score of the validation split"),
+        fix=write(place, f"val.{by.metric}"),
+    )
+
+
+def without_effect(sweep: Invocation) -> Diagnostic:
+    return error(
+        "unused-name",
+        f"`{sweep.value('name')}` is never used, so all trials of the sweep would be the same",
+        Spot(_place(sweep, "name"), "changing it has no effect"),
+        fix="use it, or remove the sweep",
+    )
+
+
+def _place(sweep: Invocation, setting: str) -> Span:
+    origin = sweep[setting].origin
+    assert isinstance(origin, Written)
+    return origin.span
