@@ -15,6 +15,7 @@ from leaven.program.code import (
     flat,
     listing,
     mapping,
+    split_code,
     statement,
     text,
 )
@@ -149,7 +150,19 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
 def building_and_training(plan: Plan, functions: Mapping[str, Function], around: str = "") -> list[str]:
     """The lines of `main` that build data, model and metrics and call the phases: several of them `around` a block."""
     built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in _BUILT}
-    lines = [*(f"    {name} = {code}" for name, code in built.items()), ""]
+    lines = [*(f"    {name} = {code}" for name, code in built.items())]
+    if plan.data.measured_batch is not None:
+        chosen = call("run.choose_batch_size", "model", "data")
+        cited = cite(*plan.data.measured_batch.because)
+        lines += statement("", chosen, f"{cited}{': ' * bool(cited)}doubled as long as that is faster")
+    for one in plan.data.decoded:
+        named: dict[str, Code] = {"transforms": str(one.transforms)} if one.transforms else {}
+        comment = f"images are decoded{one.text} once"
+        if one.approximate is not None:
+            named["exact"] = "False"
+            comment = cite(*one.approximate.because) or comment
+        lines += statement("", call("run.store_decoded", split_code(one.split), **named), comment)
+    lines.append("")
     is_block = bool(around) and len(plan.phases) > 1
     lines += [f"    {around}"] if is_block else []
     for phase in plan.phases:

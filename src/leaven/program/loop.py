@@ -22,7 +22,7 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
         *statement("for _ in ", call("phase.epochs", **stop), comment, suffix=":"),
         *_unfreeze_later(phase, values),
         *_indented(calls(techniques, "before_epoch"), 2),
-        f"{INDENT * 2}for images, targets in phase.batches():",
+        f"{INDENT * 2}for inputs, targets in phase.batches():",
         *_indented(_batch(phase, techniques, values), 3),
         *_end_of_epoch(phase, techniques, values, is_shared=is_shared),
         *_indented(calls(techniques, "at_end"), 1),
@@ -80,11 +80,11 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[st
 def _loss(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
     """The lines that compute the loss of a batch."""
     if (own := phase.override("train_step")) is not None:
-        return [_cited(f"loss = {values.names.user(own.function)}(model, (images, targets), criterion)", own.because)]
+        return [_cited(f"loss = {values.names.user(own.function)}(model, (inputs, targets), criterion)", own.because)]
     changed = list(calls(techniques, "on_loss"))
     if not changed:
-        return ["loss = criterion(model(images), targets)"]
-    return ["outputs = model(images)", "loss = criterion(outputs, targets)", *changed]
+        return ["loss = criterion(model(inputs), targets)"]
+    return ["outputs = model(inputs)", "loss = criterion(outputs, targets)", *changed]
 
 
 def _around(lines: list[str], techniques: list[Used]) -> list[str]:
@@ -99,7 +99,7 @@ def _closure(loss: list[str], values: Values) -> list[str]:
     values.imports.use("torch.Tensor")
     return [
         "",
-        "def closure(images: torch.Tensor = images, targets: torch.Tensor = targets) -> torch.Tensor:",
+        "def closure(inputs: torch.Tensor = inputs, targets: torch.Tensor = targets) -> torch.Tensor:",
         "    optimizer.zero_grad()",
         *_indented(loss, 1),
         f"    {flat(values.backward('loss'))}",
@@ -124,7 +124,8 @@ def _step_lines(phase: TrainPhase, techniques: list[Used], values: Values) -> li
 
 
 def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
-    run, data = ("phase.run", "phase.data") if is_shared else ("run", "data")
+    run = "phase.run" if is_shared else "run"
+    data = "phase.data" if is_shared or phase.stored else "data"
     averaged = [f"averaged = {line}" for line in calls(techniques, "model_for_eval")]
     arguments: list[Code] = [run, "averaged" if averaged else "model", f"{data}.val", "metrics", "criterion"]
     cited = ""

@@ -17,7 +17,19 @@ VARIABLES = {  # of programs, and the modules that they import
 }
 _BEGINNINGS = ("build_", "train_", "teacher_")  # of the names that depend on the recipe
 _ARGS = {  # of every program
-    *("resume", "more_epochs", "finish", "snapshot", "output", "from_phase", "of", "quick", "devices", "machines"),
+    *(
+        "resume",
+        "more_epochs",
+        "finish",
+        "train_only",
+        "snapshot",
+        "output",
+        "from_phase",
+        "of",
+        "quick",
+        "devices",
+        "machines",
+    ),
 }
 
 

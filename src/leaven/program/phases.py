@@ -7,7 +7,7 @@ import re
 
 from leaven.catalog.hooks import PARAMETERS_METHOD
 from leaven.plan.explain import counted
-from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, TrainPhase
+from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, SolveHead, TrainPhase
 from leaven.program.code import (
     ARGS,
     FROM_DATA,
@@ -19,6 +19,7 @@ from leaven.program.code import (
     docstring,
     listing,
     mapping,
+    split_code,
     statement,
     text,
 )
@@ -62,7 +63,7 @@ def _shared_loop(plan: Plan, values: Values) -> list[str]:
 
 def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     techniques = used_in(phase, values.names)
-    if not phase.trains or not is_shareable(phase, techniques):
+    if not phase.trains or phase.solver is not None or not is_shareable(phase, techniques):
         return []
     with values.noting() as names:
         lines = loop(phase, techniques, values, is_shared=True)
@@ -118,8 +119,14 @@ def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: 
         copied = call(values.runtime("frozen_copy"), "model")
         lines += statement(f"run.snapshots[{text(phase.name)}] = ", copied)
     lines += [*built, *_preparation(phase, techniques, values, teachers), *_freeze(phase, values)]
+    lines += _measured(phase, "precision")
+    if phase.stored:
+        lines += _store_frozen(phase, values)
+    lines += _measured(phase, "compile")
     if not phase.trains:
         return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *values.finish(phase)]
+    if phase.solver is not None:
+        return [*lines, *_criterion(phase, values), *_solve(phase, phase.solver, values)]
     lines += [
         *_criterion(phase, values),
         *_optimizer(phase, techniques, values),
@@ -141,6 +148,8 @@ def _summary(phase: TrainPhase) -> str:
 
 
 def _length(phase: TrainPhase) -> str:
+    if phase.solver is not None:
+        return "solved"
     is_known = isinstance(phase.epochs.value, int | float)
     return phase.epochs.text if is_known else "as many epochs as the command line says"
 
@@ -152,9 +161,9 @@ def _phase(phase: TrainPhase, values: Values) -> list[str]:
         named["accumulate"] = values.value(phase.accumulate.value)
         reasons += phase.accumulate.because
     if phase.precision is not None:
-        named["precision"] = values.value(phase.precision)
+        named["precision"] = values.value(phase.precision.value)
     if phase.compile is not None:
-        named["compile"] = "True"
+        named["compile"] = values.value(phase.compile.value)
         reasons += phase.compile.because
     return statement("phase = ", values.phase(phase, **named), cite(*reasons))
 
@@ -178,19 +187,62 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
     frozen = phase.freeze
     if frozen is None:
         return statement("", call(values.runtime("unfreeze"), "model")) if phase.unfreezes_all else []
-    paths = listing(*(text(path) for path in frozen.paths))
-    named: dict[str, Code] = {"all_but" if frozen.is_all_but else "only": paths}
-    if frozen.norms != "frozen":
-        named["norms"] = word_or_paths(frozen.norms)
-    if frozen.dropout != "off":
-        named["dropout"] = word_or_paths(frozen.dropout)
+    named = {name: word_or_paths(given) for name, given in frozen.arguments.items()}
     comment = "; ".join(filter(None, [cite(*frozen.because), "adapters stay trainable" * frozen.has_adapters]))
     return statement("", call(values.runtime("freeze"), "model", **named), comment)
+
+
+def _store_frozen(phase: TrainPhase, values: Values) -> list[str]:
+    named: dict[str, Code] = {}
+    if phase.views is not None:
+        named["views"] = values.value(phase.views.value)
+    if phase.approximate is not None:
+        named["exact"] = "False"
+    asking = [each for each in (phase.views, phase.approximate) if each is not None]
+    comment = cite(*(reason for each in asking for reason in each.because)) or "the frozen layers run once per image"
+    return statement("", call("phase.store_frozen", *map(split_code, phase.stored), **named), comment)
+
+
+_MEASURING = {
+    "precision": (
+        call("phase.choose_precision", text("32-true"), text("bf16-mixed")),
+        "the faster one here",
+    ),
+    "compile": (call("phase.compile_if_faster"), ""),
+}
+
+
+def _measured(phase: TrainPhase, name: str) -> list[str]:
+    """The line that chooses a setting by measurement, where one does."""
+    found = [each for each in phase.measured if each.name == name]
+    code, comment = _MEASURING[name]
+    cited = [cite(*each.because) for each in found]
+    return statement("", code, ": ".join(filter(None, [*cited, comment]))) if found else []
 
 
 def _criterion(phase: TrainPhase, values: Values) -> list[str]:
     suffix = ".to(run.device)" if phase.loss_has_tensors else ""
     return statement("criterion = ", values.value(phase.loss), cite_call(phase.loss), suffix=suffix)
+
+
+def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
+    """What is in the place of optimizer, schedule and loop where the head is solved."""
+    settings = {each.name: values.value(each.value) for each in solver.settings}
+    made = call(values.runtime("HeadSolver"), "phase", "criterion", **settings)
+    evaluate = values.task("evaluate")
+    rated = call("solver.rate", call(evaluate, "run", "head", "solver.val", "metrics", "criterion"))
+    data = "phase.data" if phase.stored else "data"
+    scores = call(evaluate, "run", "model", f"{data}.val", "metrics", "criterion")
+    return [
+        *statement("solver = ", made, cite(*solver.because)),
+        "",
+        "    for _ in phase.epochs():",
+        *statement("for head in ", "solver.heads()", "with less and less L2 regularisation", depth=2, suffix=":"),
+        *statement("", rated, depth=3),
+        *statement("", call("phase.log", "solver.use_best()"), depth=2),
+        *statement("", call("phase.end_epoch", scores), depth=2),
+        *values.finish(phase),
+    ]
 
 
 def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:

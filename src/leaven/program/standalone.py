@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
+from leaven.plan.passes import as_asked
 from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
 from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
 from leaven.program.data import build_data
@@ -50,12 +51,16 @@ def obstacles(plan: Plan) -> list[str]:
     devices = plan.run.argument("devices")
     if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
         found.append("it trains on several devices")
+    if any(phase.solver is not None for phase in plan.phases):
+        found.append("it solves the head (remove `solver` of `linear_probe` to train it step by step)")
+    if any(phase.views is not None for phase in plan.phases):
+        found.append("it stores augmented views (remove `features` to augment in every epoch)")
     return found
 
 
 def standalone(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
-    plan = _without_resplit(plan)
+    plan = _without_resplit(as_asked(plan))
     parts = _Parts(plan, helpers=[definition.name for definition in _Parts(plan).definitions])
     own = parts.own
     return "\n\n\n".join(

@@ -16,6 +16,9 @@ _IN_LOOP = (
 )
 
 
+_VARIABLES = {"images": "inputs"}  # what a loop calls an argument of a hook
+
+
 @dataclass(frozen=True, slots=True)
 class Used:
     """A technique under its name in a function."""
@@ -27,7 +30,8 @@ class Used:
         return hook in self.use.hooks
 
     def call(self, hook: str) -> str:
-        return f"{self.name}.{hook}({', '.join(HOOKS[hook])})"
+        given = (_VARIABLES.get(name, name) for name in HOOKS[hook])
+        return f"{self.name}.{hook}({', '.join(given)})"
 
     @property
     def prepares(self) -> bool:
@@ -53,7 +57,7 @@ def used_in(phase: TrainPhase, names: Names) -> list[Used]:
 
 def calls(techniques: Iterable[Used], hook: str) -> Iterator[str]:
     """The lines that call a hook."""
-    result = {"on_data": "data = ", "on_batch": "images, targets = ", "on_loss": "loss = "}.get(hook, "")
+    result = {"on_data": "data = ", "on_batch": "inputs, targets = ", "on_loss": "loss = "}.get(hook, "")
     return (f"{result}{one.call(hook)}" for one in techniques if one.has(hook))
 
 
@@ -73,7 +77,8 @@ def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
     code = _constructor(one.use, values, teachers)
     if one.use.hooks == ("on_model",):
         return statement("", code, cited, suffix=one.call("on_model").removeprefix(one.name))
-    return [*statement(f"{one.name} = ", code, cited), *changed]
+    asked = f"    phase.store_teacher({one.name}.teacher, data.train)  # it is asked once about every image"
+    return [*statement(f"{one.name} = ", code, cited), *changed, *([asked] if one.use.asks_once else [])]
 
 
 def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> list[str]:
