@@ -24,9 +24,9 @@ from leaven.runtime.run.guard import guard
 from leaven.runtime.run.loggers import MLflow, TensorBoard
 from leaven.runtime.run.losses import Criterion, FocalLoss, balanced_weights
 from leaven.runtime.run.phase import Phase
-from leaven.runtime.run.precision import best_precision
 from leaven.runtime.run.run import CheckpointPolicy, Run
 from leaven.runtime.run.schedules import constant, cosine, linear, multi_step, one_cycle, plateau, polynomial, step_down
+from leaven.runtime.solving.solver import HeadSolver
 from leaven.runtime.user_code import import_file
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Data",
     "Failure",
     "FocalLoss",
+    "HeadSolver",
     "MLflow",
     "Phase",
     "Run",
@@ -45,7 +46,6 @@ __all__ = [
     "Stopped",
     "TensorBoard",
     "balanced_weights",
-    "best_precision",
     "constant",
     "cosine",
     "digits",

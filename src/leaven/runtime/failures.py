@@ -64,5 +64,13 @@ class Caution(UserWarning):
     """Something that the user should know, though the run continues."""
 
 
+class Diverged(Failure):
+    """The loss is not a number. Of a sweep, the other trials go on."""
+
+
 class Stopped(Exception):
     """The run was asked to stop, and has saved its state."""
+
+
+class Trained(Exception):
+    """The run has trained, and was asked for nothing else (`--train-only`)."""

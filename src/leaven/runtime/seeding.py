@@ -6,6 +6,9 @@ a run draws.
 """
 
 import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,3 +53,42 @@ def _seed_devices(seed: int) -> None:
 def generator(*numbers: int) -> torch.Generator:
     """A separate generator, seeded with what the numbers derive to."""
     return torch.Generator().manual_seed(derive_seed(*numbers))
+
+
+def draws() -> Callable[[], bool]:
+    """A function that tells whether random numbers were drawn since then, from any generator."""
+    before = generators()
+    return lambda: not are_same_generators(before, generators())
+
+
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """What is drawn afterwards is what would have been drawn without this."""
+    states = generators()
+    try:
+        yield
+    finally:
+        set_generators(states)
+
+
+Generators = tuple[Any, ...]
+
+
+def generators() -> Generators:
+    """The states of the global generators."""
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return torch.get_rng_state(), random.getstate(), np.random.get_state(), on_gpus
+
+
+def set_generators(states: Generators) -> None:
+    torch.set_rng_state(states[0])
+    random.setstate(states[1])
+    np.random.set_state(states[2])
+    torch.cuda.set_rng_state_all(states[3])
+
+
+def are_same_generators(some: Generators, others: Generators) -> bool:
+    """Whether generators are in the same states."""
+    numpy_alike = all(map(np.array_equal, some[2], others[2]))
+    on_gpus_alike = len(some[3]) == len(others[3]) and all(map(torch.equal, some[3], others[3]))
+    return torch.equal(some[0], others[0]) and some[1] == others[1] and numpy_alike and on_gpus_alike

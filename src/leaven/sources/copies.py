@@ -23,14 +23,15 @@ def copies(files: Sequence[str], values: "Sequence[Value]") -> tuple[Finding, ..
     first = dict(zip(reversed(files), reversed(range(len(files))), strict=True))
     sizes = _groups(sorted(first.values()), lambda at: os.stat(files[at]).st_size)
     same = [group for each in sizes.values() for group in _groups(each, lambda at: _digest(files[at])).values()]
-    torn = [group for group in same if len({values[at] for at in group}) > 1]
     if not same:
         return ()
-    one, *others = (torn or same)[0]
-    other = next(at for at in others if not torn or values[at] != values[one])
-    counted = f"{len(torn or same):,} images are" if len(torn or same) > 1 else "an image is"
-    what = "there twice, with different labels" if torn else "there twice, so they can be in training and in validation"
-    fact = f"{counted} {what}: `{files[one]}` and `{files[other]}` are the same"
+    conflicting = [group for group in same if len({values[at] for at in group}) > 1]
+    told = conflicting or same
+    one, *others = told[0]
+    other = next(at for at in others if not conflicting or values[at] != values[one])
+    images, they = (f"{len(told):,} images are", "they") if len(told) > 1 else ("an image is", "it")
+    what = "with different labels" if conflicting else f"so {they} can be in training and in validation"
+    fact = f"{images} there twice, {what}: `{files[one]}` and `{files[other]}` are the same"
     return (Finding("repeated-image", fact, "keep one of each", is_error=False),)
 
 

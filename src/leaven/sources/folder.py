@@ -1,13 +1,15 @@
 """A folder of images: one sub-folder per class, or a table in it that lists the images with their labels."""
 
 import os
+from array import array
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.formats import status_line
+from leaven.formats.file_names import FileNames
 from leaven.formats.finding import BadSource, Finding
-from leaven.formats.image_folder import image_files, looks_split, read_image_folder, sub_folders
+from leaven.formats.image_folder import image_files, images_in, looks_split, read_image_folder, sub_folders
 from leaven.sources.copies import copies
 from leaven.sources.source import Looked, Samples, predefined
 
@@ -47,14 +49,15 @@ class Folder(NamedTuple):
         from leaven.tasks.classification.target import Classes  # a look does without
 
         classes = Classes(read.classes)
-        found: dict[str, list[tuple[str, int]]] = {split: [] for split in read.parts}
+        files, values = FileNames(str(self.path)), array("q")
+        sizes: dict[str, int] = {}
         for split, there in read.parts.items():
+            before = len(files)
             for name in there.classes:
-                found[split] += [(file, classes.value(name)) for file in sorted(image_files(there.folder / name))]
-                status_line.update(lambda: f"reading {self.name}: {sum(map(len, found.values())):,} images…")
-        pairs = [pair for split in found.values() for pair in split]
-        files, values = [file for file, _ in pairs], [value for _, value in pairs]
-        sizes = {split: len(there) for split, there in found.items()}
+                files.extend(sorted(image_files(there.folder / name)))
+                values.extend([classes.value(name)] * (len(files) - len(values)))
+                status_line.update(lambda: f"reading {self.name}: {len(files):,} images…")
+            sizes[split] = len(files) - before
         return Samples(classes, values, files, predefined(sizes), findings=(*read.findings, *copies(files, values)))
 
     def _doubts(self, counts: Mapping[str, int]) -> tuple[Finding, ...]:
@@ -87,7 +90,7 @@ def _not_a_folder(path: Path, name: str) -> Finding:
 
 
 class TorchvisionFolder(NamedTuple):
-    """A folder as torchvision's `ImageFolder` reads it: every sub-folder is a class."""
+    """A folder as torchvision's `ImageFolder` reads it, which opens it: every sub-folder is a class."""
 
     path: Path
     name: str
@@ -99,14 +102,13 @@ class TorchvisionFolder(NamedTuple):
             return Looked(findings=(_not_a_folder(self.path, self.name),))
         names = tuple(sub_folders(self.path))
         if not looks_split(names):
-            return Looked(names)
+            images = tuple(there.images for there in images_in(self.path).values())
+            is_known = all(images)  # torchvision decides about empty classes
+            return Looked(names, counts={"": sum(images)}, class_counts=images) if is_known else Looked(names)
         quoted = ", ".join(f"`{name}`" for name in names)
         fact = f"the sub-folders of `{self.name}` are read as classes, but have names of splits: {quoted}"
         help = f'use `folder("{self.name}")`, which reads `train`, `val` and `test` as splits'
         return Looked(names, findings=(_at_path(Finding("split-as-class", fact, help, is_error=False)),))
-
-    def open(self) -> Samples:
-        raise NotImplementedError("torchvision opens it")
 
 
 def _at_path(finding: Finding) -> Finding:

@@ -39,13 +39,18 @@ class Samples(NamedTuple):
     findings: tuple[Finding, ...] = ()  # none of them an error
 
 
-class Source(Protocol):
-    """A source of samples. `look` returns what is wrong, and `open` raises a BadSource."""
+class OnDisk(Protocol):
+    """Data on disk that is looked at before training, whoever opens it then."""
 
     def look(self) -> Looked:
-        """What is known before training. It is quick: no image is opened."""
+        """What is known of it, and what is wrong with it. It is quick: no image is opened."""
 
-    def open(self) -> Samples: ...
+
+class Source(OnDisk, Protocol):
+    """Data on disk that Leaven opens itself."""
+
+    def open(self) -> Samples:
+        """All samples; a BadSource where they can't be read."""
 
 
 def class_counts(target: "Target", values: "Sequence[Value]") -> tuple[int, ...]:

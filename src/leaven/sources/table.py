@@ -257,15 +257,15 @@ class ImageTable:
             if isinstance(row.image, str) and not self.text:
                 places.setdefault(row.image, []).append(at)
         repeated = {image: there for image, there in places.items() if len(there) > 1}
-        torn = {image: there for image, there in repeated.items() if len({values[at] for at in there}) > 1}
         if not repeated:
             return ()
-        image, there = next(iter((torn or repeated).items()))
-        many = len(torn or repeated)
-        counted = f"{many:,} images, such as `{image}`," if many > 1 else f"the image `{image}`"
-        fact = f"`{self.name}` lists {counted} {'with different labels' if torn else 'more than once'}"
+        conflicting = {image: there for image, there in repeated.items() if len({values[at] for at in there}) > 1}
+        told = conflicting or repeated
+        image, there = next(iter(told.items()))
+        counted = f"{len(told):,} images, such as `{image}`," if len(told) > 1 else f"the image `{image}`"
+        fact = f"`{self.name}` lists {counted} {'with different labels' if conflicting else 'more than once'}"
         help = "list each image once; otherwise the same image can be in training and in validation"
-        if torn:
+        if conflicting:
             help = "give each image one label; if an image can have several, write them into one row, and `labels=`"
         where = " and ".join(every[at].place for at in there[:2])
         argument, label = self._argument, "images are listed in this table"

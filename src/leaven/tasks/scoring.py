@@ -92,6 +92,7 @@ def evaluate(
             for metric in metrics.values():
                 metric.update(*compared)
             bar.advance()
+            run.stop_if_asked()
     model.train(was_training)
     scores = {name: float(each.compute()) for name, each in metrics.items()}
     if criterion is not None:

@@ -5,9 +5,11 @@ interrupted, change nothing.
 """
 
 import os
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal, Protocol
@@ -17,17 +19,20 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
-from leaven.runtime.data.loading import BatchKey, BatchReader, Transform, init_worker
+from leaven.runtime.data.loading import BatchKey, BatchReader, Decoded, Transform, start_loading, worker_setup
 from leaven.runtime.data.splits import SplitIndices
 from leaven.runtime.data.streams import StreamReader, StreamSplit
 from leaven.runtime.data.torch_datasets import StreamDataset, as_pair
 from leaven.runtime.failures import BadFile, Failure
-from leaven.runtime.seeding import generator
+from leaven.runtime.seeding import generator, generators_kept
 
 MOST_WORKERS = 4
-FEW = 500  # samples are read faster than a worker process starts
+QUICKLY = 1.0  # seconds: what is loaded in less needs no worker processes, which take that long to pay
+MANY = 500  # samples take longer than that, as far as is known without measuring
+_TRIED = 8  # samples, to measure how long loading takes
 Sampler = Literal["shuffled", "balanced"]
 
 
@@ -57,23 +62,26 @@ class Data:
         self.target = dataset.target
         self.train_transform = train_transform
         self.eval_transform = eval_transform
-        self.batch_size = batch_size
-        self.workers = _workers(dataset) if workers == "auto" else workers
+        self._workers, self._seed, self._sampler, self._on_bad_file = workers, seed, sampler, on_bad_file
         self._skipped: set[str] = set()
+        self.use_batch_size(batch_size)
 
-        def one(name: str, transform: Transform) -> Split:
-            indices = getattr(split, name)
-            is_train = name == "train"
-            if isinstance(dataset, StreamDataset):
-                source = dataset.sources.get(name, dataset.sources["train"])
-                stream = StreamReader(source, dataset.target, indices, transform, batch_size, seed or 0, is_train)
-                return StreamSplit(name, stream, self.workers)
-            reader = BatchReader(dataset, indices, transform, seed, on_bad_file == "skip", is_train)
-            return IndexedSplit(name, reader, batch_size, self.workers, sampler, self._skipped)
+    def use_batch_size(self, size: int) -> None:
+        """From here on, batches have so many samples."""
+        self.batch_size = size
+        self.train = self._split("train", self.train_transform)
+        self.val = self._split("val", self.eval_transform)
+        self.test = self._split("test", self.eval_transform)
 
-        self.train = one("train", train_transform)
-        self.val = one("val", eval_transform)
-        self.test = one("test", eval_transform)
+    def _split(self, name: str, transform: Transform) -> "Split":
+        dataset, indices, is_train = self.dataset, getattr(self.split, name), name == "train"
+        size, seed, workers = self.batch_size, self._seed, self._workers
+        if isinstance(dataset, StreamDataset):
+            source = dataset.sources.get(name, dataset.sources["train"])
+            stream = StreamReader(source, dataset.target, indices, transform, size, seed or 0, is_train)
+            return StreamSplit(name, stream, 0 if workers == "auto" else workers)
+        reader = BatchReader(dataset, indices, transform, seed, self._on_bad_file == "skip", is_train)
+        return IndexedSplit(name, reader, size, workers, self._sampler, self._skipped)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(split):,} {split.name}" for split in (self.train, self.val, self.test))
@@ -114,10 +122,16 @@ class Data:
             return found
         names = sha256()
         for indices in (self.split.train, self.split.val, self.split.test):
-            for index in indices.tolist():
+            for index in indices.data:
                 value = "" if self.dataset.values is None else self.dataset.values[index]
                 names.update(f"{os.path.basename(self.dataset.name(index))}\0{value}\n".encode(errors="replace"))
         return {**found, "samples": names.hexdigest()}
+
+    def with_splits(self, splits: Mapping[str, "Split"]) -> "Data":
+        """The same data with other batches of some splits."""
+        found = copy(self)
+        vars(found).update(splits)
+        return found
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -135,18 +149,29 @@ def _fitted(dataset: Dataset | StreamDataset, split: SplitIndices) -> Dataset | 
     if isinstance(dataset, StreamDataset) or dataset.values is None or not len(split.train):
         return dataset
     try:
-        target, values = dataset.target.fitted(dataset.values, split.train.tolist())
+        target, values = dataset.target.fitted(dataset.values, split.train.data)
     except BadTarget as bad:
         raise Failure(f"the data {bad.fact}", bad.help) from None
     return dataset if target is dataset.target else replace(dataset, target=target, values=values)
 
 
-def _workers(dataset: Dataset | StreamDataset) -> int:
-    """How many worker processes: none for data in memory or small data, nor for streams."""
-    if isinstance(dataset, StreamDataset) or dataset.in_memory or len(dataset) < FEW:
+def _measured_workers(reader: BatchReader) -> int:
+    """How many worker processes load samples: none where that is quick enough without, as measured on some.
+
+    Nobody's own code is called just to measure it: there, the number of samples decides.
+    """
+    most = min(MOST_WORKERS, cores())
+    if reader.dataset.in_memory or len(reader.indices) < 2:
         return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST_WORKERS, cores)
+    if reader.dataset.digests is None or reader.draws_from == "all":
+        return most if len(reader.dataset) >= MANY else 0
+    tried = range(1, min(1 + _TRIED, len(reader.indices)))
+    with generators_kept():
+        reader[BatchKey(0, range(1), reader.indices[:1])]  # the first takes longer, as libraries are loaded
+        began = time.perf_counter()
+        reader[BatchKey(0, tried, reader.indices[tried.start : tried.stop])]
+    seconds = (time.perf_counter() - began) / len(tried) * len(reader.indices)
+    return most if seconds >= QUICKLY else 0
 
 
 class Split(Protocol):
@@ -169,7 +194,8 @@ class Split(Protocol):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """The images and targets of an epoch, on the CPU, from batch number `first` on.
 
-        Of train, each process gets its share of every batch; of the others, every world-th sample.
+        Of train, each process gets its share of every batch; of the others, every world-th sample. Without `shuffle`,
+        train is in the order of its samples, and no single one is left out.
         """
 
     def stages(self, epoch: int) -> list[Any]:
@@ -183,26 +209,40 @@ class IndexedSplit:
     """A split whose samples can be read in any order."""
 
     def __init__(
-        self, name: str, reader: BatchReader, batch_size: int, workers: int, sampler: Sampler, skipped: set[str]
+        self,
+        name: str,
+        reader: BatchReader,
+        batch_size: int,
+        workers: int | Literal["auto"],
+        sampler: Sampler,
+        skipped: set[str],
     ) -> None:
         self.name = name
         self.batch_size = batch_size
         self.target = reader.dataset.target
-        self._reader = reader
-        self._workers = workers
+        self.reader = reader
+        self._chosen_workers = workers
         self._sampler = sampler
         self._skipped = skipped
         self._keys = _Keys()
         self._loader: DataLoader[Any] | None = None
 
     def __len__(self) -> int:
-        return len(self._reader.indices)
+        return len(self.reader.indices)
+
+    @property
+    def workers(self) -> int:
+        """How many worker processes load batches; with "auto", decided when it is first asked for. It changes nothing
+        but speed."""
+        if self._chosen_workers == "auto":
+            self._chosen_workers = _measured_workers(self.reader)
+        return self._chosen_workers
 
     def class_counts(self) -> list[int]:
-        values, count = self._reader.dataset.values, len(self.target.names)
+        values, count = self.reader.dataset.values, len(self.target.names)
         if values is None:
             return [0] * count
-        labels = np.asarray(values)[self._reader.indices]
+        labels = np.asarray(values)[self.reader.indices]
         return [int(number) for number in np.bincount(labels, minlength=count)]
 
     def steps(self, world: int = 1) -> int:
@@ -213,45 +253,60 @@ class IndexedSplit:
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        is_train = self.name == "train"
-        keys = self._train_keys(epoch, rank, world, shuffle) if is_train else self._eval_keys(rank, world)
-        current = self._keys.set(keys[first:])
+        return self.read(self.keys(epoch, rank, world, shuffle=shuffle)[first:])
+
+    def keys(self, epoch: int, rank: int = 0, world: int = 1, *, shuffle: bool = True) -> list[BatchKey]:
+        """What the batches of an epoch hold, for one of so many processes."""
+        return self._train_keys(epoch, rank, world, shuffle) if self.name == "train" else self._eval_keys(rank, world)
+
+    def read(self, keys: Sequence[BatchKey], *, needs_all: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+        """The images and targets of some batches; where it `needs_all`, a file that can't be read is a failure."""
+        current = self._keys.set(keys)
         batches = self._iterate()
         while (loaded := _next(batches)) is not None:
-            if self._workers and current is not self._keys.keys:
+            if self.workers and current is not self._keys.keys:
                 raise RuntimeError(f"the batches of {self.name} were restarted while they were being read")
             if isinstance(loaded, Failure):
                 raise loaded
             images, targets, bad = loaded
+            if bad and needs_all:
+                raise Failure(f"{bad[0]} can't be read")
             self._skipped.update(bad)
             if len(targets):
                 yield images, targets
 
+    def use_decoded(self, decoded: Decoded) -> None:
+        """From here on, read images that are decoded already."""
+        self.close()
+        self.reader = replace(self.reader, decoded=decoded)
+
     def stages(self, epoch: int) -> list[Any]:
-        keys = self._train_keys(epoch, 0, 1, shuffle=True) if self.name == "train" else self._eval_keys(0, 1)
-        return self._reader.stages(keys[0])
+        return self.reader.stages(self.keys(epoch)[0])
 
     def close(self) -> None:
         self._loader = None
 
     def _train_keys(self, epoch: int, rank: int, world: int, shuffle: bool) -> list[BatchKey]:
-        indices = self._reader.indices
+        indices = self.reader.indices
         order = self._order(epoch) if shuffle else np.arange(len(indices))
         keys = []
-        for start, share in batch_shares(len(indices), self.batch_size, world):
+        shares = batch_shares(len(indices), self.batch_size, world)
+        if not shuffle and (left := len(indices) - sum(share * world for _, share in shares)) == world:
+            shares.append((len(indices) - left, 1))  # only training with batch normalisation can't use it
+        for start, share in shares:
             own = range(start + rank * share, start + (rank + 1) * share)
             keys.append(BatchKey(epoch, own, indices[order[own.start : own.stop]]))
         return keys
 
     def _order(self, epoch: int) -> np.ndarray:
-        if self._reader.seed is None:
+        if self.reader.seed is None:
             return np.arange(len(self))
-        rng = generator(self._reader.seed, epoch)
+        rng = generator(self.reader.seed, epoch)
         if self._sampler == "shuffled":
             return torch.randperm(len(self), generator=rng).numpy()
-        if self._reader.dataset.values is None:
+        if self.reader.dataset.values is None:
             raise Failure("`balanced` needs the labels before training", "give the dataset an attribute `targets`")
-        labels = torch.as_tensor(self._reader.dataset.values)[torch.from_numpy(self._reader.indices)]
+        labels = torch.from_numpy(np.asarray(self.reader.dataset.values)[self.reader.indices])
         weights = 1.0 / torch.bincount(labels).double()[labels]
         return torch.multinomial(weights, len(self), replacement=True, generator=rng).numpy()
 
@@ -259,7 +314,7 @@ class IndexedSplit:
         own = range(rank, len(self), world)
         size = max(1, self.batch_size // world)
         chunks = [own[start : start + size] for start in range(0, len(own), size)]
-        return [BatchKey(0, chunk, self._reader.indices[chunk.start : chunk.stop : world]) for chunk in chunks]
+        return [BatchKey(0, chunk, self.reader.indices[chunk.start : chunk.stop : world]) for chunk in chunks]
 
     def _iterate(self) -> Iterator[Any]:
         """The batches of the current keys; the loader's workers are kept from one epoch to the next."""
@@ -267,17 +322,17 @@ class IndexedSplit:
             warnings.filterwarnings("ignore", message="This DataLoader will create")  # the user chose the number
             if self._loader is None:
                 self._loader = DataLoader(
-                    self._reader,
+                    self.reader,
                     sampler=self._keys,
                     batch_size=None,
                     collate_fn=_unchanged,
-                    num_workers=self._workers,
-                    persistent_workers=self._workers > 0,
-                    worker_init_fn=init_worker,
+                    num_workers=self.workers,
+                    persistent_workers=self.workers > 0,
+                    worker_init_fn=worker_setup() if self.workers else None,
                     pin_memory=torch.cuda.is_available(),
                     generator=torch.Generator(),  # so that the loader does not draw from the global generator
                 )
-            return iter(self._loader)
+            return start_loading(self._loader)
 
 
 class _Keys:

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from PIL import Image
 
 from leaven.formats import status_line
+from leaven.formats.file_hashes import hashes_in
 from leaven.formats.finding import BadSource
 from leaven.formats.target import Target, TargetReader, Value
 from leaven.runtime.data.images import open_image
@@ -33,7 +35,8 @@ class Dataset:
     """All samples of a dataset. `predefined` holds the splits that it comes with, as indices.
 
     Where `values` is None, only loading a sample tells its value: `load` then returns the pair of image and value.
-    A dataset can be pickled, for worker processes.
+    A dataset can be pickled, for worker processes. `digests` identifies samples by their content; None where it is not
+    known that loading a sample gives the same image each time.
     """
 
     target: Target
@@ -43,6 +46,7 @@ class Dataset:
     name: Callable[[int], str]
     predefined: Mapping[str, Sequence[int]] = field(default_factory=dict)
     in_memory: bool = False
+    digests: Callable[[np.ndarray], Sequence[bytes]] | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -60,7 +64,9 @@ def digits() -> Dataset:
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     labels = [int(label) for label in bunch.target]
     classes = Classes(tuple(str(name) for name in bunch.target_names))
-    return Dataset(classes, labels, len(labels), _Grey(pixels), _Numbered("digit"), in_memory=True)
+    opener = _Grey(pixels)
+    name, digests = _Numbered("digit"), opener.digests
+    return Dataset(classes, labels, len(labels), opener, name, in_memory=True, digests=digests)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,14 @@ class _Grey:
 
     def __call__(self, index: int) -> Image.Image:
         return Image.fromarray(self.pixels[index])
+
+    def digests(self, indices: np.ndarray) -> list[bytes]:
+        return [content_digest(self.pixels[index].tobytes()) for index in indices.tolist()]
+
+
+def content_digest(content: bytes) -> bytes:
+    """What identifies the content of a file or of an image."""
+    return blake2b(content, digest_size=16).digest()
 
 
 @dataclass(frozen=True)
@@ -90,13 +104,39 @@ class ImageFiles:
     files: Sequence[str]
     mode: str = "RGB"
     contents: Sequence[bytes | None] | None = None
+    at_least: int = 0  # pixels that each edge of an image needs; 0 where it needs all that it has
 
     def __call__(self, index: int) -> Image.Image:
-        content = self.contents[index] if self.contents is not None else None
-        return open_image(self.files[index] if content is None else BytesIO(content), self.mode, self.files[index])
+        content, name = self.contents[index] if self.contents is not None else None, self.files[index]
+        return open_image(name if content is None else BytesIO(content), self.mode, name, self.at_least)
 
     def name(self, index: int) -> str:
         return self.files[index]
+
+    @property
+    def decoding(self) -> str:
+        """How a file becomes an image."""
+        return f"upright, {self.mode}{f', at least {self.at_least}' * bool(self.at_least)}"
+
+    def digests(self, indices: np.ndarray) -> list[bytes]:
+        """Those of the files' bytes."""
+        chosen = indices.tolist()
+        files = [index for index in chosen if self.contents is None or self.contents[index] is None]
+        known = dict(zip(files, file_digests([self.files[index] for index in files]), strict=True))
+        within = self.contents or ()
+        return [known[index] if index in known else content_digest(within[index] or b"") for index in chosen]
+
+
+def file_digests(files: Sequence[str]) -> list[bytes]:
+    """The hashes of files; those of unchanged ones are remembered."""
+    if not files:
+        return []
+    ends = [os.path.abspath(file) for file in (min(files), max(files))]
+    folder = os.path.commonpath(ends) if ends[0] != ends[1] else os.path.dirname(ends[0])
+    table = hashes_in(Path(folder))
+    found = table.of(files)
+    table.save()
+    return found
 
 
 # -- images on disk
@@ -133,4 +173,7 @@ def _opened(source: Source) -> Dataset:
     for finding in samples.findings:
         warnings.warn(finding.fact, Caution, stacklevel=3)
     opener = ImageFiles(samples.files, contents=samples.images)
-    return Dataset(samples.target, samples.values, len(samples.files), opener, opener.name, samples.predefined)
+    digests = opener.digests
+    return Dataset(
+        samples.target, samples.values, len(samples.files), opener, opener.name, samples.predefined, digests=digests
+    )

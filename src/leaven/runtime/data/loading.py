@@ -7,11 +7,14 @@ Decides what happens to each sample, and to one that can't be read. Which sample
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from ctypes import c_bool
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from functools import cache, cached_property
+from multiprocessing.sharedctypes import RawValue
+from multiprocessing.util import Finalize
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -24,6 +27,7 @@ from leaven.runtime.failures import BadFile, Failure, unexpected
 from leaven.runtime.seeding import seed_all
 
 Transform = Callable[[Any], Any] | None
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,16 @@ class BatchKey:
     epoch: int
     positions: range
     indices: np.ndarray
+
+
+class Decoded(Protocol):
+    """Images after the first of their transforms; `rest` are the others. They are equal to those that are loaded,
+    unless it is an `approximation`."""
+
+    rest: Transform
+    approximation: str
+
+    def load(self, index: int) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +60,7 @@ class BatchReader(data.Dataset[Any]):
     seed: int | None
     skips_bad_files: bool
     is_train: bool
+    decoded: Decoded | None = None
 
     def __getitem__(self, key: BatchKey) -> tuple[Any, Tensor, tuple[str, ...]] | Failure:
         if get_worker_info() is not None:
@@ -73,11 +88,17 @@ class BatchReader(data.Dataset[Any]):
         except Failure as failure:
             return failure
 
+    def rows(self) -> np.ndarray:
+        """Which of the split's samples is the one at each index of the dataset."""
+        found = np.zeros(len(self.dataset), dtype=np.int64)
+        found[self.indices] = np.arange(len(self.indices))
+        return found
+
     def _add(self, epoch: int, position: int, index: int, pairs: list[tuple[Any, Any]], bad: list[str]) -> None:
         if self.seed is not None:
             seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
         try:
-            sample = self.dataset.load(index)
+            sample = self.dataset.load(index) if self.decoded is None else self.decoded.load(index)
         except BadFile as failure:
             if not self.skips_bad_files:
                 raise
@@ -108,11 +129,12 @@ class BatchReader(data.Dataset[Any]):
         return "torch" if is_known else "all"
 
     def _transformed(self, image: Any) -> Any:
-        if self.transform is None:
+        transform = self.transform if self.decoded is None else self.decoded.rest
+        if transform is None:
             return image
         about = "data.train" if self.is_train else "data.eval"
         try:
-            result = self.transform(image)
+            result = transform(image)
         except Failure:
             raise
         except Exception as problem:
@@ -139,9 +161,14 @@ class BatchReader(data.Dataset[Any]):
 def stages_of(image: Any, transform: Transform) -> list[Any]:
     """An image as it was loaded, and after each of the transforms."""
     stages = [image]
-    for one in getattr(transform, "transforms", (transform,) if transform is not None else ()):
+    for one in transforms_in(transform):
         stages.append(one(deepcopy(stages[-1])))  # a transform may change the image that it is given
     return stages
+
+
+def transforms_in(transform: Transform) -> Sequence[Any]:
+    """The transforms that are applied one after the other."""
+    return tuple(getattr(transform, "transforms", () if transform is None else (transform,)))
 
 
 def _is_torchvision(transform: Any) -> bool:
@@ -169,9 +196,49 @@ def collate(images: Sequence[Any]) -> Any:
         raise Failure(f"the images of a batch differ in size: {some}", help) from None
 
 
-def init_worker(_number: int) -> None:
-    """One thread per worker, and Ctrl-C ignored: the training process decides when to stop."""
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if "cv2" in sys.modules:
-        sys.modules["cv2"].setNumThreads(0)
+def start_loading(loader: data.DataLoader[Any]) -> Iterator[Any]:
+    """The batches of a loader. Its workers leave Ctrl-C and SIGTERM to the training process from their first moment."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        return iter(loader)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)  # which workers inherit
+    try:
+        return iter(loader)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def worker_setup() -> "WorkerSetup":
+    """How the workers of this process start."""
+    return WorkerSetup(_is_exiting(os.getpid()))
+
+
+@cache
+def _is_exiting(_process: int) -> Any:
+    """Whether a process exits and is about to end its workers, in memory that they share."""
+    found = RawValue(c_bool, False)
+    Finalize(None, setattr, args=(found, "value", True), exitpriority=1)
+    return found
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """One thread per worker, and signals that stop a run ignored: the training process decides when to stop.
+
+    A terminal sends Ctrl-C to all of them, and a cluster SIGTERM. But `multiprocessing` too ends its processes with
+    SIGTERM, when it exits.
+    """
+
+    is_exiting: Any  # shared between processes
+
+    def __call__(self, _number: int) -> None:
+        torch.set_num_threads(1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+        if "cv2" in sys.modules:
+            sys.modules["cv2"].setNumThreads(0)
+
+    def _on_sigterm(self, *_: object) -> None:
+        if self.is_exiting.value:
+            os._exit(0)

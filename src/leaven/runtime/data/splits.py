@@ -4,6 +4,7 @@ The split has a seed of its own, so that runs with other training seeds are comp
 """
 
 import warnings
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from leaven.formats.split_sizes import Count, Share, in_samples, split_sizes
-from leaven.formats.target import Target
+from leaven.formats.target import Target, Value
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Caution, Failure
@@ -113,7 +114,7 @@ def _split(
             raise Failure("a stream can only be split by percentages, since its length is not known")
         strata = np.zeros(len(pool), dtype=np.int64)
     else:
-        strata = np.asarray(dataset.target.strata([dataset.values[index] for index in pool.tolist()]))
+        strata = np.asarray(dataset.target.strata(_at(dataset.values, pool)))
         _warn_of_single_samples(strata, dataset.target)
     train, val, test, _ = stratified(strata, _sizes(len(pool), shares), seed)
     return SplitIndices(pool[train], pool[val], pool[test])
@@ -168,8 +169,22 @@ def _check(dataset: Dataset, indices: SplitIndices) -> None:
         raise Failure("no samples are left for training")
     if dataset.values is None:
         return
-    values = dataset.values
-    trained = [values[index] for index in indices.train.tolist()]
+    trained = _distinct(dataset.values, indices.train)
     for name, members in (("val", indices.val), ("test", indices.test)):
-        if unseen := dataset.target.unseen(trained, [values[index] for index in members.tolist()]):
+        if unseen := dataset.target.unseen(trained, _distinct(dataset.values, members)):
             raise Failure(f"{name} has {unseen}, which train does not have", "fix the spelling, or add it to train")
+
+
+def _at(values: Sequence[Value], indices: np.ndarray) -> Sequence[Value]:
+    """Some of the values. Of a million numbers in an array, no objects are made."""
+    if isinstance(values, array):
+        return array(values.typecode, np.asarray(values)[indices].tobytes())
+    return [values[index] for index in indices.tolist()]
+
+
+def _distinct(values: Sequence[Value], indices: np.ndarray) -> list[Value]:
+    """The different ones of some values."""
+    if isinstance(values, array):
+        found: list[Value] = np.unique(np.asarray(values)[indices]).tolist()
+        return found
+    return list(dict.fromkeys(_at(values, indices)))

@@ -5,7 +5,7 @@ not use `get_worker_info()` gives its samples once per worker. A stream without 
 sample's position, so its order must be the same every time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leaven.formats.target import Target
-from leaven.runtime.data.loading import Transform, collate, init_worker, stages_of
+from leaven.runtime.data.loading import Transform, collate, stages_of, start_loading, worker_setup
 from leaven.runtime.data.splits import CYCLE
 from leaven.runtime.data.torch_datasets import as_pair, value_of
 from leaven.runtime.failures import Failure
@@ -72,18 +72,19 @@ class StreamSplit:
             self._counted[world] = len(sizes), sum(sizes) * world
         return self._counted[world]
 
-    def _load(self, reader: "StreamReader") -> Iterable[Any]:
+    def _load(self, reader: "StreamReader") -> Iterator[Any]:
         if not len(reader.residues):
-            return ()
-        return DataLoader(
+            return iter(())
+        loader = DataLoader(
             reader,
             batch_size=None,
             collate_fn=_unchanged,
             num_workers=self._workers,
-            worker_init_fn=init_worker,
+            worker_init_fn=worker_setup() if self._workers else None,
             pin_memory=torch.cuda.is_available(),
             generator=torch.Generator(),
         )
+        return start_loading(loader)
 
 
 @dataclass(frozen=True, eq=False)

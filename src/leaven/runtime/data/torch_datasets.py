@@ -10,7 +10,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
@@ -24,12 +24,13 @@ from torch.utils.data import IterableDataset, Subset, TensorDataset
 from leaven.formats import status_line
 from leaven.formats.image_folder import looks_split
 from leaven.formats.target import BadTarget, Known, Target, TargetReader
-from leaven.runtime.data.datasets import LABEL, Dataset
+from leaven.runtime.data.datasets import LABEL, Dataset, content_digest, file_digests
 from leaven.runtime.downloads import rank_zero_first
 from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.tasks.classification.target import Label
 
 _LABELS = ("targets", "labels", "_labels", "y")
+_IMAGE_FILES = ("_image_files", "_images", "images")  # of files alone
 _PAIRS = ("samples", "_samples", "imgs", "_flat_character_images")  # of file and label
 
 
@@ -62,7 +63,11 @@ def torchvision_dataset(
         made = {split: _make(make, {**arguments, **chosen}) for split, chosen in splits.items()}
         made = made or {"": _make(make, arguments)}
     names = None if classes is None else tuple(map(str, range(classes)))
-    return _concatenated(made, Label(names=names))
+    found = _concatenated(made, Label(names=names))
+    datasets = tuple(made.values())
+    if not all(map(_is_identified, datasets)):
+        return found
+    return replace(found, digests=_Contents(datasets, _ends(datasets)).digests)
 
 
 def _make(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -92,6 +97,55 @@ def _expected_files(make: Any, root: str | os.PathLike[str]) -> str:
         return os.path.join(root, base)
     archive = getattr(make, "filename", None)
     return os.path.join(root, archive) if isinstance(archive, str) else str(root)
+
+
+def _is_identified(dataset: Any) -> bool:
+    """Whether it is known what the image of a sample depends on: on pixels in memory, or on a file."""
+    is_changed = any(getattr(dataset, name, None) is not None for name in ("transform", "transforms"))
+    code = [type(dataset), *filter(None, [getattr(dataset, "loader", None)])]
+    is_theirs = all(each.__module__.partition(".")[0] == "torchvision" for each in code)
+    return is_theirs and not is_changed and (_pixels(dataset) is not None or _files(dataset) is not None)
+
+
+def _pixels(dataset: Any) -> np.ndarray | None:
+    """The images of a dataset that has all of them in one array."""
+    data = getattr(dataset, "data", None)
+    is_array = isinstance(data, Tensor | np.ndarray) and len(data) == len(dataset)
+    return np.asarray(data) if is_array else None
+
+
+def _files(dataset: Any) -> list[str] | None:
+    """The files that the images of a dataset are in, one each."""
+    for attribute in (*_PAIRS, *_IMAGE_FILES):
+        found = getattr(dataset, attribute, None)
+        if isinstance(found, Sequence) and len(found) == len(dataset):
+            files = [each[0] if attribute in _PAIRS else each for each in found]
+            if all(isinstance(file, str | os.PathLike) for file in files) and all(map(os.path.isfile, files[::-1][:2])):
+                return list(map(os.fspath, files))
+    return None
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """Identifies the images of torchvision's datasets, one after the other; `ends` begins with 0."""
+
+    datasets: tuple[Any, ...]
+    ends: tuple[int, ...]
+
+    def digests(self, indices: np.ndarray) -> list[bytes]:
+        found: dict[int, bytes] = {}
+        for dataset, (start, end) in zip(self.datasets, pairwise(self.ends), strict=True):
+            own = indices[(indices >= start) & (indices < end)]
+            found |= zip(own.tolist(), self._within(dataset, (own - start).tolist()), strict=True)
+        return [found[index] for index in indices.tolist()]
+
+    def _within(self, dataset: Any, indices: list[int]) -> list[bytes]:
+        kind = type(dataset).__qualname__.encode()  # which decides what becomes of pixels or files
+        pixels, files = _pixels(dataset), _files(dataset)
+        if pixels is not None:
+            return [content_digest(kind + pixels[index].tobytes()) for index in indices]
+        assert files is not None
+        return [content_digest(kind + each) for each in file_digests([files[index] for index in indices])]
 
 
 # -- the user's own
@@ -153,7 +207,7 @@ def _streamed(splits: Mapping[str, Any], reader: TargetReader) -> StreamDataset:
 def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
     """Several datasets as one."""
     datasets = list(splits.values())
-    ends = tuple(accumulate((len(dataset) for dataset in datasets), initial=0))
+    ends = _ends(datasets)
     if ends[-1] == 0:
         raise Failure(f"{type(datasets[0]).__name__} has no samples")
     predefined = {split: range(*between) for split, between in zip(splits, pairwise(ends), strict=True) if split}
@@ -174,6 +228,11 @@ def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
         name = type(datasets[0]).__name__ if bad.at is None else loader.name(bad.at)
         raise Failure(f"{name} {bad.fact}", bad.help) from None
     return Dataset(target, values, ends[-1], loader.image, loader.name, predefined, in_memory)
+
+
+def _ends(datasets: Sequence[Any]) -> tuple[int, ...]:
+    """Where each dataset begins among the samples of all, and where the last one ends."""
+    return tuple(accumulate((len(dataset) for dataset in datasets), initial=0))
 
 
 def _told(datasets: Sequence[Any], reader: TargetReader) -> Target | None:

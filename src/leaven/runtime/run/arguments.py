@@ -13,6 +13,7 @@ _NOT_KEPT = (
     "resume",
     "more_epochs",
     "finish",
+    "train_only",
     "snapshot",
     "output",
     "of",
@@ -30,6 +31,7 @@ def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace
     group.add_argument("--resume", metavar="RUN", help="resume an interrupted run in its folder")
     group.add_argument("--more-epochs", type=int, default=0, metavar="N", help="with --resume: train N more epochs")
     group.add_argument("--finish", nargs="?", const="", metavar="CHECKPOINT", help=_FINISH)
+    group.add_argument("--train-only", action="store_true", help="leave test scores and the bundle to --finish")
     group.add_argument("--snapshot", metavar="FILE", help="with --finish: write only this bundle, without test scores")
     group.add_argument("--from", dest="from_phase", metavar="PHASE", help="start with this phase")
     group.add_argument("--of", metavar="RUN", help="with --from: the run that did the phases before")

@@ -1,18 +1,14 @@
-"""The curves of a run: a few lines for the terminal, and a figure in the run's folder where matplotlib is installed.
+"""The curves of a run, as a few lines for the terminal.
 
-Decides which scores are curves. What is logged is decided in `phase.py`, how the figure looks in `pictures`.
+Decides which scores have curves. What is logged is decided in `phase.py`, how the figure looks in `pictures`.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-from leaven.formats.run_folder import CURVES
 from leaven.formats.score_text import score_text
-from leaven.pictures.curves import draw_curves
-from leaven.pictures.figure import is_installed
 
 WIDEST = 60  # columns of a curve; a longer run has several epochs in each
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -49,18 +45,6 @@ def chart(rows: Rows, monitor: str, encoding: str | None) -> str:
         lines.append((name, line, f"{score_text(values[0])} to {score_text(values[-1])}"))
     width = max((len(name) for name, _, _ in lines), default=0)
     return "\n".join(f"  {name:<{width}}  {line}  {numbers}" for name, line, numbers in lines)
-
-
-def save(rows: Rows, best: Mapping[str, int], folder: Path) -> str:
-    """Draw the curves into a run's folder, if they can be drawn here; what to say of it."""
-    if len(rows) < 2 or not is_installed():
-        return ""
-    file = folder / CURVES
-    try:
-        draw_curves(rows, score_names(rows), best, file)
-    except Exception as problem:  # the run is done; whatever matplotlib raises must not fail it
-        return f"  the curves could not be drawn: {type(problem).__name__}: {problem}"
-    return f"  curves: {file}"
 
 
 def _can_print(text: str, encoding: str | None) -> bool:

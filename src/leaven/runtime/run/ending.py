@@ -64,13 +64,11 @@ class PhasesEnded(Failure):
         )
 
 
-def find_ending(folder: Path, checkpoint: str, *, keeps_best: bool) -> Ending:
-    """Where a run ends: with a checkpoint in its folder, or (an empty name) with the best epoch so far."""
-    if checkpoint:
-        return _given(folder, checkpoint)
+def best_so_far(folder: Path, *, keeps_best: bool) -> Ending:
+    """The best epoch so far of a run; where it does not keep that one, the last weights."""
     last = read_checkpoint(folder / LAST) if (folder / LAST).is_file() else None
     if (folder / BEST).is_file():
-        best = _given(folder, BEST)
+        best = read_ending(folder, BEST)
         if keeps_best or last is None or best.phase >= last["phase"]:
             return best
     if last is None or keeps_best or not last["rows"]:
@@ -90,7 +88,8 @@ def chosen_epoch(phase: "Phase | None", rows: Sequence[Mapping[str, Any]], epoch
     return ChosenEpoch(Epoch(phase.name, number, phase.total_epochs), scores)
 
 
-def _given(folder: Path, name: str) -> Ending:
+def read_ending(folder: Path, name: str) -> Ending:
+    """Where a run ends with a checkpoint in its folder."""
     file = folder / name
     if not file.is_file():
         raise Failure(f"{file} does not exist")

@@ -1,10 +1,12 @@
-"""What a run writes into its folder: tables, checkpoints, and the lock that says what it runs with."""
+"""The folder of a run: opening it, and what is written into it: tables, checkpoints, the lock."""
 
+import argparse
 import csv
 import json
 import os
 import platform
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -27,6 +29,33 @@ def new_folder(output: str, *, is_quick: bool) -> Path:
         return run_folder.new_folder(Path(output), is_quick=is_quick)
     except OSError as problem:
         raise Failure(f"can't create a folder in {output}: {problem.strerror}", "choose another: `--output`") from None
+
+
+def open_folder(args: argparse.Namespace) -> Path:
+    """The folder of the run: that of a resumed one, or a new one with a copy of the program in it."""
+    if args.resume:
+        found = Path(args.resume)
+    else:
+        found = new_folder(args.output, is_quick=args.quick)
+        program = Path(sys.argv[0])
+        if program.suffix == ".py" and program.is_file():
+            shutil.copyfile(program, found / run_folder.PROGRAM)
+    _copy_phases(args, found)
+    return found
+
+
+def _copy_phases(args: argparse.Namespace, into: Path) -> None:
+    """Copy what the phases of an earlier run left, for a run that starts with a later one."""
+    if not args.of:
+        return
+    left = run_folder.leaving_files(Path(args.of))
+    if not left:
+        raise Failure(f"{args.of} is not a run with finished phases")
+    if args.from_phase and (changed := run_folder.changed_argument(Path(args.of), args.from_phase, vars(args))):
+        raise Failure(changed, f"the phases before {args.from_phase} depend on it: run them again")
+    for file in left:
+        if not (into / file.name).exists():
+            shutil.copyfile(file, into / file.name)
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
@@ -84,7 +113,7 @@ def surroundings() -> dict[str, Any]:
     }
 
 
-def typed() -> str:
+def started_by() -> str:
     """The command that started the program: what was typed, or called in Python."""
     return os.environ.pop(run_folder.COMMAND, "") or shlex.join(["python", *sys.argv])
 

@@ -1,27 +1,35 @@
 """Runs a program's `main`: failures are reported in a few lines that point at the recipe."""
 
+import atexit
+import gc
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
 from leaven.formats import status_line
 from leaven.formats.run_folder import PLAN, REPORT, is_edited
-from leaven.runtime.failures import Failure, Stopped, unexpected
+from leaven.runtime.failures import Caution, Failure, Stopped, Trained, unexpected
+from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.recipe_lines import program_place, recipe_place
 
 INTERRUPTED = 130
-_OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc")
 
 
 def guard(main: Callable[[], None]) -> None:
     """Run a program; a failure is reported with its recipe line, and the exit code says how it ended."""
+    warnings.showwarning = partial(_show_warning, warnings.showwarning)
+    gc.freeze()  # what was imported is never garbage
+    atexit.register(gc.unfreeze)  # triton, which torchvision imports, reports what is not collected at the end
+    gc.set_threshold(700)  # Python's own; during the imports it is higher
     try:
         with status_line.doing("starting…"):  # in place of what was said while the program was imported
             main()
@@ -31,13 +39,28 @@ def guard(main: Callable[[], None]) -> None:
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except Trained:
+        return
     except Failure as failure:
         _end(report(failure, failure.__traceback__, program_file()))
     except Exception as problem:
         if os.environ.get("LEAVEN_DEBUG"):
             raise
-        found = _too_large(problem.__traceback__) if _is_out_of_memory(problem) else unexpected(problem)
+        found = _too_large(problem.__traceback__) if is_out_of_memory(problem) else unexpected(problem)
         _end(report(found, problem.__traceback__, program_file()))
+
+
+def _show_warning(
+    otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any, **more: Any
+) -> None:
+    """Print what the user should know in one line, without the place in Leaven's code. It may have names of files in
+    it, which must not command the terminal."""
+    if not issubclass(category, Caution):
+        otherwise(message, category, *place, **more)
+        return
+    status_line.erase()
+    text = "".join(mark if mark.isprintable() else "�" for mark in str(message))
+    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def _end(report: str) -> NoReturn:
@@ -63,12 +86,6 @@ def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
 
 def program_file() -> Path:
     return Path(sys.argv[0]).resolve()
-
-
-def _is_out_of_memory(problem: BaseException) -> bool:
-    if isinstance(problem, MemoryError | torch.OutOfMemoryError):
-        return True
-    return any(words in str(problem) for words in _OUT_OF_MEMORY)
 
 
 def _too_large(trace: TracebackType | None) -> Failure:

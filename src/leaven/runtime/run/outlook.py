@@ -46,7 +46,8 @@ class Outlook:
 
     def bar(self, what: str, batches: int) -> Bar:
         """The bar of something else that is done to all batches in an epoch."""
-        return Bar(f"{self.title} {what}", batches, facts=self._run_facts)
+        is_shown = self._phase.run.trial is None
+        return Bar(f"{self.title} {what}", batches, facts=self._run_facts, is_shown=is_shown)
 
     def seconds_left(self) -> float | None:
         """For the whole run; None where that is not known."""
@@ -55,9 +56,9 @@ class Outlook:
 
     def _part_done(self) -> float:
         """Which part of the epoch is done; batches of training and of validation count the same."""
-        validated = self._validation.done if self._validation is not None else 0
-        validation = self._validation.total if self._validation is not None else self._phase.validation_batches
-        return (self._phase.batch + validated) / max(1, self._phase.batches_per_epoch + validation)
+        phase, bar = self._phase, self._validation
+        done, total = (bar.done, bar.total) if bar is not None else (0, phase.run.evaluation_batches(phase.data.val))
+        return (phase.batch + done) / max(1, phase.batches_per_epoch + total)
 
     def _epochs_after(self) -> int | None:
         """How many epochs the run has after the current one; None where only the program knows."""

@@ -8,21 +8,27 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.commands import to_finish, to_resume
-from leaven.formats.run_folder import BEST, LAST, epoch_file, leaving_file
-from leaven.runtime.data.batches import Data
-from leaven.runtime.failures import Failure, Stopped
+from leaven.formats.commands import to_resume
+from leaven.formats.run_folder import LAST, epoch_file, leaving_file
+from leaven.runtime.data.batches import Data, Split
+from leaven.runtime.failures import Diverged, Failure, Stopped
 from leaven.runtime.run import progress
+from leaven.runtime.run.batch_losses import BatchLosses
 from leaven.runtime.run.checked_forwarding import CheckedForwarding
 from leaven.runtime.run.forwarding import Forwarding
+from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.run.outlook import Outlook
 from leaven.runtime.seeding import seed_all
+from leaven.runtime.stored.frozen import Unchanged, continue_from_images
+from leaven.runtime.stored.storing import Answering, go_on_from_images, store_frozen, store_teacher
+from leaven.runtime.trials import fused
+from leaven.runtime.trials.group import WRITE_EVERY, EndedEpoch
 
 if TYPE_CHECKING:
     from leaven.runtime.run.run import Run
@@ -63,7 +69,7 @@ class Phase:
             self.batches_per_epoch = min(self.batches_per_epoch, QUICK_BATCHES)
         self.epoch = 0
         self.batch = 0
-        self.losses = _Losses()
+        self.losses = BatchLosses()
         self.best: float | None = None
         self.best_loss = math.inf  # decides between epochs with the same score
         self.peak: float | None = None  # of the score for early stopping
@@ -72,17 +78,14 @@ class Phase:
         self.is_over = False
         self.is_stopped_early = False
         self.state: dict[str, Any] = {}  # what a checkpoint holds
+        self.teachers: list[str] = []  # whose outputs are stored
+        self.is_frozen_part_unchanged: Unchanged | None = None  # where its outputs are stored
         self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
         self._shape = torch.Size()  # of the current images
         self._began = time.monotonic()
         self.outlook = Outlook(self)
         self._saved_at = time.monotonic()
-
-    @property
-    def validation_batches(self) -> int:
-        """About how many batches the validation of an epoch has."""
-        return self.run.evaluation_batches(self.data.val)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -110,6 +113,43 @@ class Phase:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
 
+    def store_frozen(self, *splits: Split, views: int = 0, exact: bool = True) -> None:
+        """Run the frozen layers once per image of these splits: from here on, the model continues from their outputs.
+
+        Nothing else changes, unless training is to use so many `views` of every image, each augmented once, or outputs
+        need not be `exact`: then the layers run in the fastest way. Where that can't be ensured, they run in every
+        epoch, and a line says why.
+        """
+        if self._is_planned:
+            self._load_saved_weights()
+            self.data = self.data.with_splits(store_frozen(self, splits, views, exact=exact))
+
+    def store_teacher(self, teacher: Answering, *splits: Split) -> None:
+        """Ask a teacher once about every image of these splits: from here on, batches have its outputs."""
+        if self._is_planned:
+            self.data = self.data.with_splits(store_teacher(self, teacher, splits))
+
+    def choose_precision(self, *names: str) -> None:
+        """Train at the fastest of these precisions, as measured: at the first, unless another is clearly faster."""
+        choose_precision(self, names, may_measure=self._is_planned)
+
+    def compile_if_faster(self) -> None:
+        """Compile the model if that is measured to save more time in this phase than it takes."""
+        if self._is_planned:
+            compile_if_faster(self)
+
+    @property
+    def _is_planned(self) -> bool:
+        """Whether the phase trains, and as the planner decided."""
+        return self.run.is_planned and not self.run.is_finished(self.number) and self.total_epochs > 0
+
+    def _load_saved_weights(self) -> None:
+        """Those of an interrupted run, where it was interrupted in this phase: their outputs are stored, not those of
+        weights from a file that may be another one now."""
+        saved = self.run.saved
+        if saved is not None and saved["phase"] == self.number:
+            self.model.load_state_dict(saved["state"]["model"])
+
     # -- begin and finish
 
     def begin(self, optimizer: torch.optim.Optimizer, schedule: Any, **techniques: Any) -> Any:
@@ -121,9 +161,17 @@ class Phase:
         model: Any = torch.compile(self.model) if self.compile else self.model
         wrapped, used = fabric.setup(model, optimizer)
         self._forwarding = CheckedForwarding(self.model, wrapped, fabric, self.data.target)
-        self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
-        self._restore()
+        self._begin_with({"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques})
         return used
+
+    def begin_without_optimizer(self) -> None:
+        """Load the state of an interrupted run, in a phase that finds its weights in another way than by steps."""
+        self._begin_with({"model": self.model})
+
+    def _begin_with(self, state: dict[str, Any]) -> None:
+        self.state = state
+        self._restore()
+        self.run.note_workers(self.data)
 
     def _restore(self) -> None:
         saved = self.run.saved
@@ -132,14 +180,15 @@ class Phase:
             return
         if saved is None or saved["phase"] < self.number:
             return
-        longer = {k: v for k, v in vars(self.state["schedule"]).items() if k in _OF_THE_WHOLE_CYCLE}
+        schedule = vars(self.state["schedule"]) if "schedule" in self.state else {}
+        longer = {k: v for k, v in schedule.items() if k in _OF_THE_WHOLE_CYCLE}
         for name, part in self.state.items():
             state = saved["state"][name]
             is_extended = name == "schedule" and self.total_epochs > saved["planned"]
             part.load_state_dict({**state, **longer} if is_extended else state)
         self.run.restore_precision()
         self.epoch, self.batch = saved["epoch"], saved["batch"]
-        self.losses = _Losses(*saved["losses"]) if self.run.fabric.is_global_zero else _Losses()
+        self.losses = BatchLosses(*saved["losses"]) if self.run.fabric.is_global_zero else BatchLosses()
         self.best, self.best_loss = saved["best"], saved["best_loss"]
         self.peak, self.stale = saved["peak"], saved["stale"]
         self.is_over = saved["is_over"] and self.total_epochs <= saved["planned"]
@@ -175,6 +224,7 @@ class Phase:
         """
         if self._forwarding is not None:
             self._forwarding.end()
+        continue_from_images(self.model)
         if self.is_last:
             return
         name = leaving_file(self.number)
@@ -200,6 +250,8 @@ class Phase:
         epochs, and the best weights are used."""
         while self.epoch < self.total_epochs and not self.is_over and self.run.ending is None:
             self._row, self.can_be_best = None, True
+            if self.is_frozen_part_unchanged is not None and not self.is_frozen_part_unchanged():
+                go_on_from_images(self)
             self.outlook.begin_epoch()
             yield self.epoch
             if self._row is None:
@@ -208,14 +260,14 @@ class Phase:
                 self._keep_best(is_needed=stop_early is not None)
                 self._count_stale(stop_early or self.run.monitor, at_least)
             self.epoch += 1
-            self.batch, self.losses = 0, _Losses()
+            self.batch, self.losses = 0, BatchLosses()
             stops = stop_early is not None and self.stale >= max(1, patience)
             self.is_over = stops or self.epoch >= self.total_epochs
             self.is_stopped_early = stops
             if stops:
                 since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
                 self.run.print(f"{self.name}: stopped early, {stop_early} has not improved for {since}")
-            if self.is_over or self.epoch % self.run.checkpoint.epochs == 0:
+            if self.is_over or (self.epoch % self.run.checkpoint.epochs == 0 and self._may_save()):
                 self.save()
             if self.run.checkpoint.keep == "all" and self.run.fabric.is_global_zero:
                 self.run.write(epoch_file(self.number, self.epoch), self._weights(self.model))
@@ -243,15 +295,24 @@ class Phase:
                 self.outlook.seen += len(targets) * fabric.world_size
                 bar.advance()
                 if is_step and run.stop.is_pressed():
-                    self._read_losses()
-                    self.save()
-                    finish = f"\nto use its best epoch so far: {to_finish(run.folder)}" if run.rows else ""
-                    raise Stopped(f"stopped and saved; to resume: {to_resume(run.folder)}{finish}")
+                    self.stop()
                 if is_step and self.batch < self.batches_per_epoch and self._is_time_to_save():
                     self._read_losses()
                     self.save()
         finally:
             bar.close()
+
+    @property
+    def awaits_scores(self) -> bool:
+        """Whether an epoch has no batches left and no scores yet: saved like this, it is measured again."""
+        return self.batch == self.batches_per_epoch and self._row is None and not self.is_over
+
+    def stop(self) -> NoReturn:
+        """Save, and end the run; resumed, it continues here."""
+        run = self.run
+        self._read_losses()
+        self.save()
+        raise Stopped(f"stopped and saved{run.next_commands}")
 
     def _seed(self, epoch: int) -> None:
         """Seed for one batch; Python and NumPy too, as user code may draw from them."""
@@ -271,6 +332,10 @@ class Phase:
                 raise Stopped(f"stopped; to resume from the last checkpoint: {to_resume(self.run.folder)}") from None
             raise
 
+    def _may_save(self) -> bool:
+        """Whether to save at the end of an epoch: trials that train together do so less often."""
+        return self.run.trial is None or time.monotonic() - self._saved_at >= WRITE_EVERY
+
     def _is_time_to_save(self) -> bool:
         policy = self.run.checkpoint
         if policy.steps and (self.batch // self.accumulate) % policy.steps == 0:
@@ -281,8 +346,12 @@ class Phase:
         return float(self.run.fabric.broadcast((time.monotonic() - self._saved_at) / 60))
 
     def backward(self, loss: Tensor, **options: Any) -> None:
-        """Compute the gradients; at half precision, of the scaled loss."""
-        self.run.fabric.backward(loss, **options)
+        """Compute the gradients; at half precision, of the scaled loss. Trials that train together do so together."""
+        trial = self.run.trial
+        if trial is None or options:
+            self.run.fabric.backward(loss, **options)
+        else:
+            fused.backward(trial, lambda: self.run.fabric.backward(loss))
 
     def clip_gradients(self, optimizer: Any, *, max_norm: float) -> None:
         """Scale the gradients down to a norm."""
@@ -300,8 +369,10 @@ class Phase:
             if not math.isfinite(value):
                 has_checkpoint = (self.run.folder / LAST).is_file()
                 where = f"; the last good weights are in {self.run.folder / LAST}" if has_checkpoint else ""
-                raise Failure(
-                    f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"',
+                headline = f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"'
+                self.run.note_divergence(headline)
+                raise Diverged(
+                    headline,
                     f"try a smaller learning rate{where}",
                     about="optimizer",
                 )
@@ -311,11 +382,20 @@ class Phase:
         self._read_losses()
         seconds = time.monotonic() - self._began
         logged = {"train.loss": self._mean_loss(), **scores}
-        rate = self.state["optimizer"].param_groups[0]["lr"]
-        row = {"phase": self.name, "epoch": self.epoch + 1, **logged, "lr": rate, "seconds": round(seconds, 3)}
+        optimizer = self.state.get("optimizer")
+        rate = {} if optimizer is None else {"lr": optimizer.param_groups[0]["lr"]}
+        row = {"phase": self.name, "epoch": self.epoch + 1, **logged, **rate, "seconds": round(seconds, 3)}
         self._row = row
         self._best_of = weights if weights is not None else self.model
-        self.run.log_epoch(row, {**logged, "lr": rate})
+        self.run.log_epoch(row, {**logged, **rate})
+        self._tell_epoch(logged, seconds)
+
+    def _tell_epoch(self, logged: Mapping[str, float], seconds: float) -> None:
+        trial, score = self.run.trial, self.run.monitor if self.run.monitor in logged else "train.loss"
+        if trial is not None:
+            value = logged[score]
+            trial.group.tell_epoch(trial, self.outlook.title, EndedEpoch(score, value, self.run.signed(score, value)))
+            return
         self.run.print(progress.epoch_line(self.outlook.title, logged, seconds, self.outlook.seconds_left()))
 
     def _mean_loss(self) -> float:
@@ -358,7 +438,7 @@ class Phase:
         self.best, self.best_loss = score, loss
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.fabric.is_global_zero and (self.run.checkpoint.keep != "last" or is_needed):
-            self.run.write(BEST, self._weights(self._best_of))
+            self.run.keep_best(self._weights(self._best_of), self.model)
         self.run.fabric.barrier()
 
     def _weights(self, model: nn.Module) -> dict[str, Any]:
@@ -370,6 +450,7 @@ class Phase:
         """After a batch was too large: the largest half, quarter, … of it that can be trained on here."""
         if self._forwarding is not None:
             self._forwarding.end()
+        continue_from_images(self.model)
         size = self._shape[0] // 2
         while size >= 1:
             try:
@@ -380,23 +461,3 @@ class Phase:
                 self.model.zero_grad()
                 size //= 2
         return None
-
-
-class _Losses:
-    """A running mean, kept as sum and count so that it can be saved exactly; `waiting` are not read yet."""
-
-    def __init__(self, total: float = 0.0, count: int = 0) -> None:
-        self.total = total
-        self.count = count
-        self.last: float | None = None
-        self.waiting: list[Tensor] = []
-
-    def read(self) -> list[float]:
-        if not self.waiting:
-            return []
-        values: list[float] = torch.stack(self.waiting).tolist() if len(self.waiting) > 1 else [self.waiting[0].item()]
-        self.waiting.clear()
-        self.total += sum(values)
-        self.count += len(values)
-        self.last = values[-1]
-        return values

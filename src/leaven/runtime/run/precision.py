@@ -2,15 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-
-def best_precision() -> str:
-    """bfloat16 where the hardware supports it, else 32 bits."""
-    return "bf16-mixed" if torch.cuda.is_available() and torch.cuda.is_bf16_supported(False) else "32-true"
 
 
 def precision_of(name: str) -> Any:

@@ -19,6 +19,7 @@ _STEPS = {  # runtime functions that a plan does not name, and the fields that t
     "freeze": "freeze",
     "unfreeze_by_epoch": "unfreeze_later",
     "reinit": "preparations",
+    "HeadSolver": "solver",
 }
 
 

@@ -8,53 +8,49 @@ run is, not from what was drawn before, so a run that is resumed ends as if it h
 import argparse
 import json
 import math
-import os
-import shutil
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from leaven.formats import status_line
 from leaven.formats.atomic_files import write_bytes
-from leaven.formats.commands import to_peek, to_use
+from leaven.formats.commands import to_finish, to_peek, to_resume, to_use
 from leaven.formats.run_folder import (
     BEST,
+    CURVES,
     LAST,
     LOCK,
     METRICS,
-    PROGRAM,
     SCORES,
-    changed_argument,
-    leaving_files,
     read_json,
     read_metrics,
 )
 from leaven.formats.run_in_progress import hold
+from leaven.formats.sweep_folder import CHOSEN, DIVERGED
+from leaven.pictures.curves import draw_curves
 from leaven.pictures.figure import is_installed
-from leaven.runtime.data.batches import Data, Split
-from leaven.runtime.failures import Failure
+from leaven.runtime.data.batches import Data, IndexedSplit, Split
+from leaven.runtime.failures import Failure, Stopped, Trained
 from leaven.runtime.model.masks import apply_masks
-from leaven.runtime.run import arguments, curves, folder, progress
-from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, find_ending
+from leaven.runtime.run import arguments, curves, data_lines, folder, progress
+from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, best_so_far, chosen_epoch, read_ending
 from leaven.runtime.run.loggers import Logger
+from leaven.runtime.run.measuring import choose_batch_size
 from leaven.runtime.run.optimizer_state import load_optimizer_state
 from leaven.runtime.run.phase import QUICK_BATCHES, Phase
 from leaven.runtime.run.precision import precision_of, use_precision
+from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
+from leaven.runtime.stored.storing import store_decoded
+from leaven.runtime.trials.group import current_trial
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric  # takes a second to load, and whoever only predicts needs none
-
-MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -88,6 +84,7 @@ class Run:
         checkpoint: CheckpointPolicy | None = None,
     ) -> None:
         self.fabric = fabric = _launched(args, devices, strategy, precision)
+        self.trial = current_trial()  # among others that train together
         self.device: torch.device = fabric.device
         self.seed = seed
         self.monitor = monitor
@@ -101,6 +98,7 @@ class Run:
         self.saved = folder.read_checkpoint(self.folder / LAST) if (self.folder / LAST).is_file() else None
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
         self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
+        self._trains_only: bool = args.train_only  # a trial of a sweep, of which only the best gets test scores
         self.ending = self._find_ending(args.finish) if args.finish is not None else None
         self.chosen: ChosenEpoch | None = None  # of which the final weights are
         self.data: Data | None = None
@@ -108,21 +106,24 @@ class Run:
         self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began
         self.phases = 0
         self.last_phase: Phase | None = None
+        self.is_trained = False  # whether the final weights are known
         self.epochs_before = 0
         self._precision = fabric.strategy.precision
         self._first_phase: str | None = args.from_phase  # None once the program has come to it
-        self.loggers = [make(self.folder) for make in loggers] if fabric.is_global_zero and not self.snapshot else []
-        self._pin_threads(args)
-        self.stop = _StopSignal(fabric)
+        self.loggers = [make(self.folder) for make in loggers] if self.writes else []
+        self._record_start(args)
+        self.stop = StopSignal(fabric) if self.trial is None else self.trial.group.stop
         self.before_batch: Callable[[Phase], None] = _nothing
-        self.shows_training = True  # not where the program waits before every batch
+        self.uses_planner = not self.is_quick
+        self.shows_training = self.trial is None  # nor where the program waits before every batch
+        self._best: Mapping[str, Any] | None = None  # what is not yet written
         seed_all(seed)
         verb = "finishing" if args.finish is not None else "resuming"
         self.print(f"{verb if self.saved or self.ending else 'run'} {self.folder}")
 
     def _open_folder(self, args: argparse.Namespace) -> Path:
         """The folder of the run, which no other process may be running; a snapshot leaves it as it is."""
-        found = _open_folder(args)
+        found = folder.open_folder(args)
         if self.snapshot is None and not hold(found, self):
             raise Failure(
                 f"{found} is still running", f"stop it first, or save its best epoch so far: {to_peek(found)}"
@@ -130,43 +131,76 @@ class Run:
         return found
 
     def _find_ending(self, checkpoint: str) -> Ending | None:
-        """Where the run ends. One whose phases are done ends as it would have, with what is left to do."""
+        """Where the run ends: with a checkpoint, or (an empty name) with the best epoch so far.
+
+        One whose phases are done ends as it would have, with what is left to do.
+        """
         if not checkpoint and read_json(self.folder / LOCK).get("trained"):
             return None
         self.rows = read_metrics(self.folder)  # the best epoch may be a later one than that of the last checkpoint
-        return find_ending(self.folder, checkpoint, keeps_best=self.checkpoint.keep != "last")
+        if checkpoint:
+            return read_ending(self.folder, checkpoint)
+        return best_so_far(self.folder, keeps_best=self.checkpoint.keep != "last")
 
-    def _pin_threads(self, args: argparse.Namespace) -> None:
-        """Use as many threads as when the run began, since sums of floats depend on it. The lock gets what it lacks."""
+    def _record_start(self, args: argparse.Namespace) -> None:
+        """Note in the lock what the run runs with; one that is resumed runs with what is there."""
         lock = read_json(self.folder / LOCK)
-        if "threads" in lock:
-            torch.set_num_threads(lock["threads"])
-            if args.finish is None and lock.get("processes", self.fabric.world_size) != self.fabric.world_size:
-                then, now = lock["processes"], self.fabric.world_size
-                raise Failure(f"the run was started with {then} processes and can't be resumed with {now}")
+        is_new, finishes = "threads" not in lock, args.finish is not None
+        if not is_new:
+            self._run_as_before(lock, finishes=finishes)
         self.fabric.barrier()  # nobody reads the lock while it is written
-        facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.typed()]}
-        if "threads" not in lock:
+        facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.started_by()]}
+        if is_new:
             given = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
             facts = {**folder.surroundings(), **given, **facts}
-        if args.finish is None:
+        if not finishes:
             facts["finished"] = False
-        if args.more_epochs or "threads" not in lock:
+        if args.more_epochs or is_new:
             facts["trained"] = False
-        self._update_lock(**facts)
+        self.update_lock(**facts)
 
-    def _update_lock(self, **facts: Any) -> None:
-        if self.fabric.is_global_zero and self.snapshot is None:
+    def _run_as_before(self, lock: Mapping[str, Any], *, finishes: bool) -> None:
+        """Use as many threads as when the run began, since sums of floats depend on it, and as many processes."""
+        torch.set_num_threads(lock["threads"])
+        now = self.fabric.world_size
+        if not finishes and (then := lock.get("processes", now)) != now:
+            raise Failure(f"the run was started with {then} processes and can't be resumed with {now}")
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes into the folder: of several, the first, and none for a snapshot."""
+        return self.fabric.is_global_zero and self.snapshot is None
+
+    def update_lock(self, **facts: Any) -> None:
+        """Note something in the lock."""
+        if self.writes:
             folder.write_json(self.folder / LOCK, {**read_json(self.folder / LOCK), **facts})
+
+    def note_divergence(self, headline: str) -> None:
+        """Note in the lock that the loss was not a number: of a sweep, the other trials go on."""
+        self.update_lock(**{DIVERGED: headline})
+
+    @property
+    def next_commands(self) -> str:
+        """What to type to go on with the run, when it is stopped; of a trial, the sweep tells."""
+        if self._trains_only:
+            return ""
+        finish = f"\nto use its best epoch so far: {to_finish(self.folder)}" if self.rows else ""
+        return f"; to resume: {to_resume(self.folder)}{finish}"
+
+    def note_workers(self, data: Data) -> None:
+        """Note in the lock how many worker processes load each split."""
+        splits = [split for split in (data.train, data.val) if isinstance(split, IndexedSplit)]
+        self.update_lock(workers={split.name: split.workers for split in splits})
 
     def _check_data(self, data: Data) -> None:
         """A run is resumed with the data that it was started with."""
         then, now = read_json(self.folder / LOCK).get("data"), data.fingerprint()
         self.fabric.barrier()
         if then is None:
-            self._update_lock(data=now)
+            self.update_lock(data=now)
         elif then != now:
-            raise Failure(_changed(then, now), "restore the data, or start a new run")
+            raise Failure(data_lines.difference(then, now), "restore the data, or start a new run")
 
     # -- phases
 
@@ -177,6 +211,27 @@ class Run:
             yield
         except PhasesEnded as ended:
             self.print(ended.told)
+
+    def store_decoded(self, split: Split, *, transforms: int = 0, exact: bool = True) -> None:
+        """Decode each image of a split once, and apply the first `transforms`: later epochs and runs read the result.
+
+        Nothing else changes, unless it need not be `exact`: then a JPEG file that is resized to at most half of its
+        size is decoded at a smaller one. Where that is not possible or not faster, images are decoded in every epoch,
+        and a line says why.
+        """
+        if self.is_planned:
+            store_decoded(self, split, transforms, exact=exact)
+
+    def choose_batch_size(self, model: nn.Module, data: Data) -> None:
+        """Let batches have twice as many samples, or twice that, …, as long as that is measured to be faster."""
+        self.fabric.to_device(model)
+        choose_batch_size(self, model, data, may_measure=self.is_planned)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether outputs are stored and settings measured: as the planner decided, and something is left to train."""
+        is_over = self.ending is not None or read_json(self.folder / LOCK).get("trained")
+        return self.uses_planner and not is_over
 
     def phase(
         self,
@@ -200,7 +255,7 @@ class Run:
         if self.data is None:
             self.data = data
             self._check_data(data)
-            self.print(_summary(data))
+            self.print(data_lines.summary(data))
         if name == self._first_phase:
             self._first_phase = None
         phase = Phase(self, name, self.phases, model, data, planned, self.epochs_before, accumulate, compile, is_last)
@@ -234,7 +289,25 @@ class Run:
         """Write the last checkpoint; only the first process does."""
         if self.fabric.is_global_zero:
             known = {"format": 1, "rows": self.rows, "best_epochs": self.best_epochs}
+            self._write_kept()
             self.write(LAST, {**known, "precision": self.fabric.strategy.precision.state_dict(), **state})
+
+    def keep_best(self, weights: Mapping[str, Any], model: nn.Module) -> None:
+        """Write the best weights; of a trial among others, they are in memory until the next checkpoint."""
+        if self.trial is None:
+            self.write(BEST, weights)
+            return
+        frozen = {parameter.data_ptr() for parameter in model.parameters() if not parameter.requires_grad}
+        kept = {name: each if each.data_ptr() in frozen else each.clone() for name, each in weights["model"].items()}
+        self._best = {**weights, "model": kept}
+
+    def _write_kept(self) -> None:
+        """Write what a trial among others has kept in memory."""
+        if self.trial is not None:
+            folder.write_table(self.folder / METRICS, self.rows)
+            best, self._best = self._best, None
+            if best is not None:
+                self.write(BEST, best)
 
     def write(self, name: str, state: Mapping[str, Any]) -> Path:
         """Write tensors into a file of the folder."""
@@ -251,24 +324,36 @@ class Run:
         """The best weights, if they are of that phase."""
         if not (self.folder / BEST).is_file():
             return None
-        found = find_ending(self.folder, BEST, keeps_best=True)
+        found = read_ending(self.folder, BEST)
         return found if found.phase == phase else None
 
     def load_best(self, model: nn.Module) -> None:
         """Load the best weights of the last phase, and make masks over pruned weights permanent."""
         if self.ending is None and self._first_phase is not None:
             raise Failure(f'there is no phase "{self._first_phase}"')
+        if self._trains_only and self.ending is None:
+            self._end_after_training()
         found = self.ending or self.best(self.phases - 1)
         if found is not None and found.weights is not None:
             model.load_state_dict(found.weights)
         apply_masks(model)
+        self.is_trained = True
         self.chosen = chosen_epoch(self.last_phase, self.rows, found.epoch if found is not None else None)
         if self.ending is None:
-            self._update_lock(trained=True)
+            self.update_lock(trained=True, **{CHOSEN: self.chosen.epoch.number if self.chosen is not None else None})
             return
         if self.chosen is not None:
             self.best_epochs[self.chosen.epoch.phase] = self.chosen.epoch.number
         self.print(f"using {self.ending.told(self.chosen)}")
+
+    def _end_after_training(self) -> NoReturn:
+        """End a trial: which weights it would load is all that is noted."""
+        phase = self.last_phase
+        keeps_best = phase is not None and (self.checkpoint.keep != "last" or phase.is_stopped_early)
+        number = self.best_epochs.get(phase.name, phase.epoch) if phase is not None and keeps_best else None
+        self.update_lock(trained=True, **{CHOSEN: number})
+        self._close_loggers()
+        raise Trained
 
     # -- scores and messages
 
@@ -288,15 +373,46 @@ class Run:
             return self.last_phase.outlook.validation(batches)
         return progress.Bar({"val": "validation", "test": "testing"}.get(split.name, split.name), batches)
 
+    def stop_if_asked(self) -> None:
+        """Between two batches of an evaluation: stop where nothing is lost, and the evaluation is done again.
+
+        Several processes may have different numbers of batches; they stop after the next step.
+        """
+        if not self.is_asked_to_stop():
+            return
+        if self.last_phase is not None and self.last_phase.awaits_scores:
+            self.last_phase.stop()
+        if self.is_trained:
+            verb, command = ("resume", to_resume) if self.ending is None else ("finish", to_finish)
+            raise Stopped(f"stopped; to {verb}: {command(self.folder)}")
+
+    def stop_here(self) -> None:
+        """Where nothing is lost that a resumed run would not do again: stop, if that is asked for."""
+        if self.is_asked_to_stop():
+            raise Stopped(f"stopped{self.next_commands}")
+
+    def is_asked_to_stop(self) -> bool:
+        """Whether a single process may stop here; several stop after the next step."""
+        return self.fabric.world_size == 1 and self.stop.is_pressed_here
+
+    def gathered(self, text: str) -> list[str]:
+        """A text of every process."""
+        if self.fabric.world_size == 1:
+            return [text]
+        found: list[Any] = [None] * self.fabric.world_size
+        torch.distributed.all_gather_object(found, text)
+        return found
+
     def print(self, text: str) -> None:
         """Print a line, once for all processes."""
-        if self.fabric.is_global_zero:
+        if self.fabric.is_global_zero and self.trial is None:
             progress.say(text)
 
     def log_epoch(self, row: Mapping[str, Any], scores: Mapping[str, float]) -> None:
         self.rows.append(dict(row))
         if self.fabric.is_global_zero:
-            folder.write_table(self.folder / METRICS, self.rows)
+            if self.trial is None:
+                folder.write_table(self.folder / METRICS, self.rows)
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
 
@@ -306,37 +422,44 @@ class Run:
 
     def finish(self, scores: Mapping[str, float]) -> None:
         """Write the final scores, and print a table of them."""
-        if self.fabric.is_global_zero and self.snapshot is None:
+        if self.writes:
             folder.write_text(self.folder / SCORES, json.dumps(self.final_scores(scores), indent=2) + "\n")
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
-                logger.close()
+        self._close_loggers()
         self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
         if not self.is_quick and self.snapshot is None:
             self._show_curves()
         if self.data is not None and self.data.skipped:
-            self.print(_skipped(self.data.skipped))
+            self.print(f"\n{data_lines.skipped(self.data.skipped)}")
+
+    def _close_loggers(self) -> None:
+        for logger in self.loggers:
+            logger.close()
 
     def _show_curves(self) -> None:
-        """Print the curves, and save them as a figure."""
-        shown = curves.chart(self.rows, self.monitor, getattr(sys.stdout, "encoding", None))
-        is_saved = self.fabric.is_global_zero and self.snapshot is None
-        saved = curves.save(self.rows, self.best_epochs, self.folder) if is_saved else ""
-        if shown or saved:
-            self.print("\n" + "\n".join(filter(None, (shown, saved))))
-
-    def save_figure(self, name: str, draw: Callable[[], bytes]) -> None:
-        """Write a figure into the folder, if it can be drawn here; the run goes on if it can't."""
-        if self.is_quick or not self.fabric.is_global_zero or self.snapshot is not None or not is_installed():
+        """Print the curves, and save them as a figure; one epoch has none."""
+        if len(self.rows) < 2:
             return
+        chart = curves.chart(self.rows, self.monitor, getattr(sys.stdout, "encoding", None))
+        names = curves.score_names(self.rows)
+        file = self.save_figure(CURVES, lambda: draw_curves(self.rows, names, self.best_epochs))
+        self.print("\n".join(["", *([chart] if chart else []), *([f"  curves: {file}"] if file else [])]))
+
+    def save_figure(self, name: str, draw: Callable[[], bytes]) -> Path | None:
+        """Write a figure into the folder, if it can be drawn here; the run goes on if it can't."""
+        if self.is_quick or not self.writes or not is_installed():
+            return None
         try:
             write_bytes(self.folder / name, draw())
         except Exception as problem:  # whatever matplotlib raises
             self.print(f"{name} could not be drawn: {type(problem).__name__}: {problem}")
+            return None
+        return self.folder / name
 
     def announce(self, file: Path, *, trust_code: bool = False) -> None:
         """Note that the run is finished, and print where the model is and how to use it."""
-        self._update_lock(finished=True)
+        self.update_lock(finished=True)
         self.print(f"\nsaved {file}\n{to_use(file, trust_code=trust_code)}")
         if self.is_quick:
             self.print("smoke test passed; the model is not trained")
@@ -355,84 +478,5 @@ def _launched(args: argparse.Namespace, devices: int | str, strategy: str, preci
     return fabric
 
 
-class _StopSignal:
-    """Ctrl-C, or a cluster's SIGTERM: the first asks the run to save and stop, the second stops it at once."""
-
-    def __init__(self, fabric: "Fabric") -> None:
-        self._fabric = fabric
-        self.is_pressed_here = False
-        if threading.current_thread() is threading.main_thread():  # signals can only be caught there
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self._press)
-
-    def _press(self, number: int, _frame: FrameType | None) -> None:
-        if self.is_pressed_here:
-            os._exit(128 + number)
-        self.is_pressed_here = True
-        if self._fabric.is_global_zero:
-            start = b"\r\x1b[K" if status_line.is_watched() else b"\n"
-            os.write(2, start + b"stopping after this step; press Ctrl-C again to quit\n")  # `print` could be running
-
-    def is_pressed(self) -> bool:
-        """Whether any process was asked to stop: they must agree, or one would wait for the others forever."""
-        if self._fabric.world_size == 1:
-            return self.is_pressed_here
-        agreed = self._fabric.all_reduce(torch.tensor(float(self.is_pressed_here)), reduce_op="sum")
-        return isinstance(agreed, Tensor) and bool(agreed.item() > 0)
-
-
 def _nothing(_phase: Phase) -> None:
     """Nothing happens before a batch."""
-
-
-def _summary(data: Data) -> str:
-    """`1,437 samples for training, 180 for validation, 180 for testing; 10 classes`."""
-    counts = [(len(data.train), "training"), (len(data.val), "validation"), (len(data.test), "testing")]
-    parts = [f"{count:,}{' samples' * (not at)} for {purpose}" for at, (count, purpose) in enumerate(counts) if count]
-    return f"{', '.join(parts)}; {data.target.brief}"
-
-
-def _changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """How the data differs from what a run was started with."""
-    if then.get("outputs") != now["outputs"]:
-        before, after = _few(then.get("outputs", ())), _few(now["outputs"])
-        return f"the model predicted {before} when the run was started, now {after}"
-    for split in ("train", "val", "test"):
-        if then.get(split) != now[split]:
-            return f"{split} had {then.get(split)} samples when the run was started, now {now[split]}"
-    return "the data has other samples than when the run was started"
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-
-
-def _skipped(files: Sequence[str]) -> str:
-    """`2 files could not be read and were skipped: a.jpg, b.jpg`."""
-    verb = "file could not be read and was" if len(files) == 1 else "files could not be read and were"
-    return f"\n{len(files)} {verb} skipped: {_few(files)}"
-
-
-def _open_folder(args: argparse.Namespace) -> Path:
-    """The folder of the run: that of a resumed one, or a new one with a copy of the program in it."""
-    if args.resume:
-        found = Path(args.resume)
-    else:
-        found = folder.new_folder(args.output, is_quick=args.quick)
-        program = Path(sys.argv[0])
-        if program.suffix == ".py" and program.is_file():
-            shutil.copyfile(program, found / PROGRAM)
-    _copy_phases(args, found)
-    return found
-
-
-def _copy_phases(args: argparse.Namespace, into: Path) -> None:
-    """Copy what the phases of an earlier run left, for a run that starts with a later one."""
-    left = leaving_files(Path(args.of)) if args.of else []
-    if args.of and not left:
-        raise Failure(f"{args.of} is not a run with finished phases")
-    if left and args.from_phase and (changed := changed_argument(Path(args.of), args.from_phase, vars(args))):
-        raise Failure(changed, f"the phases before {args.from_phase} depend on it: run them again")
-    for file in left:
-        if not (into / file.name).exists():
-            shutil.copyfile(file, into / file.name)

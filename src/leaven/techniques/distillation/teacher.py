@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import freeze
 from leaven.runtime.model.input_spec import InputConverter, input_spec_after, input_spec_of
+from leaven.runtime.stored.batch import StoredBatch
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -22,7 +23,7 @@ Size = int | Sequence[int] | None
 
 
 class Teacher:
-    """A still model, asked about batches that were prepared for another.
+    """A frozen model, asked about batches that were prepared for another.
 
     Several techniques may ask the same model about the same batch; it thinks once.
     """
@@ -31,6 +32,7 @@ class Teacher:
         freeze(model)
         self.model = fabric.to_device(model)
         self.fabric = fabric
+        self.stored_as = ""  # under which batches have its outputs, if they were computed before
         input_spec = input_spec_of(model)
         if size is not None:
             input_spec = replace(input_spec, size=(size, size) if isinstance(size, int) else (size[0], size[1]))
@@ -46,8 +48,14 @@ class Teacher:
         at = next(at for at, (theirs, ours) in enumerate(zip(known, classes, strict=True)) if theirs != ours)
         raise Failure(f"class {at + 1} of the teacher is {known[at]}, but class {at + 1} of the data is {classes[at]}")
 
-    def __call__(self, images: Tensor) -> Tensor:
+    def __call__(self, images: Tensor | StoredBatch) -> Tensor:
         """The outputs for a batch, in full precision."""
+        if isinstance(images, StoredBatch):
+            if self.stored_as in images.outputs:
+                known: Tensor = images.outputs[self.stored_as][0]
+                return known
+            assert images.images is not None
+            images = images.images
         images_before, size, outputs = self.model.__dict__.get(_ANSWER, (_nothing, None, None))
         if images_before() is not images or size != self.convert.size:
             with torch.no_grad(), self.fabric.autocast():
