@@ -231,10 +231,15 @@ def _table(found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
     names = [file if len(file) <= WIDEST else "…" + file[1 - WIDEST :] for file, _ in found]
     cells = [answer.shown_cells(count) for _, answer in found]
     header = ["file", *max(cells, key=len)]
-    rows = [[name, *row.values()] for name, row in zip(names, cells, strict=True)]
+    rows = [[_one_line(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
     widths = [max(len(line[at]) for line in (header, *rows) if at < len(line)) for at in range(len(header))]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in (header, *rows)]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _one_line(cell: str) -> str:
+    """The text of a cell; a name may have any character, a row ends with its line."""
+    return "".join("�" if ord(mark) < ord(" ") else mark for mark in cell)
 
 
 def _write_csv(file: Path, found: "Sequence[tuple[str, Prediction]]", count: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from leaven.catalog import habits, layers, lookup, model_sizes
+from leaven.catalog import habits, layers, lookup, model_sizes, model_survey
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
@@ -54,7 +54,7 @@ def _parameters(card: Card) -> int | None:
     known = card.model.parameters or model_sizes.of_timm().get(card.model.timm_name)
     if known is not None:
         return known
-    with layers.only_cached():
+    with model_survey.only_cached():
         found = layers.ask({"target": card.target, "timm_name": card.model.timm_name or None, "arguments": {}})
     return sum(each.count for each in found.parameters) if found is not None and found.parameters else None
 

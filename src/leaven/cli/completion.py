@@ -1,10 +1,12 @@
-"""Shell completion: names of the catalog, options of a recipe, files.
+"""Shell completion: names of the catalog, options of a recipe, runs, files.
 
 Decides what is offered where; the protocol with the shell is click's. Completion must be instant, so names of libraries
 are offered only where their index exists already.
 """
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -38,6 +40,20 @@ def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return _starting(_names("model"), incomplete)
 
 
+def stored(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The ids of what is stored, each with what it is."""
+    from click.shell_completion import CompletionItem
+
+    from leaven.cli.cache import groups_of
+    from leaven.formats.store import default_store
+
+    try:
+        found = groups_of(default_store())
+    except OSError:
+        return []
+    return [CompletionItem(group.id, help=group.what) for group in found if group.id.startswith(incomplete)]
+
+
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Any file; the shell lists them."""
     from click.shell_completion import CompletionItem
@@ -50,6 +66,16 @@ def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> "lis
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="dir")]
+
+
+def unfinished_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The runs that can be resumed, in the folder that is written, else in `runs`; any folder where there are none."""
+    from click.shell_completion import CompletionItem
+
+    from leaven.formats.run_folder import unfinished_below
+
+    found = map(str, unfinished_below(Path(os.path.dirname(incomplete) or "runs")))
+    return [CompletionItem(run) for run in _starting(found, incomplete)] or folders(ctx, param, incomplete)
 
 
 def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.pictures.figure import is_installed
+from leaven.pictures.figure import CantDraw, check_installed
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 def check_figures(html: Path | None, plots: Path | None) -> None:
     """Refuse what needs matplotlib where it is missing, before anything is measured."""
-    asked = "--html" if html else "--plots" if plots else None
-    if asked and not is_installed():
-        raise click.UsageError(f"`{asked}` needs matplotlib: pip install 'leaven[pictures]'")
+    try:
+        for flag, place in (("--html", html), ("--plots", plots)):
+            if place is not None:
+                check_installed(f"`{flag}`")
+    except CantDraw as problem:
+        raise click.UsageError(str(problem)) from None
 
 
 def measured(model: "Bundle", asked: Mapping[str, Any], *, trust_code: bool) -> "Evaluation":

@@ -48,7 +48,7 @@ def print_explanation(id: str | None) -> int:
         print_page(text)
         return 0
     for kind in KINDS:
-        card = own.read(kind, wanted)
+        card = own.read(kind, wanted) or (own.read(kind, f"data.{wanted}") if kind == "statement" else None)
         if card is not None:
             print_page(card.article)
             return 0

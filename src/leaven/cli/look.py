@@ -11,7 +11,7 @@ import click
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.cli.run import compile_recipe
 from leaven.pictures.batch import Rows, draw_batch
-from leaven.pictures.figure import CantDraw, format_of, is_installed
+from leaven.pictures.figure import CantDraw, check_installed, format_of
 from leaven.statements.options import Options
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
     file = file or recipe.with_name(f"{recipe.stem}_look.png")
     try:
         format_of(file)
-        if not is_installed():
-            raise CantDraw("`leaven look` needs matplotlib: pip install 'leaven[pictures]'")
+        check_installed("`leaven look`")
     except CantDraw as problem:
         click.echo(f"error: {problem}", err=True)
         return USAGE_ERROR
@@ -46,7 +45,8 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
 def _seen(plan: "Plan", split: "SplitName", epoch: int) -> Sequence[Rows] | None:
     """What there is to see of the data of a program; None where it fails, which is reported as by the program."""
     from leaven.lab.look import look
-    from leaven.lab.program import Program, seed_of, write_program
+    from leaven.lab.program import Program, seed_of
+    from leaven.program.files import write_program
     from leaven.runtime.failures import Failure, unexpected
     from leaven.runtime.run.guard import report
 

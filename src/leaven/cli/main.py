@@ -255,7 +255,12 @@ def run(
 
 
 @leaven.command()
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+@click.argument(
+    "folder",
+    metavar="RUN",
+    type=click.Path(path_type=Path, file_okay=False),
+    shell_complete=completion.unfinished_runs,
+)
 @click.option("--epochs", metavar="+N", help="Train a finished run for N more epochs.")
 def resume(folder: Path, epochs: str | None) -> None:
     """Resume an interrupted run, or train a finished one further.
@@ -268,7 +273,7 @@ def resume(folder: Path, epochs: str | None) -> None:
 
 
 @leaven.command()
-@click.argument("place", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("place", metavar="RUN", type=click.Path(path_type=Path), shell_complete=completion.unfinished_runs)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write only this bundle; the run may go on.")
 def finish(place: Path, output: Path | None) -> None:
     """Save the model of a run that was stopped.
@@ -287,6 +292,50 @@ def finish(place: Path, output: Path | None) -> None:
 leaven.add_command(bundle.predict)
 leaven.add_command(bundle.evaluate)
 leaven.add_command(bundle.export)
+
+
+@leaven.group(cls=_Commands)
+def cache() -> None:
+    """List, verify and clear what runs have stored.
+
+    Runs store what can't change, such as the outputs of frozen layers, to compute it only once. LEAVEN_CACHE sets the
+    folder, LEAVEN_STORE_LIMIT how large it may become (20GB); then the least recently used entries are removed.
+    """
+
+
+@cache.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with every entry.")
+def list_cache(as_json: bool) -> None:
+    """List what is stored, with its size and last use."""
+    from leaven.cli.cache import print_list
+
+    sys.exit(print_list(as_json))
+
+
+@cache.command("verify")
+def verify_cache() -> None:
+    """Find damaged entries, and remove them.
+
+    Every entry is read and compared with its checksum. The exit code is 1 if one was damaged. Runs do the same with
+    what they use.
+    """
+    from leaven.cli.cache import verify_entries
+
+    sys.exit(verify_entries())
+
+
+@cache.command("clear")
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.stored)
+@click.option("--older-than", metavar="TIME", help="Only what has not been used for so long: 30d, 12h, 90m.")
+def clear_cache(ids: tuple[str, ...], older_than: str | None) -> None:
+    """Remove what is stored.
+
+    An ID is one that `leaven cache list` prints; without one, everything is removed. Runs in progress keep what they
+    have opened.
+    """
+    from leaven.cli.cache import clear_entries
+
+    sys.exit(clear_entries(ids, older_than))
 
 
 @leaven.command("completion")
@@ -323,13 +372,13 @@ def main() -> None:
         sys.exit(_failed(failure))
 
 
-def _with_habit(problem: click.NoSuchOption) -> click.NoSuchOption:
+def _with_habit(problem: click.NoSuchOption) -> click.UsageError:
     """The report on an unknown option, with what an option of another tool is called here."""
     from leaven.catalog.habits import OTHER_OPTIONS
 
     command, name = str(problem.ctx.info_name if problem.ctx is not None else ""), problem.option_name
     meant = OTHER_OPTIONS.get(command, {}).get(name.lstrip("-"))
-    return click.NoSuchOption(name, possibilities=[f"--{meant}"], ctx=problem.ctx) if meant else problem
+    return click.UsageError(f"unknown option `{name}`. Did you mean `{meant}`?", problem.ctx) if meant else problem
 
 
 def _skip_last_collection() -> None:

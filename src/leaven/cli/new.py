@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from leaven.formats.atomic_files import write_text
+from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, is_image, read_image_folder
 from leaven.language.record import Record
@@ -72,7 +73,7 @@ def write_first_recipe(
         write_text(target, text)
     except OSError as problem:
         raise click.UsageError(f"{target} can't be written: {problem.strerror}") from None
-    click.echo(f"\n{text}\nwritten to {target}; next: leaven check {target}")
+    click.echo(f"\n{text}\nwritten to {target}; next: leaven check {typed(target)}")
 
 
 def _target(output: str, force: bool) -> Path:
@@ -188,13 +189,13 @@ def _named(classes: list[str]) -> str:
 def _relative(folder: Path, start: Path) -> str:
     """The folder as the recipe writes it: relative to the recipe where it can be, with forward slashes."""
     try:
-        return Path(os.path.relpath(folder.resolve(), start.resolve())).as_posix()
+        return Path(os.path.relpath(folder, start)).as_posix()
     except ValueError:  # on another drive
-        return folder.resolve().as_posix()
+        return folder.absolute().as_posix()
 
 
 def _recipe_name(folder: Path) -> str:
-    name = folder.resolve().name or "recipe"
+    name = Path(os.path.abspath(folder)).name or "recipe"
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)
 
 

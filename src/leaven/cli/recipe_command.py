@@ -37,6 +37,7 @@ _COMMON = (
     ),
     click.Option(["--checkpoint"], metavar="FILE", help="Start from these weights.", shell_complete=completion.files),
     click.Option(["--output"], metavar="FOLDER", help="Write runs here.", shell_complete=completion.folders),
+    click.Option(["--no-cache"], is_flag=True, help="Compute everything in every epoch: --set train.cache=off."),
 )
 _RAW_WORDS = "leaven.words"
 
@@ -71,7 +72,7 @@ class RecipeCommand(click.Command):
             raise click.UsageError(f"takes one recipe, got {len(recipes)}: {', '.join(recipes)}", ctx)
         given["options"] = Options(
             args=args,
-            settings=given.pop("settings"),
+            settings=(*given.pop("settings"), *(["train.cache=off"] if given.pop("no_cache") else [])),
             additions=given.pop("additions"),
             **{name: given.pop(name) for name in ("model", "data", "checkpoint", "output")},
         )
@@ -125,7 +126,7 @@ def _refuse_habits(ctx: click.Context, words: Sequence[str], args: Mapping[str, 
         raise click.UsageError(f"unknown option `{flag}`. A recipe needs none: `{command}`", ctx)
     for flag in flags:
         if meant := OTHER_OPTIONS.get(str(ctx.info_name), {}).get(flag[2:]):
-            raise click.UsageError(f"unknown option `{flag}`. Did you mean `--{meant}`?", ctx)
+            raise click.UsageError(f"unknown option `{flag}`. Did you mean `{meant}`?", ctx)
     for word in other:
         if "=" in word and recipes:
             option = _as_option(word, recipes[0])

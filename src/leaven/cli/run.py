@@ -2,35 +2,42 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
-from leaven.formats import run_folder, status_line
+from leaven.formats import run_folder, status_line, sweep_folder
 from leaven.formats.atomic_files import write_text
-from leaven.formats.commands import to_peek, to_resume
+from leaven.formats.commands import to_finish, to_peek, to_resume
 from leaven.formats.run_in_progress import is_in_progress
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
 from leaven.language.terminal import wants_color, width_of
 from leaven.plan.compiling import compile_source
+from leaven.plan.costs import expected_costs
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
 from leaven.program.emit import emit
 from leaven.recipe.recipe import Recipe
+from leaven.rules.inputs import size_of_images
 from leaven.runs.beginning import BeginningError, beginning
-from leaven.runs.starting import command, new_run, started_in
+from leaven.runs.processes import INTERRUPTED, ProgramFailed
+from leaven.runs.starting import command, new_run
+from leaven.runs.sweeping import end_sweep, new_sweep, run_sweep
 from leaven.statements.options import Options
 
 
 def print_plan(word: str, options: Options) -> None:
-    plan = compile_recipe(word, options)[2]
+    _, recipe, plan = compile_recipe(word, options)
+    costs = expected_costs(plan, size_of_images(recipe.data))
     color = wants_color(sys.stdout)
-    click.echo(explain(plan, width_of(sys.stdout), color), nl=False, color=color)
+    click.echo(explain(plan, width_of(sys.stdout), color, costs), nl=False, color=color)
 
 
 def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
@@ -45,7 +52,7 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     try:
         write_text(output, text)
     except OSError as problem:
-        _fail(f"can't write {output}: {problem.strerror}", CANT_WRITE)
+        _fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
     click.echo(f"{output}: `python {output}` trains", err=True)
 
 
@@ -54,7 +61,7 @@ def _standalone(plan: Plan, file: str) -> str:
 
     found = obstacles(plan)
     if found:
-        _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can", USAGE_ERROR)
+        _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
     return standalone(plan, file)
 
 
@@ -63,21 +70,25 @@ def start_run(
 ) -> NoReturn:
     """Write the program into a new run folder, and replace this process with it."""
     if name is not None and (wrong := run_folder.wrong_name(name)):
-        raise click.UsageError(f"`{name}` can't be the name of a run: {wrong}")
+        raise click.UsageError(wrong)
     source, recipe, plan = compile_recipe(word, options, requires_args=True)
     try:
         begin = beginning(plan, from_phase, of)
     except BeginningError as problem:
-        _fail(str(problem), USAGE_ERROR)
+        _fail(str(problem))
     try:
-        folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
-    except FileExistsError as problem:
-        if name is None or not os.path.isdir(problem.filename):
-            _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
-        there = problem.filename
-        _fail(f"{there} exists already; choose another name, or resume it: leaven resume {there}", USAGE_ERROR)
+        if plan.sweep is not None:
+            folder = new_sweep(source, recipe, plan, begin, is_quick=is_quick, name=name)
+        else:
+            folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
     except OSError as problem:
-        _fail(f"can't write to {plan.output.text}: {problem.strerror}", CANT_WRITE)
+        there = problem.filename
+        if name is not None and isinstance(problem, FileExistsError) and os.path.isdir(there):
+            _fail(f"{there} exists already; choose another name, or resume it: {to_resume(there)}")
+        _fail(f"can't write to {plan.output.text}: {problem.strerror}", code=CANT_WRITE)
+    if plan.sweep is not None:
+        click.echo(f"sweep {folder}")
+        _sweep(folder, run_sweep)
     _become(folder, [*begin, *(["--quick"] if is_quick else [])])
 
 
@@ -99,12 +110,18 @@ def resume_run(folder: Path, epochs: str | None) -> NoReturn:
     more = _more_epochs(epochs)
     lock = run_folder.read_json(folder / run_folder.LOCK)
     was_quick = run_folder.was_quick(lock)
+    is_sweep = sweep_folder.is_sweep(folder)
+    if more and is_sweep:
+        trial = sweep_folder.best_trial(folder) or folder / "trial-01"
+        _fail(f"{folder} is a sweep; one of its trials can be trained further: {to_resume(trial)} --epochs +{more}")
     if more and was_quick:
-        _fail(f"{folder} was a smoke test; it can't be trained further", USAGE_ERROR)
+        _fail(f"{folder} was a smoke test; it can't be trained further")
     if not more and run_folder.is_finished(folder) and run_folder.is_trained(folder):
-        further = "" if was_quick else f"; `leaven resume {folder} --epochs +10` trains it further"
+        further = "" if was_quick or is_sweep else f"; `{to_resume(folder)} --epochs +10` trains it further"
         click.echo(f"{folder} is finished{further}")
         sys.exit(0)
+    if is_sweep:
+        _sweep(_return_to_start(folder), run_sweep)
     _become(_return_to_start(folder), ["--more-epochs", str(more)] if more else [])
 
 
@@ -113,7 +130,9 @@ def finish_run(place: Path, output: Path | None) -> NoReturn:
     is_checkpoint = place.suffix == ".ckpt" and place.is_file()
     folder = _run_meant(place.parent if is_checkpoint else place)
     checkpoint = [place.name] if is_checkpoint else []
+    is_sweep = sweep_folder.is_sweep(folder)
     if output is not None:
+        folder = (sweep_folder.best_trial(folder) or folder) if is_sweep else folder
         file = output.absolute()  # before the current folder becomes another one
         _become(_return_to_start(folder), ["--finish", *checkpoint, "--snapshot", str(file)])
     _refuse_in_progress(folder)
@@ -122,30 +141,43 @@ def finish_run(place: Path, output: Path | None) -> NoReturn:
         rest = "" if run_folder.is_trained(folder) else f" early; `{further}` trains the rest of it"
         click.echo(f"{folder} is finished{rest}")
         sys.exit(0)
+    if is_sweep:
+        _sweep(_return_to_start(folder), end_sweep)
     _become(_return_to_start(folder), ["--finish", *checkpoint])
+
+
+def _sweep(folder: Path, run: Callable[[Path, str], None]) -> NoReturn:
+    """Run a sweep, or end it, in processes of its trials. Ctrl-C, and a cluster's SIGTERM, let the trial save."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        run(folder, _typed())
+    except KeyboardInterrupt:
+        use = "\nto use its best trial so far: " + to_finish(folder) if sweep_folder.best_trial(folder) else ""
+        click.echo(f"to resume: {to_resume(folder)}{use}", err=True)
+        sys.exit(INTERRUPTED)
+    except ProgramFailed as failure:
+        _fail(failure.headline, failure.help, code=1)
+    sys.exit(0)
 
 
 def _refuse_in_progress(folder: Path) -> None:
     if is_in_progress(folder):
-        _fail(f"{folder} is still running\nhelp: to save its best epoch so far: {to_peek(folder)}", USAGE_ERROR)
+        _fail(f"{folder} is still running", f"to save its best epoch so far: {to_peek(folder)}")
 
 
 def _return_to_start(folder: Path) -> Path:
     """Change to the folder where a run was started, from which the paths in its program start; the run seen from it."""
     place = folder.resolve()
-    os.chdir(started_in(folder))
+    os.chdir(run_folder.started_in(folder))
     return place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place
 
 
 def _run_meant(folder: Path) -> Path:
     """The folder of a run, given by itself or by that of several runs."""
     program = run_folder.newest(folder, run_folder.PROGRAM)
-    if program is not None:
-        return program.parent
-    if told := run_folder.only_in_smoke_test(folder, run_folder.PROGRAM):
-        _fail(f"{told[0]}\nhelp: {told[1]}", USAGE_ERROR)
-    what = "the folder does not exist" if not folder.exists() else "it has no program.py"
-    _fail(f"{folder} is not a run: {what}", USAGE_ERROR)
+    if program is None:
+        _fail(*run_folder.not_a_run(folder))
+    return program.parent
 
 
 def _more_epochs(epochs: str | None) -> int:
@@ -159,13 +191,20 @@ def _more_epochs(epochs: str | None) -> int:
 def _become(folder: Path, flags: list[str]) -> NoReturn:
     """Run a folder's program in place of this process, so that Ctrl-C and exit codes are its own."""
     words = command(folder, flags)
-    os.environ[run_folder.COMMAND] = shlex.join(["leaven", *sys.argv[1:]])
+    os.environ[run_folder.COMMAND] = _typed()
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(sys.executable, words)
     sys.exit(subprocess.call(words))
 
 
-def _fail(what: str, code: int) -> NoReturn:
-    click.echo(f"error: {what}", err=True)
+def _typed() -> str:
+    """The command as it was typed."""
+    return shlex.join(["leaven", *sys.argv[1:]])
+
+
+def _fail(headline: str, help: str = "", *, code: int = USAGE_ERROR) -> NoReturn:
+    click.echo(f"error: {headline}", err=True)
+    if help:
+        click.echo(f"help: {help}", err=True)
     sys.exit(code)

@@ -17,6 +17,7 @@ from leaven.pictures.batch import Rows, Tile
 from leaven.plan.plan import Plan
 from leaven.plan.values import Bound
 from leaven.runtime.data.batches import Data
+from leaven.runtime.data.loading import transforms_in
 from leaven.runtime.failures import Failure
 
 SplitName = Literal["train", "val", "test"]
@@ -31,7 +32,7 @@ def look(plan: Plan, data: Data, split: SplitName = "train", epoch: int = 1) -> 
     if batch is None:
         raise Failure(f"the data has no samples for {split}")
     is_train = split == "train"
-    transforms = _steps(data.train_transform if is_train else data.eval_transform)
+    transforms = transforms_in(data.train_transform if is_train else data.eval_transform)
     names = _names(plan, transforms, is_train=is_train)
     stages = _stages(part.stages(epoch - 1), transforms, names)
     title = f"{split}, epoch {epoch}" if is_train else split
@@ -75,10 +76,6 @@ def _names(plan: Plan, transforms: Sequence[Any], *, is_train: bool) -> list[str
     if len(calls) != len(transforms):  # the data is built by user code
         return [type(one).__name__ for one in transforms]
     return [call.call.text or call.call.target if isinstance(call, Bound) else call.text for call in calls]
-
-
-def _steps(transform: Any) -> Sequence[Any]:
-    return list(getattr(transform, "transforms", () if transform is None else (transform,)))
 
 
 def _size(stage: Any) -> str:

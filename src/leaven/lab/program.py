@@ -9,12 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from leaven.formats.atomic_files import write_text
-from leaven.formats.run_folder import PLAN, PROGRAM
+from leaven.formats.run_folder import PROGRAM
 from leaven.plan.plan import Plan
-from leaven.plan.plan_json import to_json
 from leaven.plan.values import ArgValue
-from leaven.program.emit import emit
 from leaven.program.names import Names
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure
@@ -43,14 +40,6 @@ class Program:
             more |= {name: data.outputs for name in ("num_classes", "num_outputs") if name in wanted}
             more |= {"channels": data.channels} if "channels" in wanted else {}
         return function(*first, **more)
-
-
-def write_program(plan: Plan, folder: Path) -> Path:
-    """The program of a plan in a folder, with the plan, by which a failure finds its line of the recipe."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / PROGRAM, emit(plan))
-    write_text(folder / PLAN, to_json(plan))
-    return folder / PROGRAM
 
 
 def seed_of(plan: Plan, args: argparse.Namespace) -> int:

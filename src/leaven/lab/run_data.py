@@ -4,20 +4,19 @@ The recipe in the run's folder says what the data is, and compiling it runs no c
 Python files, or a run that has no recipe, needs the run's program, which runs only if it is trusted.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from leaven.formats.atomic_files import write_text
-from leaven.formats.run_folder import LOCK, PROGRAM, read_json
-from leaven.lab.program import Program, write_program
+from leaven.formats.run_folder import LOCK, PROGRAM, read_json, started_in
+from leaven.lab.program import Program
 from leaven.language.recorded_recipe import recorded_recipe
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
+from leaven.program.files import write_program
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.torch_datasets import StreamDataset
@@ -32,51 +31,31 @@ def data_of(run: Path, *, trust_code: bool = False) -> Iterator[Dataset]:
 
     Where the run's program opens it, the current folder is the one where the run was started, as long as this lasts.
     """
-    lock = read_json(run / LOCK)
-    recipe = recorded_recipe(run)
-    if recipe is not None:
-        with _compiled(recipe, lock) as data:
-            yield _dataset(run, data, lock)
-        return
-    if not trust_code:
+    lock, recipe = read_json(run / LOCK), recorded_recipe(run)
+    if recipe is None and not trust_code:
         raise Failure(
             f"the data of {run} is opened by Python code that comes with it, which is not run unless you trust it",
             f"if you do: `trust_code=True`; else {_ELSE}",
         )
-    with _chdir(str(lock.get("started_in", "."))):
-        data = Program(run.resolve()).build_data(int(lock.get("seed", 0)))
-        try:
-            yield _dataset(run, data, lock)
-        finally:
-            data.close()
+    opened = _compiled(recipe) if recipe is not None else _own_program(run)
+    with opened as program, closing(program.build_data(int(lock.get("seed", 0)))) as data:
+        yield _dataset(run, data, lock)
 
 
 @contextmanager
-def _compiled(recipe: Source, lock: dict[str, Any]) -> Iterator[Data]:
+def _compiled(recipe: Source) -> Iterator[Program]:
     compiled = compile_source(recipe)
     if compiled.plan is None:
         problem = next(report for report in compiled.diagnostics if report.is_error)
         raise Failure(f"the data of the run can't be opened: {problem.headline}", _ELSE)
     with TemporaryDirectory(prefix="leaven-") as place:
-        folder = Path(place).resolve()
-        write_program(compiled.plan, folder)
-        write_text(folder / LOCK, "{}")
-        data = Program(folder).build_data(int(lock.get("seed", 0)))
-        try:
-            yield data
-        finally:
-            data.close()
+        yield Program(write_program(compiled.plan, Path(place).resolve()).parent)
 
 
 @contextmanager
-def _chdir(folder: str) -> Iterator[None]:
-    before = os.getcwd()
-    if os.path.isdir(folder):
-        os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
+def _own_program(run: Path) -> Iterator[Program]:
+    with chdir(started_in(run)):
+        yield Program(run.resolve())
 
 
 def _dataset(run: Path, data: Data, lock: dict[str, Any]) -> Dataset:

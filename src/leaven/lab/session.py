@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from leaven.lab.look import SplitName, look
-from leaven.lab.program import Program, write_program
+from leaven.lab.program import Program
 from leaven.pictures.batch import draw_batch
 from leaven.plan.plan import Plan
+from leaven.program.files import write_program
 from leaven.program.phases import function_name
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Stopped
@@ -46,6 +47,7 @@ class Session:
         self._turn = _Turn()
         self.run.before_batch = self._turn.wait
         self.run.shows_training = False
+        self.run.uses_planner = False  # batches have images
         self._thread = threading.Thread(target=self._train, daemon=True, name="leaven session")
 
     # -- looking

@@ -91,6 +91,10 @@ class TestPredict:
             "data/red/b.png   red    100.0 %",
         ]
 
+    def test_a_name_of_two_lines_is_one_row(self, folder: Path) -> None:
+        (folder / "data/blue/c.png").rename(folder / "data/blue/c\nd.png")
+        assert run(commands.predict, "data/blue").stdout.splitlines()[1] == "data/blue/c�d.png  blue   100.0 %"
+
     def test_a_pattern(self, folder: Path) -> None:
         assert len(run(commands.predict, "data/**/*.png").stdout.splitlines()) == 4
         nothing = run(commands.predict, "data/*.gif")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from leaven.cli.main import leaven
+from leaven.cli.main import leaven, main
 
 RECIPE = """\
 arg lr: float = 3e-4 "how fast to learn"
@@ -65,6 +65,28 @@ class TestCheck:
         result = run("check", *words)
         assert result.exit_code == 2
         assert hint in result.output
+
+    @pytest.mark.parametrize(
+        ("words", "hint"),
+        [
+            (["export", "runs/dogs", "--format", "onnx"], "Did you mean `--to`?"),
+            (["predict", "runs/dogs", "a.jpg", "--topk", "3"], "Did you mean `--top`?"),
+            (["run", "first.leaven", "--resume"], "Did you mean `leaven resume`?"),
+        ],
+    )
+    def test_options_of_other_tools_get_those_of_each_command(
+        self,
+        folder: Path,
+        words: list[str],
+        hint: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr("sys.argv", ["leaven", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        assert hint in capsys.readouterr().err
 
     def test_a_recipe_without_its_ending_gets_it(self, folder: Path) -> None:
         (folder / "first").mkdir()

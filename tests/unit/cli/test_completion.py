@@ -1,5 +1,6 @@
 """What the shell offers at <TAB>."""
 
+import json
 import os
 import subprocess
 import sys
@@ -73,6 +74,19 @@ def test_paths_are_left_to_the_shell(words: list[str], type: str) -> None:
 
 def test_models_are_offered_behind_their_option() -> None:
     assert "resnet18" in values("check", "first.leaven", "--model", "resnet1")
+
+
+@pytest.mark.parametrize("command", ["resume", "finish"])
+def test_runs_that_are_not_finished_are_offered(command: str, folder: Path) -> None:
+    for run, is_finished in (("runs/dogs/first", True), ("runs/dogs/second", False), ("trials/cats/third", False)):
+        (folder / run).mkdir(parents=True)
+        (folder / run / "program.py").touch()
+        (folder / run / "lock.json").write_text(json.dumps({"finished": is_finished}))
+    assert values(command, "") == ["runs/dogs/second"]
+    assert values(command, "runs/d") == ["runs/dogs/second"]
+    assert values(command, "trials/") == ["trials/cats/third"]
+    assert values(command, "trials/cats/t") == ["trials/cats/third"]
+    assert [(item.value, item.type) for item in offers(command, "elsewhere")] == [("elsewhere", "dir")]
 
 
 def test_nobody_waits_for_the_libraries_to_be_read(tmp_path: Path) -> None:

@@ -40,3 +40,10 @@ def test_what_is_unknown_can_be_searched_for() -> None:
     result = CliRunner().invoke(leaven, ["explain", "xyzzy"])
     assert result.exit_code == 2
     assert "`leaven catalog search xyzzy`" in result.output
+
+
+@pytest.mark.parametrize("word", ["size", "split", "eval"])
+def test_a_statement_of_the_data_has_its_article(word: str) -> None:
+    result = CliRunner().invoke(leaven, ["explain", word])
+    assert result.exit_code == 0
+    assert result.output.startswith(f"# {word}")

@@ -10,9 +10,6 @@ from tests import at_work
 from leaven import bundle
 from leaven.formats.run_folder import BUNDLE, LOCK, PROGRAM, SCORES
 from leaven.lab.run_data import data_of, has_run
-from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
-from leaven.runs.starting import new_run
 from leaven.runtime.failures import Failure
 
 DIGITS = """
@@ -29,11 +26,7 @@ train epochs=1, batch=8
 
 def run(folder: Path, recipe: str) -> Path:
     """The folder of a finished run."""
-    source = Source("recipe.leaven", recipe + f'output "{folder / "runs"}"\n', folder)
-    compiled = compile_source(source)
-    assert compiled.recipe is not None
-    assert compiled.plan is not None
-    made = new_run(source, compiled.recipe, compiled.plan, is_quick=False)
+    made = at_work.new_run(folder, recipe)
     at_work.run(made / PROGRAM, "--resume", str(made))
     return made
 
