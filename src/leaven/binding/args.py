@@ -35,14 +35,28 @@ _TYPES_ELSEWHERE = {
 
 def read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
     """Add every `arg` with its value to the scope; an option that is no `arg` is reported."""
-    texts = given(options, set(assembled.args))
+    texts, swept = given(options, set(assembled.args)), _swept(assembled)
     for name, statement in assembled.args.items():
-        scope.args[name] = _arg(statement, texts.pop(name, None), assembled.args, scope)
+        scope.args[name] = _arg(statement, texts.pop(name, None), assembled.args, scope, is_swept=name in swept)
     for name, source in texts.items():
         near = lookup.nearest(name, [*assembled.args, "model", "data", "checkpoint", "output", "set", "with"])
         whole = source.span(0, len(source.text))
         option = None if near else _option(whole, name, assembled)
         scope.add(messages.unknown_option(name, source, near, option))
+
+
+def _swept(assembled: Assembled) -> set[str]:
+    """The `arg`s that sweeps give their values."""
+    sweeps = [one for one in assembled.statements if isinstance(one, syntax.Statement) and one.name.path == "sweep"]
+    return {name for sweep in sweeps if (name := swept_arg(sweep)) is not None}
+
+
+def swept_arg(sweep: syntax.Statement) -> str | None:
+    """The name in `sweep lr, …`."""
+    for argument in sweep.arguments:
+        if isinstance(argument.value, syntax.Name) and (argument.keyword is None or argument.keyword.path == "name"):
+            return argument.value.path
+    return None
 
 
 def _option(place: Span, name: str, assembled: Assembled) -> Fix | None:
@@ -52,7 +66,9 @@ def _option(place: Span, name: str, assembled: Assembled) -> Fix | None:
     return option_for_argument(place, name, place.text, assembled.statements)
 
 
-def _arg(statement: syntax.Arg, text: Source | None, args: Collection[str], scope: Scope) -> Arg:
+def _arg(
+    statement: syntax.Arg, text: Source | None, args: Collection[str], scope: Scope, *, is_swept: bool = False
+) -> Arg:
     name, type = statement.name, statement.type.path
     choices = tuple(_choice(item) for item in statement.choices.items) if statement.choices is not None else ()
     parameter = Parameter(name.path, type, choices=choices)
@@ -68,11 +84,12 @@ def _arg(statement: syntax.Arg, text: Source | None, args: Collection[str], scop
         value = _given_value(text, parameter, scope)
     elif statement.default is not None:
         value = _default_value(statement.default, parameter, args, scope)
-    elif scope.requires_args:
+    elif scope.requires_args and not is_swept:
         scope.add(messages.missing_arg(name))
     else:
         value = Pending(name.path)
-        scope.add(messages.unchecked_arg(name))
+        if not is_swept:
+            scope.add(messages.unchecked_arg(name))
     return Arg(name.path, type, choices, value, statement.help.value if statement.help else "", origin)
 
 

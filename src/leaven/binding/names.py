@@ -16,6 +16,7 @@ from leaven.statements.options import Options
 
 FLAGS_OF_RUNS = (
     *("devices", "finish", "from", "help", "machines", "more_epochs", "name", "of", "quick", "resume", "snapshot"),
+    "train_only",
 )
 
 

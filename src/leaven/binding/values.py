@@ -151,7 +151,7 @@ class Binder:
 
     def _text(self, value: syntax.Value, text: str, parameter: Parameter) -> Value | Unknown:
         types = set(parameter.types)
-        if "choice" in types:
+        if "choice" in types and (text in parameter.choices or not types & {"int", "float", "bool"}):
             return self._choice(value, text, parameter)
         if "path" in types and ("text" not in types or _names_a_file(value, text)):
             return self._path(value, text) if text else self.scope.add(messages.empty_path(value))
@@ -265,7 +265,7 @@ class Binder:
         value: Value | Unknown = arg.value
         if value is None or isinstance(value, Unknown | Pending):
             return value
-        if "choice" in parameter.types:
+        if "choice" in parameter.types and not _is_plain(value, set(parameter.types)):
             return self._choice(use, str(value), parameter)
         if isinstance(value, int | float) and not isinstance(value, bool):
             if "quantity" in parameter.types:
@@ -385,6 +385,13 @@ def _let_fits(value: syntax.Value, types: set[str]) -> bool:
         case syntax.Call() | syntax.Pipeline():
             return bool(types - _PLAIN_TYPES - {"score", "name", "statement"}) or "any" in types
     return True
+
+
+def _is_plain(value: object, types: set[str]) -> bool:
+    """Whether a parameter takes the number, true or false of an `arg` as it is, besides its choices."""
+    if isinstance(value, bool):
+        return "bool" in types
+    return isinstance(value, int | float) and bool(types & {"int", "float"})
 
 
 def _names_a_file(value: syntax.Value, text: str) -> bool:

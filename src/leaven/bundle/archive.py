@@ -11,6 +11,8 @@ import re
 import stat
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
 from leaven.formats.regular import open_regular
@@ -54,7 +56,7 @@ def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
     """The members of a bundle, each compared with its checksum; a failure where anything is wrong."""
     path = Path(os.fspath(file))
     if os.path.isdir(path):
-        raise Failure(f"{path} is a folder, not a bundle", _bundle_inside(path))
+        raise Failure(f"{path} is a folder, not a bundle", _bundle_inside(path) or _runs_of(path))
     try:
         with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
             entries = archive.infolist()
@@ -63,11 +65,25 @@ def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as problem:
         raise _unreadable(path, problem) from None
     except FileNotFoundError:
-        raise Failure(f"{path} does not exist") from None
+        raise Failure(f"{path} does not exist", _similar_name(path)) from None
     except OSError as problem:
         raise Failure(f"{path} can't be read: {problem.strerror or problem}") from None
     _check_sums(path, members)
     return members
+
+
+def _similar_name(path: Path) -> str:
+    """Help that names what is called almost like a path that does not exist."""
+    with suppress(OSError):
+        near = get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.7)
+        return f"did you mean {path.parent / near[0]}?" if near else ""
+    return ""
+
+
+def _runs_of(folder: Path) -> str:
+    """Help for the folder of images that a recipe is named after, where its runs were meant."""
+    runs = folder.parent / "runs" / folder.name
+    return f"did you mean {runs}?" if os.path.isdir(runs) else ""
 
 
 def damaged(path: str | os.PathLike[str], what: str) -> Failure:

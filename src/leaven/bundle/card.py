@@ -6,6 +6,7 @@ from typing import Any
 from leaven.bundle.manifest import Manifest
 from leaven.bundle.over import told
 from leaven.bundle.steps import has_code
+from leaven.formats.commands import typed
 from leaven.formats.score_text import score_text
 
 
@@ -59,7 +60,7 @@ def _usage(name: str, example: str, is_trusting: bool) -> str:
     return (
         "## Use\n\n"
         f'```python\nimport leaven\n\nmodel = leaven.load("{name}"{trust})\nprint(model("photo.jpg"){example})\n```\n\n'
-        f"On the command line: `leaven predict {name} photo.jpg{flag}`"
+        f"On the command line: `leaven predict {typed(name)} photo.jpg{flag}`"
     )
 
 

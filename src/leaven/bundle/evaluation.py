@@ -55,12 +55,12 @@ def evaluate(
 ) -> tuple[Evaluation, Callable[[int], Image.Image]]:
     """Run the model on every image of the data, and add up; also what opens the images, in the order of measuring."""
     items = _labelled(measured, manifest)
-    values = items.values
+    values, split = items.values, _wanted(items, measured)
     assert values is not None
     gathered = Data(
         # the labels of the batches are indices, by which values and names are found
         replace(items, values=range(len(items)), load=_Load(items.load, manifest.takes)),
-        SplitIndices(EMPTY, EMPTY, _chosen(items, measured)),
+        SplitIndices(EMPTY, EMPTY, _chosen(items, measured, split)),
         train_transform=None,
         eval_transform=_Prepare(steps),
         batch_size=batch,
@@ -69,7 +69,8 @@ def evaluate(
         seed=None,
     )
     tally, order = manifest.task.Tally(manifest.target), []
-    with closing(gathered), Bar("evaluating", len(gathered.test), is_shown=shows_progress) as bar:
+    title = "evaluating" if split == "all" else f"evaluating {split}"
+    with closing(gathered), Bar(title, len(gathered.test), is_shown=shows_progress) as bar:
         for images, places in gathered.test.batches(0):
             indices = places.tolist()
             tally.add(_outputs(model, images), [values[i] for i in indices], [items.name(i) for i in indices])
@@ -178,10 +179,13 @@ def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
     return table(path, image=measured.image, target=Known(manifest.target, columns), root=measured.root)
 
 
-def _chosen(items: Dataset, measured: Measured) -> np.ndarray:
-    """The indices of the split that is asked for; by default test, else val, else everything."""
-    splits = ("test", "val", "train")
-    wanted: str = measured.split or next((known for known in splits if known in items.predefined), "all")
+def _wanted(items: Dataset, measured: Measured) -> str:
+    """The split that is asked for; by default test, else val, else everything."""
+    return measured.split or next((known for known in ("test", "val", "train") if known in items.predefined), "all")
+
+
+def _chosen(items: Dataset, measured: Measured, wanted: str) -> np.ndarray:
+    """The indices of a split."""
     if wanted == "all":
         return np.arange(len(items))
     if wanted not in items.predefined:

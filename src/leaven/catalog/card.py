@@ -45,6 +45,7 @@ class Parameter(Record):
     name: str
     type: str = "any"
     required: bool = False
+    usual: bool = False  # not required, but left out only in special cases
     default: Any = None
     summary: str = ""
     choices: tuple[str, ...] = ()

@@ -75,6 +75,7 @@ OTHER_FORMS = {
     "bf16": "train.precision=bf16",
     "layer_decay": "layer_decay={}",
     "layerwise_lr_decay": "layer_decay={}",
+    "model_ema": "ema=",
     "model_ema_decay": "ema={}",
     "mixup_alpha": "mixup={}",
     "cutmix_alpha": "cutmix={}",
@@ -111,16 +112,26 @@ OTHER_COMMANDS = {
         "infer": "predict",
         "help": "--help",
     },
+    "cache": {
+        "ls": "list",
+        "show": "list",
+        "rm": "clear",
+        "clean": "clear",
+        "prune": "clear",
+        "check": "verify",
+        "help": "--help",
+    },
     "catalog": {"list": "search", "ls": "search", "find": "search", "info": "show", "help": "--help"},
 }
 
-# Options of other tools, by command.
+# Options of other tools, by command, and what is written here.
 OTHER_OPTIONS = {
-    "check": {"format": "json"},
-    "show": {"format": "json"},
-    "export": {"format": "to"},
-    "predict": {"format": "json"},
-    "evaluate": {"format": "json"},
+    "check": {"format": "--json"},
+    "show": {"format": "--json"},
+    "run": {"resume": "leaven resume", "fast-dev-run": "--quick", "dry-run": "--quick", "output-dir": "--output"},
+    "export": {"format": "--to"},
+    "predict": {"format": "--json", "topk": "--top", "top-k": "--top"},
+    "evaluate": {"format": "--json"},
 }
 
 # Options by which other tools name the file that a recipe is.

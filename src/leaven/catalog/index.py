@@ -14,7 +14,7 @@ from pathlib import Path
 
 from leaven.catalog import disk_cache, process
 from leaven.catalog.versions import LIBRARIES
-from leaven.formats import status_line
+from leaven.formats import cache_folder, status_line
 from leaven.language.record import Record
 
 SURVEY = "leaven.survey.libraries"
@@ -96,10 +96,10 @@ def _show_progress(staged: Path, what: str) -> None:
 
 
 def _how_often(staged: Path) -> str:
-    if staged.is_relative_to(disk_cache.user_folder()):
+    if staged.is_relative_to(cache_folder.user_folder()):
         return "once"
-    kept = "for this command only" if disk_cache.is_temporary(staged) else f"once, into {staged.parent.parent}"
-    return f"{kept}: the cache {disk_cache.user_folder()} is not writable; set LEAVEN_CACHE to another folder"
+    kept = "for this command only" if cache_folder.is_temporary(staged) else f"once, into {staged.parent.parent}"
+    return f"{kept}: the cache {cache_folder.user_folder()} is not writable; set LEAVEN_CACHE to another folder"
 
 
 def _failed(reason: str) -> Index:

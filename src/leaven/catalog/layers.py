@@ -1,24 +1,19 @@
-"""The layers of a model, found by a subprocess that builds it without weights, and cached.
+"""The layers of a model, found by a subprocess that builds it without weights.
 
-Decides what is cached. How a model is built and which of its layers are the head is decided in `leaven.survey.layers`.
+How a model is built and which of its layers are the head is decided in `leaven.survey.layers`.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Set
 from dataclasses import field, replace
 from math import prod
 from typing import Any, NamedTuple
-from zlib import crc32
 
-from leaven.catalog import disk_cache, versions
-from leaven.formats import status_line
+from leaven.catalog import model_survey
 from leaven.formats.layer_names import is_under
 from leaven.language.record import Record
 
 _SECONDS = 300.0
-_KEPT = 6  # sets of versions whose answers stay in the cache
+_DOING = "building the model without its weights, to find its layers (once)…"
 
 
 class LayerParameter(NamedTuple):
@@ -98,49 +93,10 @@ def _resized(parameter: LayerParameter, first: int) -> LayerParameter:
     return parameter._replace(shape=shape, count=prod(shape))
 
 
-_only_cached = ContextVar("only_cached", default=False)
-
-
-@contextmanager
-def only_cached() -> Iterator[None]:
-    """Inside of it, no model is built: what is not in the cache is not known."""
-    token = _only_cached.set(True)
-    try:
-        yield
-    finally:
-        _only_cached.reset(token)
-
-
 def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
     """The layers of the requested model (`leaven.survey.layers` says how to request); None without torch."""
-    text = json.dumps(request, sort_keys=True, separators=(",", ":"))
-    if "torch" not in versions.installed():
-        return None
-    if "file" in request or "text_model" in request:  # their files may change without notice
-        return _layers(_answer(text, seconds)) if not _only_cached.get() else None
-    name = f"layers/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
-    kept = disk_cache.read_json(name)
-    if kept and kept.pop("request") == text:
-        return _layers(kept)
-    if _only_cached.get():
-        return None
-    answer = _answer(text, seconds)
-    if not answer.get("is_unanswered"):
-        disk_cache.write_json(name, {"request": text, **answer})
-        disk_cache.keep_newest(disk_cache.user_folder() / "layers", _KEPT)
-    return _layers(answer)
-
-
-def _answer(text: str, seconds: float) -> dict[str, Any]:
-    """What the subprocess answers."""
-    from leaven.catalog import process
-
-    with status_line.doing("building the model without its weights, to find its layers (once)…"):
-        finished = process.run("leaven.survey.layers", text=text, seconds=seconds)
-    answer = disk_cache.parse_json(finished.output)
-    if finished.reason or not isinstance(answer, dict):
-        return {"error": finished.reason or "the subprocess gave no answer", "is_unanswered": True}
-    return answer
+    answer = model_survey.ask("layers", request, seconds, _DOING)
+    return _layers(answer) if answer is not None else None
 
 
 def _layers(answer: dict[str, Any]) -> Layers:

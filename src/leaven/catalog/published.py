@@ -1,13 +1,20 @@
 """The models that can be used as they were published: found by name."""
 
+import os.path
+
 from leaven.catalog import lookup
 from leaven.catalog.card import Card
 from leaven.formats.class_names import published_set
 from leaven.formats.published_model import PublishedModel
 
+_OF_FILES = (".bundle", ".ckpt", ".leaven")
+
 
 def library_model(name: str) -> Card | None:
-    """The image model of a library that a name means; None for any other name."""
+    """The image model of a library that a name means; None for any other name. A path is not looked up: that could
+    take a minute, if the libraries were not indexed before."""
+    if os.path.basename(name) != name or name.endswith(_OF_FILES):
+        return None
     cards = lookup.find("model", name)
     if not cards or cards[0].model.loads != "library" or cards[0].model.task != "image-classification":
         return None

@@ -56,6 +56,8 @@ class TechniqueTraits(NamedTuple):
     trains_only: tuple[str, ...] = ()  # selector words for what stays trainable; all else is frozen
     unfreezes: Literal["", "backbone", "stages"] = ""  # in the course of the phase; until then it is frozen
     unfreezes_after: str = ""  # the parameter that says when
+    solver: str = ""  # the parameter that asks for the head to be solved, in place of training
+    stores_views: str = ""  # the parameter that says how many augmented views of an image are used
     is_adapter: bool = False
     adds_per_output: int = 0  # parameters that an adapter adds for each output of a layer, besides those of its rank
     default_layers: str = ""  # the selector word for its layers where the recipe names none

@@ -5,6 +5,7 @@ something else is wrong.
 """
 
 import re
+from dataclasses import replace
 
 from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.fixes import Edit, Fix, remove, write
@@ -25,22 +26,33 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
     word, value = statement[0], rest_of_line(token)
     sign, whole = Span(token.span.source, word.span.end, token.span.end), word.span.to(line_from(token))
     label, notes = f"a statement has no `{token}` after its name", []
+    on_its_line = f"write it on the line of its statement: `… {word}={value}`"
     let = f"to name a value, write `let {word} = {value}`"
     is_equals, is_indented = token.type == "EQUALS", word.span.column > 1
+    is_number = re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value) is not None
+    space = " " * (not token.span.source.text[sign.end : sign.end + 1].isspace())
     if not value:
         fix = remove(sign, f"remove the `{token}`", "; arguments go on this line, a block in braces")
+    elif _is_in_block(word) and is_number:
+        fix = replace(write(sign, space, shown=whole), is_guess=True, otherwise=on_its_line)
     elif not is_equals and is_indented:
-        label, fix = _ARGUMENT_LINE, Fix(f"write it on the line of its statement: `… {word}={value}`")
-    elif not re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value):
-        fix = write(sign, " " * (not token.span.source.text[sign.end : sign.end + 1].isspace()), shown=whole)
+        label, fix = _ARGUMENT_LINE, Fix(on_its_line)
+    elif not is_number:
+        fix = write(sign, space, shown=whole)
         notes = [let] if is_equals else []
     elif is_equals:
         label = "neither a statement nor a `let`"
         notes = [f"{_ARGUMENT_LINE}, as in `train epochs=10`"]
         fix = write(word.span.at_start, "let ", "to name a value, write ", shown=whole)
     else:
-        fix = Fix(f"write it on the line of its statement: `… {word}={value}`")
+        fix = Fix(on_its_line)
     return error("assignment", f"unexpected `{token}` after `{word}`", Spot(token.span, label), notes=notes, fix=fix)
+
+
+def _is_in_block(word: Token) -> bool:
+    """Whether braces are open before a word; those in strings and comments count, so it is a guess."""
+    before = word.span.source.text[: word.span.start]
+    return before.rfind("{") > before.rfind("}")
 
 
 def colon_for_equals(statement: list[Token], token: Token) -> Diagnostic | None:

@@ -54,13 +54,13 @@ def _rendered(block: list[str], width: int, paint: Paint) -> list[str]:
     if first.startswith(_FENCE):
         return _code(first.removeprefix(_FENCE).split(), block[1:], paint)
     if first.startswith("#"):
-        return [paint("headline", _plain(first.lstrip("# "))), *_more(block[1:], width, paint)]
+        return [paint("headline", _plain(first.lstrip("# "))), *_prose(block[1:], width, paint)]
     if first.startswith("|"):
         return _table([line for line in block if line.startswith("|")], paint)
-    return _more(block, width, paint)
+    return _prose(block, width, paint)
 
 
-def _more(lines: list[str], width: int, paint: Paint) -> list[str]:
+def _prose(lines: list[str], width: int, paint: Paint) -> list[str]:
     """Paragraphs and the items of lists."""
     shown: list[str] = []
     for indent, text in _items(lines):

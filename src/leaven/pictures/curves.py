@@ -3,11 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from leaven.formats.score_text import score_text
-from leaven.pictures.figure import BLUE, COLORS, GREY, ORANGE, drawing, save
+from leaven.pictures.figure import BLUE, COLORS, GREY, ORANGE, drawing, png
 
 MOST_METRICS = 8
 ROOM = 44  # letters that fit above a panel
@@ -17,7 +16,7 @@ _LOSSES = {"train.loss": GREY, "val.loss": BLUE}
 Rows = Sequence[Mapping[str, Any]]
 
 
-def draw_curves(rows: Rows, names: Sequence[str], best: Mapping[str, int], file: Path) -> None:
+def draw_curves(rows: Rows, names: Sequence[str], best: Mapping[str, int]) -> bytes:
     """One panel for the losses and one per metric, by epochs counted over all phases; `best` has one of each phase."""
     losses = [name for name in names if name in _LOSSES]
     metrics = [name for name in names if name not in _LOSSES][:MOST_METRICS]
@@ -30,7 +29,7 @@ def draw_curves(rows: Rows, names: Sequence[str], best: Mapping[str, int], file:
             _draw_panel(axes, rows, panel, best)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
-        save(figure, file)
+        return png(figure)
 
 
 def _draw_panel(axes: Any, rows: Rows, names: Sequence[str], best: Mapping[str, int]) -> None:

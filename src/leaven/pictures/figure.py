@@ -26,6 +26,7 @@ GREY = "#8b939c"  # of what is there for comparison
 INK = "#24292f"  # of texts
 FORMATS = ("png", "pdf", "svg", "jpg")  # by the ending of a file's name
 DPI = 120
+_INSTALL = "pip install 'leaven[pictures]'"
 
 _FONT = "DejaVu Sans"  # comes with matplotlib, so figures look the same everywhere
 _OTHER_SCRIPTS = (  # fonts with the letters that it lacks, of which systems have one or the other
@@ -71,6 +72,12 @@ def is_installed() -> bool:
     return find_spec("matplotlib") is not None
 
 
+def check_installed(what: str) -> None:
+    """Refuse what draws figures where that can't be done."""
+    if not is_installed():
+        raise CantDraw(f"{what} needs matplotlib: {_INSTALL}")
+
+
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Any]:
     """An empty figure of a size in inches, and the style that is drawn in as long as the context lasts."""
@@ -80,7 +87,7 @@ def drawing(width: float, height: float) -> Iterator[Any]:
         fonts: Any = import_module("matplotlib.font_manager")
         figures: Any = import_module("matplotlib.figure")
     except ImportError:
-        raise CantDraw("this needs matplotlib: pip install 'leaven[pictures]'") from None
+        raise CantDraw(f"this needs matplotlib: {_INSTALL}") from None
     with warnings.catch_warnings(), matplotlib.rc_context():
         matplotlib.rcParams.update(matplotlib.rcParamsDefault)
         installed = set(fonts.fontManager.get_font_names())

@@ -30,7 +30,7 @@ from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import statements as messages
 from leaven.messages.spelling import is_misspelling
-from leaven.statements.merge import merge
+from leaven.statements.merge import apply_edits
 
 
 class Scope(Protocol):
@@ -73,7 +73,7 @@ def phase_statements(
     replaced = {key_of(s) for s, card in cards if card is not None and card.statement.once}
     kept = [s for s in base if key_of(s) not in replaced] if replaced else base
     plain = [statement for statement in own_statements if not is_edit(statement)]
-    return merge([*kept, *plain], [s for s in own_statements if is_edit(s)], diagnostics, "phase")
+    return apply_edits([*kept, *plain], own_statements, plain, diagnostics, "phase")
 
 
 def recognise(

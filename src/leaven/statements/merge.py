@@ -35,9 +35,20 @@ def merge(
 
     `owner` is the statement in whose block they are; at the top of a recipe there is none.
     """
-    merged = replace_earlier(base, [statement for statement in later if not is_edit(statement)])
+    own = [statement for statement in later if not is_edit(statement)]
+    return apply_edits(replace_earlier(base, own), later, own, diagnostics, owner)
+
+
+def apply_edits(
+    statements: Sequence[BodyStatement],
+    later: Sequence[BodyStatement],
+    own: Sequence[BodyStatement],
+    diagnostics: list[Diagnostic],
+    owner: str,
+) -> list[BodyStatement]:
+    """What the edits among the later statements leave. `own` are those written beside the edits: none is dropped."""
     edits = [statement for statement in later if is_edit(statement) and isinstance(statement, syntax.Statement)]
-    return _Editing(merged, diagnostics, owner).apply(edits) if edits else merged
+    return _Editing(statements, own, diagnostics, owner).apply(edits) if edits else list(statements)
 
 
 def replace_earlier(base: Sequence[BodyStatement], later: Sequence[BodyStatement]) -> list[BodyStatement]:
@@ -62,11 +73,18 @@ def replace_earlier(base: Sequence[BodyStatement], later: Sequence[BodyStatement
 class _Editing:
     """A list of statements to which edits are applied; each is found by its key, however many there are."""
 
-    def __init__(self, statements: Sequence[BodyStatement], diagnostics: list[Diagnostic], owner: str) -> None:
+    def __init__(
+        self,
+        statements: Sequence[BodyStatement],
+        own: Sequence[BodyStatement],
+        diagnostics: list[Diagnostic],
+        owner: str,
+    ) -> None:
         self.statements: list[BodyStatement | None] = []  # None where one was dropped
         self.places: dict[Key, list[int]] = {}  # of all statements of a name, and of those with a label
         self.changes: dict[int, list[syntax.Statement]] = {}
         self.own_in_phases: dict[str, list[str]] = {}  # the phases that have a statement of that name of their own
+        self.own = set(map(id, own))
         self.diagnostics = diagnostics
         self.owner = owner
         for statement in statements:
@@ -103,8 +121,9 @@ class _Editing:
     def _drop(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> None:
         if self._last(key) is None:
             self._missing(edit, target, key)
-        for at in self.places.pop(key, ()):
-            self.statements[at] = None
+        for at in self.places.get(key, ()):
+            if id(self.statements[at]) not in self.own:
+                self.statements[at] = None
 
     def _change(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> None:
         at = self._last(key)
