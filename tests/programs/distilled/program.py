@@ -81,9 +81,9 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            images, targets = mixup.on_batch(images, targets)
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            inputs, targets = mixup.on_batch(inputs, targets)
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -135,12 +135,12 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     optimizer = phase.begin(optimizer, schedule, distill_features_2=distill_features_2)
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            outputs = model(images)
+        for inputs, targets in phase.batches():
+            outputs = model(inputs)
             loss = criterion(outputs, targets)
-            loss = distill.on_loss(loss, images, outputs, targets)
-            loss = distill_features.on_loss(loss, images, outputs, targets)
-            loss = distill_features_2.on_loss(loss, images, outputs, targets)
+            loss = distill.on_loss(loss, inputs, outputs, targets)
+            loss = distill_features.on_loss(loss, inputs, outputs, targets)
+            loss = distill_features_2.on_loss(loss, inputs, outputs, targets)
             phase.backward(loss)
             distill_features_2.on_gradients(model)
             optimizer.step()

@@ -99,8 +99,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 9
             if phase.is_step:
                 optimizer.step()

@@ -85,9 +85,9 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = phase.begin(optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            images, targets = mixup.on_batch(images, targets)
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            inputs, targets = mixup.on_batch(inputs, targets)
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

@@ -71,9 +71,9 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     for _ in phase.epochs():
         runtime.unfreeze_by_epoch(model, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
-        for images, targets in phase.batches():
-            images, targets = progressive_resizing.on_batch(images, targets)
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            inputs, targets = progressive_resizing.on_batch(inputs, targets)
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -101,9 +101,9 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     for _ in phase.epochs():
         runtime.unfreeze_by_epoch(model, phase.epoch, (2, ["1"]))  # line 15
         swa.before_epoch(phase)
-        for images, targets in phase.batches():
+        for inputs, targets in phase.batches():
             for _ in sam.around_step(model):
-                loss = criterion(model(images), targets)
+                loss = criterion(model(inputs), targets)
                 phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

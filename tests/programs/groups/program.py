@@ -84,8 +84,8 @@ def train(
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

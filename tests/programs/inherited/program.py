@@ -76,8 +76,8 @@ def train(
     optimizer = phase.begin(optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

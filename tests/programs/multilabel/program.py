@@ -88,9 +88,9 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            images, targets = cutmix.on_batch(images, targets)
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            inputs, targets = cutmix.on_batch(inputs, targets)
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -106,6 +106,8 @@ def main() -> None:
     data = build_data()
     model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
+    run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
+    run.store_decoded(data.val, transforms=1)  # images are decoded and resized once
 
     train(run, model, data, metrics)
 

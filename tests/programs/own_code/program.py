@@ -82,8 +82,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = mine.train_step(model, (images, targets), criterion)  # line 14
+        for inputs, targets in phase.batches():
+            loss = mine.train_step(model, (inputs, targets), criterion)  # line 14
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

@@ -80,19 +80,20 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             "classifier",
         ],
     )
+    phase.store_frozen(data.train, data.val)  # the frozen layers run once per image
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-4)  # line 7
     schedule = runtime.plateau(optimizer, higher_is_better=True, factor=0.3, patience=2)  # line 8
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 10
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             phase.log(loss)
-        scores = task.evaluate(run, model, data.val, metrics, criterion)
+        scores = task.evaluate(run, model, phase.data.val, metrics, criterion)
         phase.end_epoch(scores)
         schedule.step(scores["val.f1"])
     phase.finish()

@@ -68,8 +68,8 @@ def train(
     """The training loop of the phases."""
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -83,6 +83,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     """Phase "head" (line 5): 10 epochs; 12,810 of 3,383,818 parameters trainable."""
     phase = run.phase("head", model, data, epochs=10)  # line 5
     runtime.freeze(model, all_but=["classifier"])  # line 5
+    phase.store_frozen(data.train, data.val)  # the frozen layers run once per image
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)

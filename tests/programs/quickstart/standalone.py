@@ -347,8 +347,8 @@ def train(
     """The training loop of the phases."""
     optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()

@@ -86,9 +86,9 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            images, targets = mixup.on_batch(images, targets)
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            inputs, targets = mixup.on_batch(inputs, targets)
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -104,6 +104,8 @@ def main() -> None:
     data = build_data()
     model = build_model(data.outputs)
     metrics = build_metrics()
+    run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
+    run.store_decoded(data.val, transforms=1)  # images are decoded and resized once
 
     train(run, model, data, metrics)
 

@@ -68,8 +68,8 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -101,13 +101,14 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         temperature=2,
         weight=0.5,
     )
+    phase.store_teacher(distill.teacher, data.train)  # it is asked once about every image
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            outputs = model(images)
+        for inputs, targets in phase.batches():
+            outputs = model(inputs)
             loss = criterion(outputs, targets)
-            loss = distill.on_loss(loss, images, outputs, targets)
+            loss = distill.on_loss(loss, inputs, outputs, targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -138,8 +139,8 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
 
     for _ in phase.epochs():
         prune.before_epoch(phase)
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()

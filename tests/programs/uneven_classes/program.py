@@ -93,8 +93,8 @@ def train(
     """The training loop of the phases."""
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
     for _ in phase.epochs():
-        for images, targets in phase.batches():
-            loss = criterion(model(images), targets)
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -108,6 +108,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     """Phase "head" (line 12): 3 epochs; 1,539 of 11,178,051 parameters trainable."""
     phase = run.phase("head", model, data, epochs=3)  # line 12
     runtime.freeze(model, all_but=["fc"])  # line 13
+    phase.store_frozen(data.val)  # the frozen layers run once per image
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
@@ -118,6 +119,7 @@ def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     """Phase "last stage" (line 16): 5 epochs; 8,395,267 of 11,178,051 parameters trainable."""
     phase = run.phase("last stage", model, data, epochs=5, is_last=True)  # line 16
     runtime.freeze(model, all_but=["layer4", "fc"])  # line 17
+    phase.store_frozen(data.val)  # the frozen layers run once per image
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
@@ -130,6 +132,7 @@ def main() -> None:
     data = build_data()
     model = build_model(len(data.classes))
     metrics = build_metrics(len(data.classes))
+    run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
 
     with run.training():  # `--finish` leaves it early
         train_head(run, model, data, metrics)
