@@ -94,7 +94,7 @@ def probed(dataset: Dataset, seed: int) -> float:
 
 def _trained(recipe: Path, seed: int) -> float:
     """The validation accuracy after the last epoch of a run."""
-    output = recipe.with_suffix("") / f"seed{seed}"
+    output = recipe.parent / "runs" / f"{recipe.stem}{seed}"
     _leaven("run", str(recipe), "--set", f"train.seed={seed}", "--output", str(output))
     with max(output.glob("*/metrics.csv")).open(encoding="utf-8") as table:
         return float(list(csv.DictReader(table))[-1]["val.accuracy"])

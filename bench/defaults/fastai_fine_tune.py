@@ -1,20 +1,14 @@
 """fastai's `fine_tune`, with its defaults, as in its tutorial; prints the validation accuracy after the last epoch."""
 
-import argparse
 import contextlib
 import sys
 
+from arguments import arguments
 from fastai.vision.all import ImageDataLoaders, Resize, accuracy, set_seed, vision_learner
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder")
-    parser.add_argument("--size", type=int)
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--weights")
-    args = parser.parse_args()
+    args = arguments()
     set_seed(args.seed, reproducible=True)
     data = ImageDataLoaders.from_folder(
         args.folder, train="train", valid="val", item_tfms=Resize(args.size), num_workers=0

@@ -1,10 +1,10 @@
 """A plain PyTorch script, tuned by hand: the head for two epochs, then all but batch norms; prints the accuracy."""
 
-import argparse
 import math
 
 import timm
 import torch
+from arguments import arguments
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
@@ -16,13 +16,7 @@ HEAD_EPOCHS, HEAD_RATE = 2, 3e-3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder")
-    parser.add_argument("--size", type=int)
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--rate", type=float)
-    args = parser.parse_args()
+    args = arguments()
     torch.manual_seed(args.seed)
     crop, bicubic = args.size, T.InterpolationMode.BICUBIC
     ending = [T.ToImage(), T.ToDtype(torch.float32, scale=True), T.Normalize([0.5] * 3, [0.5] * 3)]

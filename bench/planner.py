@@ -1,0 +1,281 @@
+"""Measure planned training against loops and trainers that compute everything in every epoch.
+
+    python bench/planner.py DATA                # a folder with hymenoptera, resnet_cifar10 and cifar10_jpg_subset
+
+Every time is that of a whole process, from its start to its end: the median over the rounds, with the lowest and the
+highest; the ways to train take turns. Leaven's store is empty when a run begins. It takes about an hour and a half on
+two cores. Exits with 1 if a goal is missed. README.md in this folder describes the method.
+"""
+
+import argparse
+import csv
+import json
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+HERE = Path(__file__).with_name("planner")
+SOURCES = Path(__file__).parents[1] / "src"
+LAST_STAGE = ("blocks.6", "conv_head", "bn2", "classifier")
+PEERS = {  # a program in `planner/`, and what its environment needs from PyPI
+    "Lightning's Trainer": ("lightning_trainer.py", ("lightning", "timm", "torchvision")),
+    "Hugging Face's Trainer": ("hugging_face_trainer.py", ("transformers[torch]", "timm", "torchvision")),
+    "fastai's Learner": ("fastai_learner.py", ("fastai", "timm")),
+}
+
+
+class Result(NamedTuple):
+    """One training: its seconds, its best validation accuracy, its memory in MB, and the seconds to its first epoch."""
+
+    seconds: float
+    accuracy: float
+    megabytes: float
+    first_epoch: float = 0.0
+
+
+class Goal(NamedTuple):
+    """How many times as long one way may take, or has to take, as another."""
+
+    part: str
+    way: str
+    other: str
+    least: float = 0.0
+    most: float = float("inf")
+
+
+GOALS = (
+    Goal("probe", "tutorial's loop", "leaven", least=12),
+    *(Goal("probe", peer, "leaven", least=1) for peer in PEERS),
+    Goal("augmented", "tutorial's loop", "leaven", least=1.4),
+    Goal("augmented", "tutorial's loop", "leaven, views=8", least=3),
+    Goal("last stage", "tutorial's loop", "leaven", least=2),
+    Goal("distillation", "leaven, distilled", "leaven, alone", most=1.15),
+    Goal("rates", "leaven, 32 rates", "leaven, one rate", most=2.5),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?", help="the folder with the data")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each way is timed (default: %(default)s)")
+    parser.add_argument("--only", action="append", help="only this part; may be repeated")
+    parser.add_argument("--epochs", type=int, help="another number of epochs than the goals are for, to try it out")
+    parser.add_argument("--work", type=Path, help="where to keep environments and results (default: nowhere)")
+    args = parser.parse_args()
+    if args.data is None:
+        print("skipped: needs a folder with data and weights, see bench/README.md")
+        return 0
+    names = ("torch", "torchvision", "timm")
+    print(f"Python {platform.python_version()}, {', '.join(f'{name} {version(name)}' for name in names)}")
+    with tempfile.TemporaryDirectory() as place:
+        bench = Bench(args.data.resolve(), (args.work or Path(place)).resolve(), args.epochs)
+        for part, ways in bench.parts().items():
+            if not args.only or part in args.only:
+                bench.measure(part, ways, args.rounds)
+        return bench.print_goals()
+
+
+class Bench:
+    """Times ways to train, in turns, and keeps the results, so that an interrupted benchmark goes on where it was."""
+
+    def __init__(self, data: Path, work: Path, epochs: int | None) -> None:
+        self.photos = data / "hymenoptera" / "hymenoptera_data"
+        self.trained = data / "resnet_cifar10" / "resnet56-4bfd9763.th"
+        self.archive = data / "cifar10_jpg_subset" / "cifar10_subset.zip"
+        self.work = work
+        self.epochs = epochs
+        self.weights = work / "efficientnet_lite0.pth"
+        self.results: dict[str, dict[str, list[Result]]] = {}
+        work.mkdir(parents=True, exist_ok=True)
+        if not self.weights.is_file():
+            self._call([sys.executable, str(HERE.parent / "defaults" / "save_weights.py"), str(self.weights)])
+        self.images = self._images()
+
+    def parts(self) -> dict[str, dict[str, Callable[[], Result]]]:
+        """The ways to train of each part; the first is the one that the others are compared with."""
+        tutorial, leaven, peer = self._tutorial, self._leaven, self._peer
+        photos = ("--photos", str(self.photos))
+        images = ("--images", str(self.images))
+        return {
+            "probe": {
+                "leaven": lambda: leaven("probe", *photos),
+                "tutorial's loop": lambda: tutorial(25),
+                **{name: lambda name=name: peer(name) for name in PEERS},  # type: ignore[misc]
+            },
+            "second run": {
+                "first": lambda: leaven("probe", *photos),
+                "another rate": lambda: leaven("probe", *photos, "--lr", "1e-3", is_cold=False),
+            },
+            "augmented": {
+                "leaven": lambda: leaven("augmented", *photos),
+                "leaven, views=8": lambda: leaven("views", *photos),
+                "tutorial's loop": lambda: tutorial(25, "--augment"),
+            },
+            "last stage": {
+                "leaven": lambda: leaven("last_stage", *photos),
+                "tutorial's loop": lambda: tutorial(10, "--trainable", *LAST_STAGE),
+            },
+            "distillation": {
+                "leaven, alone": lambda: leaven("alone", *images),
+                "leaven, distilled": lambda: leaven("taught", *images, "--trained", str(self.trained)),
+            },
+            "rates": {
+                "leaven, one rate": lambda: leaven("probe", *photos),
+                "leaven, 32 rates": lambda: leaven("rates", *photos),
+            },
+        }
+
+    def measure(self, part: str, ways: dict[str, Callable[[], Result]], rounds: int) -> None:
+        file = self.work / f"{part.replace(' ', '_')}.json"
+        known: dict[str, list[list[float]]] = json.loads(file.read_text()) if file.is_file() else {}
+        for _ in range(rounds):
+            for name, way in ways.items():
+                found = known.setdefault(name, [])
+                if len(found) < rounds:
+                    found.append(list(way()))
+                    file.write_text(json.dumps(known, indent=2))
+        self.results[part] = {name: [Result(*each) for each in known[name][:rounds]] for name in ways}
+        self._print(part)
+
+    def _print(self, part: str) -> None:
+        print(f"\n{part}")
+        for name, found in self.results[part].items():
+            seconds = [each.seconds for each in found]
+            accuracy, memory = median(each.accuracy for each in found), max(each.megabytes for each in found)
+            times = f"{median(seconds):7.1f} s   {min(seconds):.1f} to {max(seconds):.1f}"
+            print(f"  {name:<24} {times:<32} accuracy {100 * accuracy:.1f} %   {memory:,.0f} MB", flush=True)
+
+    def print_goals(self) -> int:
+        """The ratio of each goal, and of time and memory where a goal is not a ratio of times; 1 if one is missed."""
+        lines: list[tuple[bool, str]] = []
+        for goal in GOALS:
+            if goal.part in self.results:
+                ratios = self._ratios(goal)
+                bound = f"at least {goal.least:g}" if goal.least else f"at most {goal.most:g}"
+                is_met = goal.least <= median(ratios) <= goal.most
+                shown = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}), {bound}"
+                lines.append((is_met, f"{goal.part}: {goal.way} / {goal.other}: {shown}"))
+        if second := self.results.get("second run"):
+            first, other = (median(each.first_epoch for each in found) for found in second.values())
+            shown = f"{first:.1f} s, the second time {other:.2f} s, at most a tenth"
+            lines.append((other <= first / 10, f"to the end of the first epoch: {shown}"))
+        for part, found in self.results.items():
+            if loop := found.get("tutorial's loop"):
+                most = max(each.megabytes for name, ours in found.items() if "leaven" in name for each in ours)
+                more = most - median(each.megabytes for each in loop)
+                lines.append((more <= 300, f"{part}: {more:+,.0f} MB than the tutorial's loop, at most +300"))
+        print()
+        for is_met, line in lines:
+            print(f"{'met   ' if is_met else 'MISSED'} {line}")
+        return 0 if all(is_met for is_met, _ in lines) else 1
+
+    def _ratios(self, goal: Goal) -> list[float]:
+        """Of every round."""
+        ways = self.results[goal.part]
+        return [one.seconds / other.seconds for one, other in zip(ways[goal.way], ways[goal.other], strict=True)]
+
+    # -- the ways to train
+
+    def _leaven(self, recipe: str, *words: str, is_cold: bool = True) -> Result:
+        """`leaven run` in a process of its own; with an empty store, if it is cold."""
+        cache, output = self.work / "cache", self.work / "runs"
+        environment = {**os.environ, "LEAVEN_CACHE": str(cache), "PYTHONPATH": str(SOURCES)}
+        command = [sys.executable, "-m", "leaven"]
+        file = str(HERE / f"{recipe}.leaven")
+        self._call([*command, "check", file, *words], environment)  # reads the installed libraries, once
+        if is_cold:
+            shutil.rmtree(cache / "store", ignore_errors=True)
+        shutil.rmtree(output, ignore_errors=True)
+        shorter = ["--set", f"train.epochs={self.epochs}"] if self.epochs else []
+        command = [*command, "run", file, *words, *shorter, "--output", str(output)]
+        seconds, megabytes, lines = timed(command, environment)
+        began = next(at for at, line in lines if "samples for training" in line)
+        ended = next((at for at, line in lines if " 1/" in line or line.startswith("1/")), seconds)
+        return Result(seconds, _best(output), megabytes, ended - began)
+
+    def _tutorial(self, epochs: int, *words: str) -> Result:
+        return self._script(Path(sys.executable), "tutorial.py", epochs, *words)
+
+    def _peer(self, name: str) -> Result:
+        script, packages = PEERS[name]
+        return self._script(self._environment(script.partition("_")[0], packages), script, 25)
+
+    def _script(self, python: Path, script: str, epochs: int, *words: str) -> Result:
+        given = [str(self.photos), str(self.weights), "--epochs", str(self.epochs or epochs), *words]
+        seconds, megabytes, lines = timed([str(python), str(HERE / script), *given], dict(os.environ))
+        return Result(seconds, float(lines[-1][1]), megabytes)
+
+    def _environment(self, name: str, packages: Sequence[str]) -> Path:
+        """A Python with these packages, in an environment of its own."""
+        place = self.work / name
+        if not (place / "is-ready").exists():
+            self._call([sys.executable, "-m", "venv", str(place)])
+            self._call([str(place / "bin" / "pip"), "install", "--quiet", *packages])
+            (place / "is-ready").touch()
+        return place / "bin" / "python"
+
+    def _call(self, command: list[str], environment: dict[str, str] | None = None) -> None:
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+    # -- the data
+
+    def _images(self) -> Path:
+        """250 images per class of CIFAR-10 for training, 100 for validation."""
+        folder = self.work / "cifar"
+        if not folder.exists():
+            with zipfile.ZipFile(self.archive) as files:
+                for place, name in _chosen(files.namelist()):
+                    file = folder / place / Path(name).name
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(files.read(name))
+        return folder
+
+
+def _chosen(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    folders: dict[str, list[str]] = {}
+    for name in names:
+        if name.endswith(".jpg"):
+            folders.setdefault(name.rpartition("/")[0], []).append(name)
+    for folder, files in folders.items():
+        split, label = folder.split("/")
+        count, place = (250, "train") if split == "train" else (100, "val")
+        for name in random.Random(0).sample(sorted(files), count):
+            yield f"{place}/{label}", name
+
+
+def _best(output: Path) -> float:
+    """The best validation accuracy of the runs in a folder."""
+    found: list[float] = []
+    for table in output.rglob("metrics.csv"):
+        with table.open(encoding="utf-8") as lines:
+            found += [float(line["val.accuracy"]) for line in csv.DictReader(lines)]
+    return max(found)
+
+
+def timed(command: list[str], environment: dict[str, str]) -> tuple[float, float, list[tuple[float, str]]]:
+    """The seconds that a process takes, the largest resident set of it and its children in MB, and the lines that it
+    prints, each with its time."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**environment, "PYTHONUNBUFFERED": "1"})
+    assert process.stdout is not None
+    lines = [(time.perf_counter() - began, line.strip()) for line in process.stdout if line.strip()]
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed")
+    return time.perf_counter() - began, used.ru_maxrss / 1000, lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
