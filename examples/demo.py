@@ -19,7 +19,7 @@ def main() -> None:
     print(Path(RECIPE).read_text(encoding="utf-8"))
     leaven("run", RECIPE, "--output", str(TRAINED))
     print("\nThe same architecture from scratch, for about the same time:")
-    without = ["--set", "model.pretrained=false", "--with", 'drop phase, "head"', "--set", "phase.all.epochs=5"]
+    without = ["--set", "model.pretrained=false", "--with", 'drop phase, "head"', "--set", "phase.all.epochs=4"]
     leaven("run", RECIPE, *without, "--output", str(SCRATCH))
     compare()
     predict()

@@ -24,8 +24,12 @@ from pathlib import Path
 import leaven
 from leaven.catalog import process as helpers
 from leaven.formats.run_folder import PLAN
+from leaven.language.source import Source
+from leaven.plan.compiling import compile_source
 from leaven.plan.plan_json import to_json
 from leaven.program.emit import emit
+from leaven.runs import starting
+from leaven.statements.options import Options
 
 LIBRARIES = [
     "torch",
@@ -61,6 +65,15 @@ def program(folder: Path, recipe: str, name: str = "recipe") -> Path:
     file.write_text(text, encoding="utf-8")
     (folder / PLAN).write_text(to_json(plan), encoding="utf-8")
     return file
+
+
+def new_run(folder: Path, recipe: str) -> Path:
+    """The folder of a run as `leaven run` makes it, below `runs`, before its program is started."""
+    source = Source("recipe.leaven", recipe, folder)
+    compiled = compile_source(source, Options(output=str(folder / "runs")))
+    assert compiled.recipe is not None, compiled.diagnostics
+    assert compiled.plan is not None
+    return starting.new_run(source, compiled.recipe, compiled.plan, is_quick=False)
 
 
 @dataclass
@@ -194,8 +207,9 @@ def run_folder(file: Path, output: str = "runs") -> Path:
 
 
 def become_a_process(log: Path | str) -> None:
-    """In a child: one thread, all that it prints goes to a file, and new processes start as they would anywhere, but
-    for Leaven's helpers."""
+    """In a child: one thread, all that it prints goes to a file, new processes start as they would anywhere, but for
+    Leaven's helpers, and Ctrl-C interrupts, even where a shell runs the tests in the background and ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     helpers.run = help_quickly
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
@@ -276,3 +290,44 @@ def _answer(module: str, arguments: tuple[str, ...], text: str, answer: Path, en
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__")
+
+
+# -- programs that Leaven starts
+
+
+def run_quickly(
+    words: Sequence[str], start: Path, settings: dict[str, str], *, is_shown: bool, is_terminal: bool
+) -> tuple[str, int]:
+    """What `leaven.runs.processes.run_command` answers, from a process that need not load torch."""
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
+        process = server().Process(target=_be_program, args=(list(words[2:]), start, settings, log.name))
+        process.start()
+        process.join(LIMIT)
+        said = log.read()
+    assert process.exitcode is not None, f"it hangs:\n{said}"
+    if is_shown:
+        print(said, end="")
+    return "" if is_shown else said, process.exitcode
+
+
+def run_in_a_fork(
+    words: Sequence[str], start: Path, settings: dict[str, str], *, is_shown: bool, is_terminal: bool
+) -> tuple[str, int]:
+    """The same in a process that has torch loaded: what the program says goes where this process writes."""
+    log = "/proc/self/fd/1"
+    process = multiprocessing.get_context("fork").Process(
+        target=_be_program, args=(list(words[2:]), start, settings, log)
+    )
+    process.start()
+    process.join(LIMIT)
+    assert process.exitcode is not None, "it hangs"
+    return "", process.exitcode
+
+
+def _be_program(words: list[str], start: Path, settings: dict[str, str], log: str) -> None:
+    """In the child: be the program, without its launcher."""
+    become_a_process(log)
+    os.environ.update(settings)
+    os.chdir(start)
+    sys.argv = words
+    runpy.run_path(words[0], run_name="__main__")

@@ -1,7 +1,7 @@
 """What all tests share: one cache directory, and helper processes that don't load torch each time.
 
 The installed libraries are read once, whether one process runs the tests or several, and never into the user's cache.
-`LEAVEN_TEST_CACHE` names a directory that outlives the run: with it, the next one starts at once.
+`LEAVEN_TEST_CACHE` names a directory that outlives the run: with what was read kept there, the next one starts at once.
 """
 
 import fcntl
@@ -21,18 +21,35 @@ WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The cache directory that all tests and the processes they start share."""
-    kept = os.environ.get("LEAVEN_TEST_CACHE")
     own = tmp_path_factory.getbasetemp()
-    folder = Path(kept).absolute() if kept else (own.parent if WORKER else own) / "cache"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = (own.parent if WORKER else own) / "cache"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEAVEN_CACHE", str(folder))
         patch.setattr(process, "run", at_work.help_quickly)
-        if WORKER:
-            with (folder / ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if kept := os.environ.get("LEAVEN_TEST_CACHE"):
+                link_to_kept(folder, Path(kept).absolute())
+            if WORKER:
                 library.installed().prepare(lambda line: None)
         yield folder
+
+
+def link_to_kept(folder: Path, kept: Path) -> None:
+    """Keep what is read of the installed libraries; what runs store is of this run alone."""
+    for name in ("index", "layers"):
+        (kept / name).mkdir(parents=True, exist_ok=True)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(kept / name)
+
+
+@pytest.fixture
+def quick_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that Leaven starts from Python don't load torch each time."""
+    from leaven.runs import processes
+
+    monkeypatch.setattr(processes, "run_command", at_work.run_quickly)
 
 
 @pytest.fixture

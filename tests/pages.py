@@ -26,6 +26,8 @@ from pathlib import Path
 from tests import at_work
 from tests.lang.sections import IS_BLESSING
 
+from leaven.runs import processes
+
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
 _NUMBER = r"(?<![=\w.(\[])\d+\.\d+(?:e-?\d+)?"
@@ -178,6 +180,7 @@ def _work(words: list[str], folder: Path, log: str) -> None:
     os.environ["NO_COLOR"] = "1"
     at_work.become_a_process(log)
     os.chdir(folder)
+    processes.run_command = at_work.run_in_a_fork
     os.execv = lambda _python, command: _be(command[2:])  # type: ignore[assignment]
     if words[0] == "python":
         _be(words[1:])

@@ -4,8 +4,9 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -72,11 +73,14 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def imports() -> Iterator[Import]:
-    for file in modules():
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            for target in _targets(node, file):
-                yield Import(file, node.lineno, target)  # type: ignore[attr-defined]
+@cache
+def imports() -> tuple[Import, ...]:
+    return tuple(
+        Import(file, node.lineno, target)  # type: ignore[attr-defined]
+        for file in modules()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for target in _targets(node, file)
+    )
 
 
 def _targets(node: ast.AST, file: Path) -> list[str]:

@@ -23,8 +23,7 @@ UNSHOWN = {
     "model.pth": b"\x80\x02\x00\x01",
     "labels.leaven": b"# labels\n" + b"#" * 1_199_991,
     "first.leaven": b"model resnet18()\ndata digits()\n",
-    "tries.leaven": b"arg lr: float = 1e-3\nmodel resnet18()\ndata digits()\noptimizer adamw(lr=lr)\n"
-    b"sweep lr, [1e-4, 1e-3]\n",
+    "tries.leaven": b"model resnet18()\ndata digits()\noptimizer lbfgs()\ntrain accumulate=2\n",
 }
 
 

@@ -30,7 +30,8 @@ def rows() -> dict[str, str]:
 def refusals(example: str, folder: Path) -> list[str]:
     """What the compiler says can't be run in a recipe with this example; it has to be right otherwise."""
     (folder / "base.leaven").write_text(BASE, encoding="utf-8")
-    (folder / "mine.py").write_text("def loss(outputs, labels):\n    return outputs.sum()\n", encoding="utf-8")
+    own = "from other import Hooks\n\nclass inherited(Hooks):\n    pass\n"
+    (folder / "mine.py").write_text(own, encoding="utf-8")
     (folder / "reviews.csv").write_text("review,label\ngood,yes\nbad,no\n", encoding="utf-8")
     source = Source("recipe.leaven", f'extends "base.leaven"\n{example}\n', folder)
     errors = [one for one in compile_source(source).diagnostics if one.severity is Severity.ERROR]

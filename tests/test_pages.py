@@ -24,6 +24,8 @@ PAGES = [
 ]
 NUMBER_OF_PROMISES = 18
 
+LONG = ("docs/features.md", "docs/tutorials/1-resnet18.md")
+
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
@@ -37,7 +39,9 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (name(page) in LONG), id=name(page)) for page in PAGES]
+)
 def test_a_page_can_be_followed(page: Path, checkout: Path) -> None:
     follow(page, checkout)
 

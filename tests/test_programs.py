@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import chdir
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -23,6 +25,7 @@ from tests.lang.sections import IS_BLESSING
 import leaven
 from leaven.formats import run_folder
 from leaven.plan.explain import explain
+from leaven.plan.plan import Plan
 from leaven.plan.plan_json import from_json, to_json
 from leaven.program.emit import emit
 from leaven.statements.options import Options
@@ -89,10 +92,15 @@ def draw(folder: Path, count: int, seed: int) -> None:
 # -- what is written
 
 
+@cache
+def plan_of(folder: Path) -> Plan:
+    with chdir(folder):
+        return leaven.make_plan(Path("recipe.leaven"), OPTIONS.get(folder.name))
+
+
 @pytest.mark.parametrize("golden", GOLDENS, ids=name)
-def test_a_recipe_becomes_its_plan_and_program(golden: Path, workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(workshop / golden.name)
-    plan = leaven.make_plan(Path("recipe.leaven"), OPTIONS.get(golden.name))
+def test_a_recipe_becomes_its_plan_and_program(golden: Path, workshop: Path) -> None:
+    plan = plan_of(workshop / golden.name)
     for file, text in (("plan.txt", explain(plan)), ("program.py", emit(plan))):
         if IS_BLESSING:
             (golden / file).write_text(text, encoding="utf-8")
@@ -100,10 +108,9 @@ def test_a_recipe_becomes_its_plan_and_program(golden: Path, workshop: Path, mon
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=name)
-def test_a_plan_reads_back_equal(golden: Path, workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_reads_back_equal(golden: Path, workshop: Path) -> None:
     """The file says all that the plan does: its reasons, and every word of the program."""
-    monkeypatch.chdir(workshop / golden.name)
-    plan = leaven.make_plan(Path("recipe.leaven"), OPTIONS.get(golden.name))
+    plan = plan_of(workshop / golden.name)
     read = from_json(to_json(plan))
     assert read == plan
     assert to_json(read) == to_json(plan)

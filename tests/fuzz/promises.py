@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import leaven
-from leaven.catalog.layers import only_cached
+from leaven.catalog.model_survey import only_cached
 from leaven.language import report
 from leaven.language.diagnostics import Diagnostic, has_errors
 from leaven.language.formatter import format_tree

@@ -88,8 +88,8 @@ def read_sections(page: Path) -> list[Section]:
     return [*sections, Section(page, title, tuple(blocks))] if title else sections
 
 
-def try_out(section: Section, folder: Path) -> Answer:
-    """Lay the section's files out in a folder, the working directory, and let `leaven check` look at its recipe."""
+def lay_out(section: Section, folder: Path) -> list[str]:
+    """Write the section's files into a folder; the options of its command."""
     options: list[str] = []
     for block in section.blocks:
         if block.word == "files":
@@ -106,6 +106,12 @@ def try_out(section: Section, folder: Path) -> Answer:
                 _write((folder / block.name).parent / image, "")
         elif block.word == "leaven" and not (folder / RECIPE).exists():
             _write(folder / RECIPE, block.text)
+    return options
+
+
+def try_out(section: Section, folder: Path) -> Answer:
+    """Let `leaven check` look at the section's recipe in a folder, the working directory."""
+    options = lay_out(section, folder)
     result = CliRunner().invoke(leaven, ["check", RECIPE, *options])
     crash = None if isinstance(result.exception, SystemExit) else result.exception
     lines = result.stdout.rstrip("\n").split("\n")

@@ -418,3 +418,15 @@ def test_pipes_and_devices_are_no_bundles(tmp_path: Path) -> None:
     for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/proc/self/mem"), Path("x" * 5000)):
         with pytest.raises(Failure, match=r"can't be read|not a bundle"):
             bundle.load(path)
+
+
+@pytest.mark.parametrize("given", ["runs/phots", "photos"])
+def test_a_misspelt_run_and_the_folder_of_its_images_get_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    (tmp_path / "runs" / "photos").mkdir(parents=True)
+    (tmp_path / "photos" / "ants").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Failure) as refusal:
+        bundle.load(Path(given))
+    assert refusal.value.help == "did you mean runs/photos?"

@@ -1,5 +1,8 @@
 """Published models, used by their name."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,11 @@ def test_only_classifiers_of_images_with_weights_are_published() -> None:
     assert published_model("bundle") is None
     assert published_model("torchvision.raft_large") is None
     assert published_model("no_such_model") is None
+
+
+def test_nobody_waits_for_the_libraries_to_be_read_because_of_a_misspelt_path(tmp_path: Path) -> None:
+    asked = "from leaven.catalog.published import published_model as f; print(f('dgos.bundle'), f('runs/dgos'))"
+    environment = {**os.environ, "LEAVEN_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("None None\n", "")
+    assert not any(tmp_path.iterdir())

@@ -153,13 +153,3 @@ def test_a_cache_that_cant_be_is_no_trouble(chosen: str, tmp_path: Path) -> None
     environment = {**os.environ, "LEAVEN_CACHE": chosen, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")
-
-
-@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these have their own places")
-def test_without_a_choice_the_cache_is_where_the_platform_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEAVEN_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert disk_cache.user_folder() == Path("/caches/leaven")
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/are/to/be/ignored")
-    monkeypatch.setenv("HOME", "/somewhere/me")
-    assert disk_cache.user_folder() == Path("/somewhere/me/.cache/leaven")

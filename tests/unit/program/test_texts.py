@@ -158,7 +158,7 @@ def shape(program: str) -> str:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.parametrize("write", [emit, standalone])
+@pytest.mark.parametrize("write", [emit, pytest.param(standalone, marks=pytest.mark.slow)])
 def test_texts_stay_texts(plan_of: dict[str, Plan], name: str, write: Callable[[Plan], str]) -> None:
     plan = plan_of[name]
     harmless = shape(write(with_texts(plan, lambda text: f"a{text}z")))

@@ -3,6 +3,7 @@ merged, and exported."""
 
 from pathlib import Path
 
+import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
@@ -14,6 +15,7 @@ from leaven.cli.main import leaven as command
 RECIPE = Path(__file__).parents[3] / "examples" / "smaller.leaven"
 
 
+@pytest.mark.slow
 def test_one_recipe_prunes_adapts_distils_merges_and_exports(tmp_path: Path) -> None:
     file = at_work.program(tmp_path, RECIPE.read_text(encoding="utf-8").replace("resize(64)", "resize(32)"))
     said = at_work.run(file, "--quick").said

@@ -1,9 +1,9 @@
 """Batches: the same whatever loads them and wherever one begins, and honest about what can't be loaded."""
 
 import hashlib
-import multiprocessing
 import os
 import random
+import select
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests import at_work
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset, get_worker_info
 from torchvision.transforms import v2 as T
 
+from leaven.runtime.data import batches
 from leaven.runtime.data.batches import Data, Split, batch_shares
 from leaven.runtime.data.datasets import Dataset, digits, image_folder
 from leaven.runtime.data.splits import SplitIndices, split
@@ -325,11 +327,38 @@ def test_a_worker_that_was_killed() -> None:
 # -- workers
 
 
-def test_auto_takes_no_workers_for_what_is_in_memory_or_little(tmp_path: Path) -> None:
-    assert make(digits(), split(digits()), PLAIN).workers == 0
-    few, many = image_folder(photos(tmp_path / "few", 4)), image_folder(photos(tmp_path / "many", 250))
-    assert make(few, split(few), PLAIN).workers == 0
-    assert 1 <= make(many, split(many), PLAIN).workers <= 4
+def test_auto_takes_no_workers_for_what_is_in_memory_or_quickly_loaded(tmp_path: Path) -> None:
+    assert make(digits(), split(digits()), PLAIN).train.workers == 0
+    few = image_folder(photos(tmp_path / "few", 4))
+    assert make(few, split(few), PLAIN).train.workers == 0
+
+
+def test_auto_takes_workers_for_what_takes_long_and_they_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = image_folder(photos(tmp_path / "few", 4))
+    alone = list(make(few, split(few), PLAIN, batch_size=2).train.batches(0))
+    monkeypatch.setattr(batches, "QUICKLY", 0.0)
+    data = make(few, split(few), PLAIN, batch_size=2)
+    state = torch.get_rng_state()
+    assert 1 <= data.train.workers <= 4
+    assert torch.equal(torch.get_rng_state(), state)
+    helped = list(data.train.batches(0))
+    assert all(torch.equal(one, other) for (one, _), (other, _) in zip(alone, helped, strict=True))
+
+
+def test_auto_does_not_call_your_own_code_to_measure_it() -> None:
+    called: list[int] = []
+
+    def load(index: int) -> Tensor:
+        called.append(index)
+        return torch.zeros(1)
+
+    few = make(Dataset(Classes(("a", "b")), [0, 1] * 8, 16, load, str), whole(16), batch_size=4)
+    many = make(Dataset(Classes(("a", "b")), [0, 1] * 300, 600, load, str), whole(600), batch_size=4)
+    assert few.train.workers == 0
+    assert many.train.workers >= 1
+    assert not called
 
 
 class Whereabouts:
@@ -356,16 +385,61 @@ def test_two_readings_of_one_part_do_not_mix() -> None:
     data.close()
 
 
-def test_workers_leave_ctrl_c_to_the_training_process() -> None:
-    """A terminal sends it to all of them; the run still has a batch to finish and a checkpoint to write."""
-    data = make(numbers(400), whole(400), batch_size=4, workers=2)
-    batches = data.train.batches(0)
-    next(batches)
-    for worker in multiprocessing.active_children():
-        assert worker.pid is not None
-        os.kill(worker.pid, signal.SIGINT)
-    assert len(list(batches)) == 99
+class Handlers:
+    """Samples that tell what a worker does with signals, whose numbers are their indices."""
+
+    def __call__(self, index: int) -> Tensor:
+        if index:
+            signal.raise_signal(index)
+        return torch.tensor([float(os.getpid())])
+
+
+def test_workers_leave_signals_that_stop_a_run_to_the_training_process() -> None:
+    """A terminal sends Ctrl-C to all processes, a cluster SIGTERM; the run still has a checkpoint to write."""
+    dataset = Dataset(Classes(("a",)), [0] * 16, 16, Handlers(), str)
+    indices = np.array([0, 0, signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGTERM, 0, 0])
+    data = make(dataset, SplitIndices(np.arange(1), indices, np.arange(0)), batch_size=1, workers=2)
+    pids = [int(images) for images, _ in data.val.batches(0)]
+    assert len(pids) == len(indices)
+    assert len(set(pids)) == 2
     data.close()
+
+
+LEFT = """
+import os, signal
+import numpy as np, torch
+from leaven.runtime.data.batches import Data
+from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.splits import SplitIndices
+from leaven.tasks.classification import Classes
+
+class Zeros:
+    def __call__(self, index):
+        return torch.zeros(1)
+
+alive = open("alive", "w")  # which the workers inherit
+split = SplitIndices(np.arange(16), np.arange(0), np.arange(0))
+dataset = Dataset(Classes(("a", "b")), [0, 1] * 8, 16, Zeros(), str)
+data = Data(dataset, split, train_transform=None, eval_transform=None, batch_size=4, workers=2)
+batches = data.train.batches(0)
+next(batches)
+print("data loading began", flush=True)
+END
+"""
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "raise RuntimeError('with batches left')"])
+def test_workers_end_with_the_training_process_however_it_ends(end: str, tmp_path: Path) -> None:
+    file = tmp_path / "left.py"
+    file.write_text(LEFT.replace("END", end))
+    os.mkfifo(tmp_path / "alive")
+    alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    running = at_work.start(file)
+    assert running.end() == (-signal.SIGKILL if "KILL" in end else 1), running.said
+    assert "data loading began" in running.said
+    ended, _, _ = select.select([alive], [], [], at_work.LIMIT)  # until nobody has it open for writing
+    assert ended, "workers are left behind"
+    os.close(alive)
 
 
 # -- the user's own sets

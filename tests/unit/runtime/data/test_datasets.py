@@ -58,7 +58,7 @@ def test_digits_are_grey_pictures_of_the_full_range() -> None:
 def test_sub_folders_are_the_classes_in_alphabetical_order(tmp_path: Path) -> None:
     items = image_folder(folder(tmp_path, {"bees": 2, "ants/deep/deeper": 1, "Zebras": 1}))
     assert items.target.names == ("Zebras", "ants", "bees")
-    assert items.values == [0, 1, 2, 2]
+    assert list(items.values or ()) == [0, 1, 2, 2]
     assert items.predefined == {}
     assert items.load(0).mode == "RGB"
 
@@ -316,6 +316,38 @@ def test_parts_may_be_chosen_by_any_argument(tmp_path: Path) -> None:
     items = torchvision_dataset(datasets.ImageFolder, splits=parts)
     assert (items.target.names, items.values) == (("ants", "bees"), [0, 0, 1, 0, 1])
     assert items.name(3) == str(tmp_path / "b/ants/0.png")
+
+
+def test_images_in_memory_are_identified_by_their_pixels(tmp_path: Path) -> None:
+    write_mnist(tmp_path, 20)
+    items = torchvision_dataset(datasets.MNIST, root=tmp_path, download=False)
+    assert items.digests is not None
+    one = items.digests(np.array([3, 25]))
+    assert one[0] == one[1], "all of them are black"
+    file = tmp_path / "MNIST" / "raw" / "t10k-images-idx3-ubyte"
+    content = bytearray(file.read_bytes())
+    content[16 + 28 * 28 * 5] = 1
+    file.write_bytes(bytes(content))
+    again = torchvision_dataset(datasets.MNIST, root=tmp_path, download=False)
+    assert again.digests is not None
+    assert [x == y for x, y in zip(again.digests(np.array([3, 25])), one, strict=True)] == [True, False]
+
+
+def test_images_in_files_are_identified_by_their_bytes(tmp_path: Path) -> None:
+    folder(tmp_path, {"ants": 2, "bees": 2})
+    items = torchvision_dataset(datasets.ImageFolder, root=tmp_path)
+    assert items.digests is not None
+    before = items.digests(np.arange(4))
+    Image.new("RGB", (9, 9)).save(tmp_path / "bees" / "1.png")
+    assert [x == y for x, y in zip(items.digests(np.arange(4)), before, strict=True)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "more", [{"transform": np.asarray}, {"loader": lambda file: Image.new("RGB", (8, 8))}], ids=["transform", "loader"]
+)
+def test_images_that_pass_through_other_code_are_not_identified(more: dict[str, Any], tmp_path: Path) -> None:
+    folder(tmp_path, {"ants": 2, "bees": 2})
+    assert torchvision_dataset(datasets.ImageFolder, root=tmp_path, **more).digests is None
 
 
 def test_splits_that_are_read_as_classes_are_pointed_out(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ NETS: dict[str, tuple[Callable[[], nn.Module], str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "head", "stage"), NETS.values(), ids=NETS)
 def test_real_nets_keep_still_but_for_what_moves(make: Callable[[], nn.Module], head: str, stage: str) -> None:
     net = make()

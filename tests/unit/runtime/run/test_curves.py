@@ -1,5 +1,6 @@
 """The curves of a run: in the terminal, and as a figure in its folder."""
 
+import io
 import math
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image
 from tests import at_work
 
+from leaven.pictures.curves import draw_curves
 from leaven.runtime.run import curves
 
 RECIPE = """
@@ -55,20 +57,11 @@ class TestInTheTerminal:
         assert second == "  val.loss      ▅▅   1.0000 to 1.0000"
 
 
-class TestInTheFolder:
-    @pytest.mark.parametrize("more", [{}, {"val.f1": 0.5, "val.auroc": math.nan, "val.mae": 1e9}])
-    def test_a_figure(self, tmp_path: Path, more: dict[str, float]) -> None:
-        said = curves.save([*rows(3, "$a_", **more), *rows(40, "b", **more)], {"$a_": 2, "b": 40}, tmp_path)
-        assert said == f"  curves: {tmp_path / 'curves.png'}"
-        assert Image.open(tmp_path / "curves.png").width > 500
-
-    def test_one_epoch_has_none(self, tmp_path: Path) -> None:
-        assert curves.save(rows(1), {"train": 1}, tmp_path) == ""
-        assert not list(tmp_path.iterdir())
-
-    def test_what_can_not_be_drawn_is_said(self, tmp_path: Path) -> None:
-        (tmp_path / "curves.png").mkdir()
-        assert "the curves could not be drawn: IsADirectoryError" in curves.save(rows(3), {"train": 1}, tmp_path)
+@pytest.mark.parametrize("more", [{}, {"val.f1": 0.5, "val.auroc": math.nan, "val.mae": 1e9}])
+def test_a_figure(more: dict[str, float]) -> None:
+    epochs = [*rows(3, "$a_", **more), *rows(40, "b", **more)]
+    content = draw_curves(epochs, curves.score_names(epochs), {"$a_": 2, "b": 40})
+    assert Image.open(io.BytesIO(content)).width > 500
 
 
 def test_a_run_ends_with_its_curves(tmp_path: Path) -> None:
@@ -81,15 +74,14 @@ def test_a_run_ends_with_its_curves(tmp_path: Path) -> None:
     assert Image.open(run / "curves.png").format == "PNG"
 
 
-def test_a_smoke_test_has_no_curves(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "told"), [("matplotlib", ""), ("matplotlib.figure", "curves.png could not be drawn:")]
+)
+def test_where_nothing_can_be_drawn_a_run_ends_as_well(tmp_path: Path, missing: str, told: str) -> None:
     file = at_work.program(tmp_path, RECIPE)
-    assert "curves" not in at_work.run(file, "--quick").said
-
-
-def test_without_matplotlib_a_run_ends_as_well(tmp_path: Path) -> None:
-    file = at_work.program(tmp_path, RECIPE)
-    file.write_text(f"import sys; sys.modules['matplotlib'] = None\n{file.read_text(encoding='utf-8')}")
+    file.write_text(f"import sys; sys.modules[{missing!r}] = None\n{file.read_text(encoding='utf-8')}")
     said = at_work.run(file).said
+    assert told in said
     assert "  val.accuracy  " in said
     assert "model.bundle" in said
     assert not list(at_work.run_folder(file).glob("*.png"))

@@ -1,8 +1,10 @@
 """A run that was stopped, however, has a model: that of its best epoch so far. It can still be resumed."""
 
+import argparse
 import json
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.at_work import Moment
 from tests.unit.runtime.run.test_resuming import RECIPE, assert_same, weights
 
 from leaven import bundle
+from leaven.runtime.run import arguments
 
 SMALL = """
 model conv(4) -> conv(8) -> global_pool() -> linear(classes)
@@ -181,12 +184,21 @@ def test_without_a_test_split_the_scores_are_those_of_the_chosen_epoch(tmp_path:
     assert f'Saved after epoch {model.manifest.epoch.number} of 2 in phase "learn".' in model.card
 
 
-def test_flags_that_need_others_say_so(whole: tuple[Path, Path]) -> None:
-    file, _ = whole
-    for flags, needed in ((["--finish"], "--finish needs --resume"), (["--more-epochs", "1"], "--more-epochs needs")):
-        running = at_work.start(file, *flags)
-        assert running.end() == 2
-        assert needed in running.said
+@pytest.mark.parametrize(
+    ("flags", "needed"),
+    [
+        (["--finish"], "--finish needs --resume"),
+        (["--more-epochs", "1"], "--more-epochs needs --resume"),
+        (["--snapshot", "a.bundle"], "--snapshot needs --finish"),
+    ],
+)
+def test_flags_that_need_others_say_so(
+    flags: list[str], needed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["program.py", *flags])
+    with pytest.raises(SystemExit, match="2"):
+        arguments.parse(argparse.ArgumentParser(), output="runs")
+    assert needed in capsys.readouterr().err
 
 
 def test_a_program_without_the_block_says_what_to_write(whole: tuple[Path, Path], tmp_path: Path) -> None:

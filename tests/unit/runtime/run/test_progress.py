@@ -81,6 +81,7 @@ def test_without_a_terminal_there_are_no_control_characters(tmp_path: Path) -> N
     assert "second 1/1  train.loss " in said
     assert not set(said) & {"\r", "\x1b"}
     assert "left" not in said
+    assert "curves" not in said, "a smoke test has none"
 
 
 class Clock:

@@ -101,6 +101,72 @@ def test_ctrl_c_saves_in_the_middle_of_an_epoch_and_says_how_to_go_on(whole: tup
     assert_same(folder, uncut)
 
 
+EVAL_STEP = """
+import multiprocessing, os, signal
+from pathlib import Path
+calls = 0
+def eval_step(model, batch):
+    global calls
+    calls += 1
+    print("evaluation batch", calls, flush=True)
+    stop = Path("stop")
+    if stop.is_file() and stop.read_text() == str(calls):
+        stop.unlink()
+        workers = [child.pid for child in multiprocessing.active_children()]
+        assert len(workers) == 4  # two for training, two for validation
+        for process in (*workers, os.getpid()):
+            os.kill(process, signal.SIGTERM)
+    return model(batch[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "rest"),
+    [
+        (7, EPOCHS),  # of the 10 batches of the first validation
+        (50, EPOCHS[4:]),
+    ],
+)
+def test_a_signal_to_all_its_processes_stops_an_evaluation_soon_and_without_loss(
+    at: int, rest: list[str], tmp_path: Path, whole: tuple[Path, Path]
+) -> None:
+    (tmp_path / "mine.py").write_text(EVAL_STEP)
+    recipe = 'import "mine.py" as mine\n' + RECIPE.replace("split", "workers 2; split")
+    file = at_work.program(tmp_path, recipe + "override eval_step, mine.eval_step\n")
+    (tmp_path / "stop").write_text(str(at))
+    running = at_work.start(file, "--output", "stopped")
+    assert running.end() == 130, running.said
+    folder = at_work.run_folder(file, "stopped")
+    assert f"to resume: leaven resume {folder.relative_to(tmp_path)}" in running.said
+    assert f"evaluation batch {at}\n" in running.said
+    assert f"evaluation batch {at + 1}\n" not in running.said
+    assert at_work.run(file, "--resume", str(folder)).epochs == rest
+    assert_same(folder, whole[1])
+
+
+def test_a_signal_stops_the_test_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("""
+import os, signal
+from pathlib import Path
+def same(image):
+    print("image", flush=True)
+    if Path("stop").is_file() and '"trained": true' in next(Path("stopped").glob("*/lock.json")).read_text():
+        os.remove("stop")
+        print("stop", flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+    return image
+""")
+    recipe = 'import "mine.py" as mine\n' + RECIPE.replace("split", "eval mine.same -> resize(8); split")
+    file = at_work.program(tmp_path, recipe)
+    (tmp_path / "stop").touch()
+    running = at_work.start(file, "--output", "stopped")
+    assert running.end() == 130, running.said
+    assert running.said.partition("stop\n")[2].count("image\n") == 3, "the other images of the batch"
+    folder = at_work.run_folder(file, "stopped")
+    assert at_work.run(file, "--resume", str(folder)).epochs == []
+    assert (folder / "model.bundle").is_file()
+
+
 def test_a_finished_run_trains_further(whole: tuple[Path, Path]) -> None:
     file, uncut = whole
     folder = file.parent / "further"

@@ -164,7 +164,18 @@ def test_a_class_with_one_picture_is_trained_on_and_told(tmp_path: Path) -> None
     photos(tmp_path / "photos", {"ants": 12, "bees": 12, "wasps": 1})
     recipe = NET + 'data folder("photos") { eval resize([12, 12]); workers 0 }\ntrain epochs=1, batch=4\n'
     said = at_work.run(at_work.program(tmp_path, recipe)).said
-    assert "wasps has only one sample" in said
+    assert "\nwarning: wasps has only one sample" in said
+
+
+def test_the_name_of_a_file_can_not_command_the_terminal(tmp_path: Path) -> None:
+    folder = photos(tmp_path / "photos", {"ants": 12, "bees": 12})
+    for name in ("ants", "bees"):
+        (folder / name / "\x1b[2Jsame.png").write_bytes((folder / "ants" / "1.png").read_bytes())
+    recipe = NET + 'data folder("photos") { eval resize([12, 12]); workers 0 }\ntrain epochs=1, batch=4\n'
+    said = at_work.run(at_work.program(tmp_path, recipe)).said
+    (line,) = [line for line in said.splitlines() if "�[2Jsame.png" in line]
+    assert line.startswith("warning: ")
+    assert "\x1b" not in said
 
 
 def test_a_folder_that_became_empty_is_named(tmp_path: Path) -> None:
@@ -178,7 +189,7 @@ def test_a_folder_that_became_empty_is_named(tmp_path: Path) -> None:
 # -- several processes
 
 
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_several_processes_train_one_model(tmp_path: Path, processes: int) -> None:
     recipe = NET + DIGITS + f"train epochs=2, batch=8, devices={processes}\n"
     file = at_work.program(tmp_path, recipe)

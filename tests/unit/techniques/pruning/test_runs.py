@@ -84,6 +84,7 @@ def test_the_bundle_holds_a_smaller_net_with_zeros_in_it(whole: tuple[Path, Path
     assert (model[-1].weight != 0).all(), "the head stays whole"
 
 
+@pytest.mark.slow
 def test_it_is_loaded_exported_and_asked_where_torch_pruning_is_not(
     whole: tuple[Path, Path, str], tmp_path: Path
 ) -> None:
