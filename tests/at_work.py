@@ -15,10 +15,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from itertools import count
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 
 import leaven
@@ -141,9 +142,11 @@ class Moment:
 
 
 def server() -> ForkServerContext:
-    """The server of this session; it starts with the first process that is asked of it."""
+    """The server of this session, started where no test has put a file named like a library."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([*LIBRARIES, *LEAVEN])
+    with chdir(Path(__file__).parent):
+        ensure_running()
     return server
 
 

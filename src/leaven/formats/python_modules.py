@@ -19,6 +19,7 @@ def is_library(name: str) -> bool:
 
 
 def is_installed(file: str) -> bool:
-    """Whether a file came with Python or a package."""
-    places = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return any(Path(file).is_relative_to(place) for place in places if place)
+    """Whether a file came with Python or a package, be it in this environment or in one that it builds on."""
+    own = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    others = {place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")}
+    return any(Path(file).is_relative_to(place) for place in own | others if place)
