@@ -62,7 +62,8 @@ def read(kind: str, name: str) -> Card | None:
         return None
     file = file_of(kind, name)
     card = read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
-    return _with_target_arguments(card) if kind == "data" and card.data.on_disk else card
+    is_chosen = kind == "data" and card.data.on_disk and card.data.has_columns
+    return _with_target_arguments(card) if is_chosen else card
 
 
 def _with_target_arguments(card: Card) -> Card:

@@ -70,6 +70,8 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
     if on_disk is None:
         return described
     looked = on_disk.look()
+    if looked is None:
+        return described
     for finding in looked.findings:
         _report(finding, data, scope)
     return replace(

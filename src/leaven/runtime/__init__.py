@@ -3,6 +3,15 @@
 from leaven.formats.split_sizes import Count
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import digits, image_folder, table
+from leaven.runtime.data.named_datasets import (
+    cifar10,
+    cifar100,
+    fashion_mnist,
+    imagenet,
+    mnist,
+    oxford_pets,
+    stanford_dogs,
+)
 from leaven.runtime.data.splits import SplitIndices, split
 from leaven.runtime.data.torch_datasets import torchvision_dataset, user_dataset
 from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
@@ -46,19 +55,25 @@ __all__ = [
     "Stopped",
     "TensorBoard",
     "balanced_weights",
+    "cifar10",
+    "cifar100",
     "constant",
     "cosine",
     "digits",
+    "fashion_mnist",
     "freeze",
     "frozen_copy",
     "guard",
     "image_folder",
+    "imagenet",
     "import_file",
     "linear",
     "load_weights",
+    "mnist",
     "model_builder",
     "multi_step",
     "one_cycle",
+    "oxford_pets",
     "packaged_weights",
     "parameter_groups",
     "parse",
@@ -70,6 +85,7 @@ __all__ = [
     "replace_head",
     "set_input_spec",
     "split",
+    "stanford_dogs",
     "step_down",
     "table",
     "torchvision_dataset",

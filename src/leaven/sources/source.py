@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leaven.formats.finding import Finding
 
@@ -37,13 +37,17 @@ class Samples(NamedTuple):
     predefined: Mapping[str, Sequence[int]]
     images: Sequence[bytes | None] | None = None  # those that are inside of a file, where any is
     findings: tuple[Finding, ...] = ()  # none of them an error
+    pixels: Any = None  # all images as one array, where a few files have all of them; `files` are then their names
 
 
 class OnDisk(Protocol):
     """Data on disk that is looked at before training, whoever opens it then."""
 
-    def look(self) -> Looked:
-        """What is known of it, and what is wrong with it. It is quick: no image is opened."""
+    def look(self) -> Looked | None:
+        """What is known of it, and what is wrong with it; None where it is not there yet and will be downloaded.
+
+        It is quick: no image is opened.
+        """
 
 
 class Source(OnDisk, Protocol):

@@ -90,7 +90,7 @@ def test_a_name_means(kind: str, written: str, meant: str) -> None:
 def test_a_dataset_is_augmented_alike_by_either_name(name: str) -> None:
     leavens = own.read("data", name)
     assert leavens is not None
-    librarys = card("data", f"torchvision.{leavens.target.rpartition('.')[2]}")
+    librarys = card("data", f"torchvision.{name}")
     assert librarys.source == "torchvision"
     assert librarys.data.is_safe_to_augment == leavens.data.is_safe_to_augment
 

@@ -32,11 +32,11 @@ def test_weights_that_come_as_a_package_must_be_installed() -> None:
 
 @pytest.mark.usefixtures("without_starters")
 def test_a_teachers_weights_too(tmp_path: Path) -> None:
-    taught = 'model resnet18()\ndata imagenet(".")\ndistill efficientnet_lite0(pretrained=true)\n'
+    taught = 'model resnet18()\ndata torchvision.imagenet(".")\ndistill efficientnet_lite0(pretrained=true)\n'
     assert [report.id for report in errors(taught, tmp_path)] == ["missing-weights"]
 
 
 def test_with_the_package_nothing_is_said(tmp_path: Path) -> None:
-    taught = 'model resnet18()\ndata imagenet(".")\ndistill efficientnet_lite0(pretrained=true)\n'
+    taught = 'model resnet18()\ndata torchvision.imagenet(".")\ndistill efficientnet_lite0(pretrained=true)\n'
     assert not errors("model efficientnet_lite0(pretrained=true)\ndata digits()\n")
     assert not errors(taught, tmp_path)

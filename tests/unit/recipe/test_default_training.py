@@ -90,7 +90,9 @@ def test_few_images_are_gone_through_more_often(tmp_path: Path) -> None:
             Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name / f"{at}.png")
     (few,) = phases('model resnet18()\ndata folder("photos")\n', tmp_path)
     (many,) = phases("model resnet18()\ndata cifar10()\n")
-    (most,) = phases('model resnet18()\ndata imagenet("photos")\n', tmp_path)
+    rows = (f"photos/a/0.png,{number % 2}\n" for number in range(130_000))
+    (tmp_path / "table.csv").write_text("file,label\n" + "".join(rows))
+    (most,) = phases('model resnet18()\ndata csv("table.csv", image="file")\n', tmp_path)
     assert [one.epochs.value.amount for one in (few, many, most)] == [20, 10, 5]
 
 

@@ -14,8 +14,10 @@ from leaven.plan.plan import Choice, Plan, StoreDecoded, TrainPhase, Transforms
 from leaven.plan.values import Bound, Call, Value
 
 ABOUT = "images"
-_IN_MEMORY = "leaven.runtime.digits"
-_FROM_FILES = ("leaven.runtime.image_folder", "leaven.runtime.table")
+_IN_MEMORY = tuple(f"leaven.runtime.{name}" for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100"))
+_FROM_FILES = tuple(
+    f"leaven.runtime.{name}" for name in ("image_folder", "table", "imagenet", "stanford_dogs", "oxford_pets")
+)
 _LEAVE_AN_IMAGE = {  # of the transforms that are not random, with what is done to an image
     "torchvision.transforms.v2.RGB": "converted",
     "torchvision.transforms.v2.Grayscale": "converted",
@@ -26,7 +28,7 @@ _LEAVE_AN_IMAGE = {  # of the transforms that are not random, with what is done 
 
 
 def store_decoded_images(plan: Plan) -> Plan:
-    if plan.data.source.target == _IN_MEMORY or not any(phase.trains for phase in plan.phases):
+    if plan.data.source.target in _IN_MEMORY or not any(phase.trains for phase in plan.phases):
         return plan
     stored: list[StoreDecoded] = []
     choices: list[Choice] = []

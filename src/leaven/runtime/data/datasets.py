@@ -64,14 +64,14 @@ def digits() -> Dataset:
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     labels = [int(label) for label in bunch.target]
     classes = Classes(tuple(str(name) for name in bunch.target_names))
-    opener = _Grey(pixels)
+    opener = Pixels(pixels)
     name, digests = _Numbered("digit"), opener.digests
     return Dataset(classes, labels, len(labels), opener, name, in_memory=True, digests=digests)
 
 
 @dataclass(frozen=True)
-class _Grey:
-    """Opens grey images that are stored as one array."""
+class Pixels:
+    """Opens images that are stored as one array."""
 
     pixels: np.ndarray
 
@@ -95,6 +95,19 @@ class _Numbered:
 
     def __call__(self, index: int) -> str:
         return f"{self.noun} {index}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """Names samples by a list."""
+
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __call__(self, index: int) -> str:
+        return self.names[index]
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,7 @@ def image_folder(path: str | os.PathLike[str], *, target: TargetReader | None = 
     With `target`, the images are listed with their labels in a table in the folder, `metadata.csv`.
     """
     folder = Path(path)
-    return _opened(Folder(folder, folder.as_posix(), target))
+    return opened(Folder(folder, folder.as_posix(), target))
 
 
 def table(
@@ -161,17 +174,24 @@ def table(
 ) -> Dataset:
     """The images that a table lists, one per row; a folder may hold one table per split: `train.csv`, `val.csv`."""
     file, start = Path(path), Path(root) if root is not None else None
-    return _opened(ImageTable(file, file.as_posix(), target, image, root=start, separator=separator))
+    return opened(ImageTable(file, file.as_posix(), target, image, root=start, separator=separator))
 
 
 @status_line.doing("reading the data…")
-def _opened(source: Source) -> Dataset:
+def opened(source: Source) -> Dataset:
+    """The samples of a source; a failure where they can't be read."""
     try:
         samples = source.open()
     except BadSource as bad:
         raise Failure("\n".join((bad.finding.fact, *bad.finding.notes)), bad.finding.help) from None
     for finding in samples.findings:
         warnings.warn(finding.fact, Caution, stacklevel=3)
+    if samples.pixels is not None:
+        stored, names = Pixels(samples.pixels), Named(samples.files)
+        digests = stored.digests
+        return Dataset(
+            samples.target, samples.values, len(names), stored, names, samples.predefined, in_memory=True, digests=digests
+        )
     opener = ImageFiles(samples.files, contents=samples.images)
     digests = opener.digests
     return Dataset(

@@ -60,17 +60,19 @@ def torchvision_dataset(
         takes_train = "train" in inspect.signature(make).parameters
         splits = {"train": {"train": True}, "test": {"train": False}} if takes_train else {}
     with rank_zero_first():
-        made = {split: _make(make, {**arguments, **chosen}) for split, chosen in splits.items()}
-        made = made or {"": _make(make, arguments)}
-    names = None if classes is None else tuple(map(str, range(classes)))
-    found = _concatenated(made, Label(names=names))
+        made = {split: made_by(make, {**arguments, **chosen}) for split, chosen in splits.items()}
+        made = made or {"": made_by(make, arguments)}
+    told = _told(list(made.values()), Label())
+    is_named = classes is None or (told is not None and len(told.names) == classes)
+    found = _concatenated(made, Label(names=None if is_named else tuple(map(str, range(classes or 0)))))
     datasets = tuple(made.values())
     if not all(map(_is_identified, datasets)):
         return found
     return replace(found, digests=_Contents(datasets, _ends(datasets)).digests)
 
 
-def _make(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def made_by(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """What torchvision makes; a failure says where it looks for files that are not there."""
     name = getattr(make, "__name__", "the dataset")
     try:
         return make(**arguments)

@@ -1,0 +1,131 @@
+"""Datasets that are known by name, from a copy on disk."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from scipy.io import loadmat
+from timm.data import ImageNetInfo
+from torchvision import datasets
+
+from leaven.formats.image_arrays import (
+    CIFAR10,
+    CIFAR100,
+    IDX_FILES,
+    Arrays,
+    Batches,
+    batch_files,
+    batch_names,
+    idx_files,
+    read_batches,
+    read_idx,
+)
+from leaven.formats.image_folder import image_files, sub_folders
+from leaven.runtime.plain.datasets import ImageFiles, Samples, dataset_of_files, image_folder, predefined_in
+from leaven.runtime.plain.failures import Failure
+
+
+class Pixels:
+    """Images that are stored as one array."""
+
+    def __init__(self, pixels: np.ndarray) -> None:
+        self.pixels = pixels
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return Image.fromarray(self.pixels[index])
+
+
+def dataset_of_arrays(splits: Mapping[str, Arrays], classes: tuple[str, ...]) -> Samples:
+    """Images and labels as arrays, split after split."""
+    pixels = np.concatenate([each.pixels for each in splits.values()])
+    labels = np.concatenate([each.labels for each in splits.values()]).tolist()
+    predefined = predefined_in({split: each.labels for split, each in splits.items()})
+    return Samples(classes, Pixels(pixels), labels, predefined)
+
+
+def mnist(root: str, *, download: bool = True) -> Samples:
+    """The idx files of MNIST, packed or not."""
+    if download and idx_files(Path(root), "MNIST")[1]:
+        datasets.MNIST(root, download=True)
+    files, missing = idx_files(Path(root), "MNIST")
+    if missing:
+        raise Failure(f"{root} has no {', '.join(missing)}")
+    return dataset_of_arrays({split: read_idx(files, split) for split in IDX_FILES}, tuple(map(str, range(10))))
+
+
+def fashion_mnist(root: str, *, download: bool = True) -> Samples:
+    """The idx files of Fashion-MNIST, packed or not."""
+    if download and idx_files(Path(root), "FashionMNIST")[1]:
+        datasets.FashionMNIST(root, download=True)
+    files, missing = idx_files(Path(root), "FashionMNIST")
+    if missing:
+        raise Failure(f"{root} has no {', '.join(missing)}")
+    return dataset_of_arrays({split: read_idx(files, split) for split in IDX_FILES}, tuple(datasets.FashionMNIST.classes))
+
+
+def cifar10(root: str, *, download: bool = True) -> Samples:
+    """The batches of CIFAR-10: the binary version, or Python's."""
+    if download and not batch_files(Path(root), CIFAR10):
+        datasets.CIFAR10(root, download=True)
+    return dataset_of_batches(root, CIFAR10)
+
+
+def cifar100(root: str, *, download: bool = True) -> Samples:
+    """The files of CIFAR-100: the binary version, or Python's."""
+    if download and not batch_files(Path(root), CIFAR100):
+        datasets.CIFAR100(root, download=True)
+    return dataset_of_batches(root, CIFAR100)
+
+
+def dataset_of_batches(root: str, batches: Batches) -> Samples:
+    """The images and labels of all batches."""
+    files = batch_files(Path(root), batches)
+    if not files:
+        raise Failure(f"{root} has no {' or '.join(batches.folders)}")
+    splits = {split: read_batches(there, batches) for split, there in files.items()}
+    count = max(int(each.labels.max()) for each in splits.values()) + 1
+    return dataset_of_arrays(splits, batch_names(files["train"][0], batches) or tuple(map(str, range(count))))
+
+
+def imagenet(root: str) -> Samples:
+    """ImageNet in folders that are named by the wnid of their class, optionally inside `train/` and `val/`."""
+    if (Path(root) / "ILSVRC").is_dir():
+        raise Failure(f"{root} has the layout of Kaggle", "the normal program can read it")
+    read, words = image_folder(root), ImageNetInfo("imagenet-1k")
+    names = (words.label_name_to_description(one) if re.fullmatch(r"n\d{8}", one) else one for one in read.classes)
+    return read._replace(classes=tuple(names))
+
+
+def stanford_dogs(root: str) -> Samples:
+    """The Stanford dogs: `Images/n02085620-Chihuahua`, with the official split in `train_list.mat`."""
+    inside = [place for name in ("Images", "images/Images", "images", "") if (place := Path(root) / name).is_dir()]
+    folder = next(place for place in inside if sum("-" in name for name in sub_folders(place)) > 1)
+    folders = [name for name in sub_folders(folder) if re.fullmatch(r"n\d{8}-.+", name)]
+    lists = [place for place in (Path(root), Path(root) / "lists") if (place / "train_list.mat").is_file()]
+    splits = {"": [(file, name) for name in folders for file in sorted(image_files(folder / name))]}
+    if lists:
+        read = {split: loadmat(lists[0] / f"{split}_list.mat", squeeze_me=True) for split in ("train", "test")}
+        files = {split: [str(one) for one in each["file_list"].reshape(-1)] for split, each in read.items()}
+        splits = {split: [(str(folder / f), f.partition("/")[0]) for f in each] for split, each in files.items()}
+    found = dataset_of_files(splits, folders)
+    return found._replace(classes=tuple(name[10:].replace("_", " ") for name in folders))
+
+
+def oxford_pets(root: str, *, download: bool = False) -> Samples:
+    """The Oxford-IIIT pets, with their official split."""
+    if download and not (Path(root) / "images").is_dir():
+        datasets.OxfordIIITPet(root, download=True)
+    folder = next((place for name in ("oxford-iiit-pet", "") if (place := Path(root) / name / "annotations").is_dir()), None)
+    if folder is None:
+        raise Failure(f"{root} has no images and annotations")
+    lists = {"train": "trainval.txt", "test": "test.txt"}
+    pets = {split: [line.split()[:2] for line in (folder / name).open()] for split, name in lists.items()}
+    every = [(image, int(breed)) for split in pets.values() for image, breed in split]
+    names = {breed: " ".join(word.capitalize() for word in image.split("_")[:-1]) for image, breed in every}
+    images = ImageFiles([str(folder.parent / "images" / f"{image}.jpg") for image, _ in every])
+    return Samples(tuple(names[at] for at in sorted(names)), images, [at - 1 for _, at in every], predefined_in(pets))

@@ -1,0 +1,172 @@
+"""MNIST and CIFAR: datasets whose images are all in a few files.
+
+Where the files are and how they are read is decided in `formats/image_arrays.py`.
+"""
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.image_arrays import (
+    CIFAR10,
+    CIFAR100,
+    IDX_FILES,
+    Arrays,
+    Batches,
+    batch_count,
+    batch_files,
+    batch_names,
+    idx_files,
+    idx_shape,
+    read_batches,
+    read_idx,
+)
+from leaven.formats.image_folder import sub_folders
+from leaven.sources.source import Looked, Samples, predefined
+
+if TYPE_CHECKING:
+    from leaven.formats.target import TargetReader
+
+_DAMAGED = (ValueError, OSError, EOFError, gzip.BadGzipFile, zlib.error)
+
+
+class _Place(NamedTuple):
+    path: Path
+    name: str
+    target: "TargetReader | None" = None
+    download: bool = True
+
+
+class Mnist(_Place):
+    """The four idx files of MNIST, packed or not."""
+
+    TITLE: ClassVar[str] = "MNIST"
+    FOLDER: ClassVar[str] = "MNIST"
+    NAMES: ClassVar[tuple[str, ...]] = tuple(map(str, range(10)))
+
+    def is_there(self) -> bool:
+        return not idx_files(self.path, self.FOLDER)[1]
+
+    def look(self) -> Looked | None:
+        files, missing = idx_files(self.path, self.FOLDER)
+        if missing:
+            return None if self.download else Looked(findings=(self._missing(missing, bool(files)),))
+        try:
+            counts = {split: idx_shape(files[images], 3)[0] for split, (images, _) in IDX_FILES.items()}
+        except _DAMAGED as problem:
+            return Looked(findings=(_damaged(self.name, problem),))
+        return Looked(self.NAMES, tuple(counts), counts=counts)
+
+    def open(self) -> Samples:
+        files, missing = idx_files(self.path, self.FOLDER)
+        if missing:
+            raise BadSource(self._missing(missing, bool(files)))
+        return _samples({split: lambda split=split: read_idx(files, split) for split in IDX_FILES}, self.NAMES, self.name)
+
+    def _missing(self, missing: list[str], has_some: bool) -> Finding:
+        listed = ", ".join(f"`{name}`" for name in missing)
+        fact = f"`{self.name}` has no {listed}" if has_some else f"{self.TITLE} is not in `{self.name}`"
+        place = f"`{self.name}` or `{_below(self.name, self.FOLDER)}/raw`"
+        return _missing(fact, f"put {listed}, packed (.gz) or not, into {place}; or write `download=true`")
+
+
+class FashionMnist(Mnist):
+    """Fashion-MNIST: the files of MNIST, with other images."""
+
+    TITLE = "Fashion-MNIST"
+    FOLDER = "FashionMNIST"
+    NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+
+
+class Cifar10(_Place):
+    """The batches of CIFAR-10: the binary version, or Python's."""
+
+    TITLE: ClassVar[str] = "CIFAR-10"
+    BATCHES: ClassVar[Batches] = CIFAR10
+    ARCHIVES: ClassVar[tuple[str, str]] = ("cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
+
+    def is_there(self) -> bool:
+        return bool(batch_files(self.path, self.BATCHES))
+
+    def look(self) -> Looked | None:
+        files = batch_files(self.path, self.BATCHES)
+        if not files:
+            return None if self.download else Looked(findings=(self._missing(),))
+        try:
+            names = batch_names(files["train"][0], self.BATCHES)
+            counts = {split: sum(self._count(file) for file in there) for split, there in files.items()}
+        except _DAMAGED as problem:
+            return Looked(findings=(_damaged(self.name, problem),))
+        return Looked(names, tuple(counts), counts=counts)
+
+    def _count(self, file: Path) -> int:
+        known = batch_count(file, self.BATCHES)
+        return len(read_batches([file], self.BATCHES).labels) if known is None else known
+
+    def open(self) -> Samples:
+        files = batch_files(self.path, self.BATCHES)
+        if not files:
+            raise BadSource(self._missing())
+        try:
+            names = batch_names(files["train"][0], self.BATCHES)
+        except _DAMAGED as problem:
+            raise BadSource(_damaged(self.name, problem)) from None
+        read = {split: lambda there=there: read_batches(there, self.BATCHES) for split, there in files.items()}
+        return _samples(read, names, self.name)
+
+    def _missing(self) -> Finding:
+        fact = f"{self.TITLE} is not in `{self.name}`"
+        folders = " or ".join(f"`{_below(self.name, folder)}`" for folder in self.BATCHES.folders)
+        packed = next((name for name in self.ARCHIVES if (self.path / name).is_file()), None)
+        help = f"put its files into {folders}; or write `download=true`"
+        if packed is not None:
+            help = f"unpack its archive: `tar xf {_below(self.name, packed)} -C {self.name}`"
+        elif len(sub_folders(self.path)) > 1:
+            help = f'for images in the folders of their classes, write `folder("{self.name}")`; otherwise {help}'
+        return _missing(fact, help)
+
+
+class Cifar100(Cifar10):
+    """The files of CIFAR-100."""
+
+    TITLE = "CIFAR-100"
+    BATCHES = CIFAR100
+    ARCHIVES = ("cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
+
+
+def _samples(splits: dict[str, Callable[[], Arrays]], names: tuple[str, ...], name: str) -> Samples:
+    """All images in memory, one split after the other."""
+    import numpy as np
+
+    from leaven.tasks.classification.target import Classes  # a look does without
+
+    try:
+        read = {split: read_split() for split, read_split in splits.items()}
+    except _DAMAGED as problem:
+        raise BadSource(_damaged(name, problem)) from None
+    labels = np.concatenate([each.labels for each in read.values()])
+    names = names or tuple(map(str, range(int(labels.max()) + 1)))
+    if labels.max() >= len(names):
+        raise BadSource(_damaged(name, ValueError(f"has the label {labels.max()}, but only {len(names)} classes")))
+    files = [f"image {number} of {split}" for split, each in read.items() for number in range(len(each.labels))]
+    sizes = {split: len(each.labels) for split, each in read.items()}
+    pixels = np.concatenate([each.pixels for each in read.values()])
+    return Samples(Classes(names), labels.tolist(), files, predefined(sizes), pixels=pixels)
+
+
+def _missing(fact: str, help: str) -> Finding:
+    return Finding("missing-file", fact, help, argument="root", label="the files are read from this folder")
+
+
+def _damaged(name: str, problem: Exception) -> Finding:
+    fact = f"`{name}` can't be read: {problem or type(problem).__name__}"
+    help = "copy or download the files again"
+    return Finding("wrong-format", fact, help, argument="root", label="the files are read from this folder")
+
+
+def _below(name: str, inside: str) -> str:
+    return os.path.join("" if name == "." else name, inside).replace(os.sep, "/")

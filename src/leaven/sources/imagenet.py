@@ -1,0 +1,212 @@
+"""ImageNet and the Stanford dogs: images in folders that are named by the wnid of their class.
+
+Both are read as they are unpacked; classes are named in words. Archives are never unpacked here: that takes hours, and
+a folder that a recipe reads is left as it is.
+"""
+
+import csv
+import os
+import re
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leaven.formats.class_names import published_classes
+from leaven.formats.file_names import FileNames
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.image_folder import image_files, images_in, is_image, sub_folders
+from leaven.sources.folder import Folder
+from leaven.sources.source import Looked, Samples, predefined
+
+if TYPE_CHECKING:
+    from leaven.formats.target import TargetReader
+
+_WNID = re.compile(r"n\d{8}")
+_BREED = re.compile(r"(n\d{8})-(.+)")
+_KAGGLE = ("ILSVRC/Data/CLS-LOC", "Data/CLS-LOC")  # where the archive of its competition has the images
+_SOLUTION = "LOC_val_solution.csv"
+_ARCHIVES = ("ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
+_LABEL = "images are read from this folder"
+
+
+class ImageNet(NamedTuple):
+    """ImageNet in torchvision's layout (`train/n01440764`), in that of its competition at Kaggle, or any of its classes
+    in folders that are named by wnid or in words."""
+
+    path: Path
+    name: str
+    target: "TargetReader | None" = None
+
+    def look(self) -> Looked:
+        if (finding := self._obstacle()) is not None:
+            return Looked(findings=(finding,))
+        looked = self._folder.look()
+        names, _ = named(looked.names)
+        validation = len(self._validation())
+        if not validation:
+            return looked._replace(names=names, findings=self._findings(looked.findings))
+        findings = tuple(each for each in looked.findings if each.is_error)
+        counts = {"train": looked.counts.get("train", 0), "val": validation}
+        return looked._replace(names=names, splits=("train", "val"), counts=counts, findings=findings)
+
+    def open(self) -> Samples:
+        from leaven.tasks.classification.target import Classes  # a look does without
+
+        if (finding := self._obstacle()) is not None:
+            raise BadSource(finding)
+        read = self._folder.open()
+        folders = read.target.names
+        classes = Classes(*_classes(folders))
+        validation = self._validation()
+        if not validation:
+            return read._replace(target=classes)
+        files, values = FileNames(str(self.path)), array("q", read.values)
+        files.extend(read.files)
+        index = {wnid: at for at, wnid in enumerate(folders)}
+        kept = [(file, index[wnid]) for file, wnid in validation if wnid in index]
+        files.extend([file for file, _ in kept])
+        values.extend([value for _, value in kept])
+        sizes = {"train": len(read.files), "val": len(kept)}
+        return Samples(classes, values, files, predefined(sizes))
+
+    @property
+    def _folder(self) -> Folder:
+        inside = next((place for place in _KAGGLE if (self.path / place).is_dir()), "")
+        return Folder(self.path / inside, f"{self.name}/{inside}" if inside else self.name)
+
+    def _obstacle(self) -> Finding | None:
+        """Why there is nothing to look at: the archives are not unpacked, or it is not a folder."""
+        if not self.path.is_dir() or sub_folders(self.path):
+            return None
+        packed = [name for name in _ARCHIVES if (self.path / name).is_file()]
+        if packed:
+            fact = f"the archives of ImageNet in `{self.name}` are not unpacked: {', '.join(packed)}"
+            splits = [split for split, name in zip(("train", "val"), _ARCHIVES, strict=True) if name in packed]
+            made = "; ".join(f"ImageNet('{self.name}', '{split}')" for split in splits)
+            help = f'torchvision does that: `python -c "from torchvision.datasets import ImageNet; {made}"`'
+            return _at_root(Finding("missing-file", fact, help))
+        fact = f"`{self.name}` has no `train` and `val`, and no folders of classes"
+        help = "ImageNet grants access on request: download its archives and unpack them into `train` and `val`"
+        return _at_root(Finding("missing-file", fact, help))
+
+    def _validation(self) -> list[tuple[str, str]]:
+        """The images of a `val` without folders, each with its wnid, by the table of the competition."""
+        folder = self._folder.path / "val"
+        if not folder.is_dir() or sub_folders(folder):
+            return []
+        table = next((place / _SOLUTION for place in (self.path, folder.parent) if (place / _SOLUTION).is_file()), None)
+        if table is None:
+            return []
+        with table.open(newline="", encoding="utf-8") as lines:
+            wnids = {row["ImageId"]: row["PredictionString"].split(" ", 1)[0] for row in csv.DictReader(lines)}
+        files = sorted(str(folder / name) for name in os.listdir(folder) if is_image(name))
+        return [(file, wnids[stem]) for file in files if (stem := Path(file).stem) in wnids]
+
+    def _findings(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Validation images without classes are said how to sort."""
+        help = f"put `{_SOLUTION}` into `{self.name}`, or the images of each class into a folder with its wnid"
+        return tuple(
+            _at_root(each._replace(help=help) if each.id == "no-classes" and not each.is_error else each)
+            for each in findings
+        )
+
+
+def named(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of classes in words, and their wnids; folders that have other names are classes of that name."""
+    if not folders or not all(map(_WNID.fullmatch, folders)):
+        return tuple(folders), ()
+    published = published_classes("imagenet-1k")
+    words = dict(zip(published.wnids, published.names, strict=True))
+    return tuple(words.get(folder, folder) for folder in folders), tuple(folders)
+
+
+def _classes(folders: Sequence[str]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    names, wnids = named(folders)
+    return names, "label", wnids
+
+
+class StanfordDogs(NamedTuple):
+    """The Stanford dogs as their archives are unpacked: `Images/n02085620-Chihuahua`, `train_list.mat`."""
+
+    path: Path
+    name: str
+    target: "TargetReader | None" = None
+
+    def look(self) -> Looked:
+        try:
+            folder, lists = self._images(), self._lists()
+            counts = {split: len(files) for split, files in lists.items()} if lists else {}
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+        images = {breed: there.images for breed, there in images_in(folder).items() if there.images}
+        names, _ = breeds(tuple(images))
+        if not lists:
+            return Looked(names, (), (self._no_lists(),), {"": sum(images.values())}, tuple(images.values()))
+        return Looked(names, tuple(counts), counts=counts)
+
+    def open(self) -> Samples:
+        from leaven.tasks.classification.target import Classes  # a look does without
+
+        folder, lists = self._images(), self._lists()
+        folders = [name for name in sub_folders(folder) if _BREED.fullmatch(name)]
+        if not lists:
+            lists = {"": [f"{top}/{Path(f).name}" for top in folders for f in sorted(image_files(folder / top))]}
+        names, wnids = breeds(folders)
+        index = {name: at for at, name in enumerate(folders)}
+        listed = [file for files in lists.values() for file in files]
+        if unknown := next((file for file in listed if file.partition("/")[0] not in index), None):
+            fact = f"`train_list.mat` and `test_list.mat` name `{unknown}`, whose folder is not in `{folder.name}`"
+            raise BadSource(_at_root(Finding("missing-file", fact, "unpack images.tar again")))
+        files = FileNames(str(folder))
+        files.extend([str(folder / file) for file in listed])
+        values = array("q", [index[file.partition("/")[0]] for file in listed])
+        sizes = {split: len(there) for split, there in lists.items()}
+        findings = () if "" not in lists else (self._no_lists(),)
+        return Samples(Classes(names, "label", wnids), values, files, predefined(sizes), findings=findings)
+
+    def _images(self) -> Path:
+        """The folder of the breeds, wherever the archive was unpacked."""
+        for inside in ("Images", "images/Images", "images", ""):
+            if sum(bool(_BREED.fullmatch(name)) for name in sub_folders(self.path / inside)) > 1:
+                return self.path / inside
+        if (self.path / "images.tar").is_file():
+            fact = f"the archive `{self.name}/images.tar` is not unpacked"
+            help = f"unpack it: `tar xf {self.name}/images.tar -C {self.name}`; the same for lists.tar"
+            raise BadSource(_at_root(Finding("missing-file", fact, help)))
+        fact = f"`{self.name}` has no `Images` with folders such as `n02085620-Chihuahua`"
+        help = "download images.tar and lists.tar of the Stanford dogs and unpack both into this folder"
+        raise BadSource(_at_root(Finding("missing-file", fact, help)))
+
+    def _lists(self) -> dict[str, list[str]]:
+        """The images of the official splits; none where the lists are not there."""
+        for place in (self.path, self.path / "lists"):
+            files = {split: place / f"{split}_list.mat" for split in ("train", "test")}
+            if all(file.is_file() for file in files.values()):
+                return {split: self._listed(file) for split, file in files.items()}
+        return {}
+
+    def _listed(self, file: Path) -> list[str]:
+        from scipy.io import loadmat  # takes a while to load
+
+        try:
+            cells: Any = loadmat(file, squeeze_me=True)["file_list"]
+        except Exception as problem:  # a damaged file makes SciPy raise nearly anything
+            fact = f"`{self.name}/{file.relative_to(self.path).as_posix()}` can't be read: {problem}"
+            raise BadSource(_at_root(Finding("wrong-format", fact, "unpack lists.tar again"))) from None
+        return [str(cell) for cell in cells.reshape(-1)]
+
+    def _no_lists(self) -> Finding:
+        fact = f"`{self.name}` has no `train_list.mat` and `test_list.mat`, so the split is random"
+        help = f"unpack lists.tar of the Stanford dogs into `{self.name}` to use the official split"
+        return _at_root(Finding("unused-split", fact, help, is_error=False))
+
+
+def breeds(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of breeds in words, and their wnids: `n02085782-Japanese_spaniel` is the Japanese spaniel."""
+    found = [match for folder in folders if (match := _BREED.fullmatch(folder))]
+    return tuple(match[2].replace("_", " ") for match in found), tuple(match[1] for match in found)
+
+
+def _at_root(finding: Finding) -> Finding:
+    return finding._replace(argument="root", label=_LABEL)

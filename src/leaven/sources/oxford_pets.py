@@ -1,0 +1,117 @@
+"""The Oxford-IIIT pets: `images/`, and `annotations/` with lists of the official splits and a trimap of each image."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.sources.source import Looked, Samples, predefined
+
+if TYPE_CHECKING:
+    from leaven.formats.target import TargetReader
+
+_LISTS = {"train": "trainval.txt", "test": "test.txt"}
+_FOLDER = "oxford-iiit-pet"  # which torchvision makes
+_LABEL = "images are read from this folder"
+
+
+class Pet(NamedTuple):
+    """A line of a list: the name of an image, and its breed, counted from 1."""
+
+    image: str
+    breed: int
+
+    @property
+    def name(self) -> str:
+        """The breed in words: `american_bulldog_12` shows an American Bulldog."""
+        return " ".join(word.capitalize() for word in self.image.rpartition("_")[0].split("_"))
+
+
+class OxfordPets(NamedTuple):
+    """The pets as their archives are unpacked, or in the folder `oxford-iiit-pet` that torchvision makes."""
+
+    path: Path
+    name: str
+    target: "TargetReader | None" = None
+    download: bool = False
+
+    def is_there(self) -> bool:
+        return self.folder() is not None
+
+    def look(self) -> Looked | None:
+        if self.download and not self.is_there():
+            return None
+        try:
+            lists = self.lists()
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+        counts = {split: len(pets) for split, pets in lists.items()}
+        breeds = names_of(lists)
+        each = tuple(sum(pet.breed == at + 1 for pet in lists["train"]) for at in range(len(breeds)))
+        return Looked(breeds, tuple(counts), (), counts, each)
+
+    def open(self) -> Samples:
+        from leaven.tasks.classification.target import Classes  # a look does without
+
+        lists, folder = self.lists(), self.folder()
+        assert folder is not None
+        pets = [pet for split in lists.values() for pet in split]
+        files = [os.path.join(folder, "images", f"{pet.image}.jpg") for pet in pets]
+        sizes = {split: len(there) for split, there in lists.items()}
+        return Samples(Classes(names_of(lists)), [pet.breed - 1 for pet in pets], files, predefined(sizes))
+
+    def folder(self) -> Path | None:
+        """The folder with the images and the annotations."""
+        for place in (self.path / _FOLDER, self.path):
+            if (place / "images").is_dir() and (place / "annotations").is_dir():
+                return place
+        return None
+
+    def lists(self) -> dict[str, list[Pet]]:
+        """The pets of each split; a BadSource where they can't be read."""
+        folder = self.folder()
+        if folder is None:
+            raise BadSource(self._missing())
+        found = {}
+        for split, name in _LISTS.items():
+            file = folder / "annotations" / name
+            try:
+                lines = file.read_text("utf-8").splitlines()
+                found[split] = [_pet(line) for line in lines if line.strip() and not line.startswith("#")]
+            except FileNotFoundError:
+                help = "unpack annotations.tar.gz again"
+                raise BadSource(_at_root("missing-file", f"`{self._below(file)}` does not exist", help)) from None
+            except (OSError, ValueError, IndexError) as problem:
+                fact = f"`{self._below(file)}` can't be read: {problem}"
+                raise BadSource(_at_root("wrong-format", fact, "unpack annotations.tar.gz again")) from None
+            if not found[split]:
+                raise BadSource(_at_root("empty-table", f"`{self._below(file)}` lists no images", ""))
+        return found
+
+    def _below(self, file: Path) -> str:
+        return f"{self.name}/{file.relative_to(self.path).as_posix()}"
+
+    def _missing(self) -> Finding:
+        packed = [name for name in ("images.tar.gz", "annotations.tar.gz") if (self.path / name).is_file()]
+        if packed:
+            fact = f"the archives of the Oxford pets in `{self.name}` are not unpacked: {', '.join(packed)}"
+            commands = "; ".join(f"tar xf {self.name}/{name} -C {self.name}" for name in packed)
+            return _at_root("missing-file", fact, f"unpack them: `{commands}`")
+        fact = f"`{self.name}` has no `images` and `annotations` of the Oxford pets"
+        help = "unpack images.tar.gz and annotations.tar.gz into it; or write `download=true` to download 800 MB"
+        return _at_root("missing-file", fact, help)
+
+
+def _pet(line: str) -> Pet:
+    image, breed = line.split()[:2]
+    return Pet(image, int(breed))
+
+
+def names_of(lists: dict[str, list[Pet]]) -> tuple[str, ...]:
+    """The breeds in words, by their numbers."""
+    names = {pet.breed: pet.name for split in lists.values() for pet in split}
+    return tuple(names.get(number, str(number)) for number in range(1, max(names) + 1))
+
+
+def _at_root(id: str, fact: str, help: str) -> Finding:
+    return Finding(id, fact, help, argument="root", label=_LABEL)
