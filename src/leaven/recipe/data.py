@@ -122,12 +122,12 @@ def _on_disk(data: Invocation, described: DataFacts) -> "OnDisk | None":
     asked = _arguments(data, described.target)
     if not isinstance(first, FilePath) or given is None or asked is None:
         return None
-    has_reader = bool(asked) or not known.has_labels
+    reader = described.task.reader(asked) if asked or not known.has_labels else None
     module, _, name = known.on_disk.rpartition(".")
     made: OnDisk = getattr(import_module(module), name)(
         first.place,
         first.text,
-        target=described.task.reader(asked) if has_reader else None,
+        **({"target": reader} if known.has_columns else {}),
         **given,
         **({"endings": known.endings} if known.endings else {}),
     )

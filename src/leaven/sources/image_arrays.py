@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_arrays import (
@@ -28,16 +28,12 @@ from leaven.formats.image_arrays import (
 from leaven.formats.image_folder import sub_folders
 from leaven.sources.source import Looked, Samples, predefined
 
-if TYPE_CHECKING:
-    from leaven.formats.target import TargetReader
-
 _DAMAGED = (ValueError, OSError, EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class _Place(NamedTuple):
     path: Path
     name: str
-    target: "TargetReader | None" = None
     download: bool = True
 
 
@@ -65,7 +61,7 @@ class Mnist(_Place):
         files, missing = idx_files(self.path, self.FOLDER)
         if missing:
             raise BadSource(self._missing(missing, bool(files)))
-        return _samples({split: lambda split=split: read_idx(files, split) for split in IDX_FILES}, self.NAMES, self.name)
+        return _samples(lambda split: read_idx(files, split), self.NAMES, self.name)
 
     def _missing(self, missing: list[str], has_some: bool) -> Finding:
         listed = ", ".join(f"`{name}`" for name in missing)
@@ -115,8 +111,7 @@ class Cifar10(_Place):
             names = batch_names(files["train"][0], self.BATCHES)
         except _DAMAGED as problem:
             raise BadSource(_damaged(self.name, problem)) from None
-        read = {split: lambda there=there: read_batches(there, self.BATCHES) for split, there in files.items()}
-        return _samples(read, names, self.name)
+        return _samples(lambda split: read_batches(files[split], self.BATCHES), names, self.name)
 
     def _missing(self) -> Finding:
         fact = f"{self.TITLE} is not in `{self.name}`"
@@ -138,14 +133,14 @@ class Cifar100(Cifar10):
     ARCHIVES = ("cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
 
 
-def _samples(splits: dict[str, Callable[[], Arrays]], names: tuple[str, ...], name: str) -> Samples:
+def _samples(read_split: Callable[[str], Arrays], names: tuple[str, ...], name: str) -> Samples:
     """All images in memory, one split after the other."""
     import numpy as np
 
     from leaven.tasks.classification.target import Classes  # a look does without
 
     try:
-        read = {split: read_split() for split, read_split in splits.items()}
+        read = {split: read_split(split) for split in ("train", "test")}
     except _DAMAGED as problem:
         raise BadSource(_damaged(name, problem)) from None
     labels = np.concatenate([each.labels for each in read.values()])

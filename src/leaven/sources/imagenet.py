@@ -10,7 +10,7 @@ import re
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leaven.formats.class_names import published_classes
 from leaven.formats.file_names import FileNames
@@ -18,9 +18,6 @@ from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import image_files, images_in, is_image, sub_folders
 from leaven.sources.folder import Folder
 from leaven.sources.source import Looked, Samples, predefined
-
-if TYPE_CHECKING:
-    from leaven.formats.target import TargetReader
 
 _WNID = re.compile(r"n\d{8}")
 _BREED = re.compile(r"(n\d{8})-(.+)")
@@ -36,7 +33,6 @@ class ImageNet(NamedTuple):
 
     path: Path
     name: str
-    target: "TargetReader | None" = None
 
     def look(self) -> Looked:
         if (finding := self._obstacle()) is not None:
@@ -131,7 +127,6 @@ class StanfordDogs(NamedTuple):
 
     path: Path
     name: str
-    target: "TargetReader | None" = None
 
     def look(self) -> Looked:
         try:

@@ -2,13 +2,10 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.sources.source import Looked, Samples, predefined
-
-if TYPE_CHECKING:
-    from leaven.formats.target import TargetReader
 
 _LISTS = {"train": "trainval.txt", "test": "test.txt"}
 _FOLDER = "oxford-iiit-pet"  # which torchvision makes
@@ -32,7 +29,6 @@ class OxfordPets(NamedTuple):
 
     path: Path
     name: str
-    target: "TargetReader | None" = None
     download: bool = False
 
     def is_there(self) -> bool:

@@ -12,7 +12,6 @@ A net of one's own, from components, trained from nothing.
 import argparse
 
 import torch
-import torchvision
 from torch import nn
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
@@ -45,8 +44,7 @@ def build_data() -> runtime.Data:
         ]
     )
     eval_transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
-    # line 5
-    dataset = runtime.torchvision_dataset(torchvision.datasets.CIFAR10, root="data", download=True, classes=10)
+    dataset = runtime.cifar10(root="data")  # line 5
     split = runtime.split(dataset, val=10, seed=0)
     return runtime.Data(  # line 11
         dataset,

@@ -190,7 +190,14 @@ def opened(source: Source) -> Dataset:
         stored, names = Pixels(samples.pixels), Named(samples.files)
         digests = stored.digests
         return Dataset(
-            samples.target, samples.values, len(names), stored, names, samples.predefined, in_memory=True, digests=digests
+            samples.target,
+            samples.values,
+            len(names),
+            stored,
+            names,
+            samples.predefined,
+            in_memory=True,
+            digests=digests,
         )
     opener = ImageFiles(samples.files, contents=samples.images)
     digests = opener.digests

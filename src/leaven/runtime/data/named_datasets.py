@@ -24,8 +24,11 @@ Place = str | os.PathLike[str]
 class Downloadable(Source, Protocol):
     """Data on disk that can be downloaded."""
 
-    path: Path
-    download: bool
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def download(self) -> bool: ...
 
     def is_there(self) -> bool:
         """Whether all of its files are."""
