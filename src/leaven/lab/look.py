@@ -34,38 +34,35 @@ def look(plan: Plan, data: Data, split: SplitName = "train", epoch: int = 1) -> 
     is_train = split == "train"
     transforms = transforms_in(data.train_transform if is_train else data.eval_transform)
     names = _names(plan, transforms, is_train=is_train)
-    stages = _stages(part.stages(epoch - 1), transforms, names)
+    stages = _stages(part.stages(epoch - 1), transforms, names, data)
     title = f"{split}, epoch {epoch}" if is_train else split
     return [Rows("a sample after each transform", stages), _batch(title, data, batch, transforms)]
 
 
-def _batch(title: str, data: Data, batch: tuple[Tensor, Tensor], transforms: Sequence[Any]) -> Rows:
+def _batch(title: str, data: Data, batch: tuple[Any, Any], transforms: Sequence[Any]) -> Rows:
     images, targets = batch
     shown = [
-        Tile(pixels(image, transforms), _label(data.target.plain(value)))
-        for image, value in zip(images[:MOST], targets[:MOST].tolist(), strict=True)
+        Tile(_marked(data, pixels(image, transforms), one), data.samples.caption(one, data.target))
+        for image, one in zip(images[:MOST], targets[:MOST], strict=True)
     ]
     count = f"{len(shown)} of {len(images)} images" if len(images) > len(shown) else f"{len(images)} images"
     return Rows(f"first batch: {title}, {count}", shown)
 
 
-def _label(plain: Any) -> str:
-    """A label as a caption: a class, labels, or numbers with their names."""
-    match plain:
-        case dict():
-            return "\n".join(f"{name} {number:.6g}" for name, number in plain.items())
-        case list() | tuple():
-            return ", ".join(map(str, plain)) or "no label"
-    return str(plain)
+def _marked(data: Data, shown: np.ndarray | None, one: Any) -> np.ndarray | None:
+    return None if shown is None else data.samples.shown(shown, one, data.target)
 
 
-def _stages(stages: Sequence[Any], transforms: Sequence[Any], names: Sequence[str]) -> list[Tile]:
+def _stages(
+    stages: Sequence[tuple[Any, ...]], transforms: Sequence[Any], names: Sequence[str], data: Data
+) -> list[Tile]:
     """A tile for each stage whose transform the recipe names."""
     tiles = []
-    for at, stage in enumerate(stages):
+    for at, (stage, *moved) in enumerate(stages):
         name = names[at - 1] if at else "as loaded"
         if name:
             shown = pixels(stage, transforms[:at])
+            shown = _marked(data, shown, moved[0]) if moved else shown
             tiles.append(Tile(shown, f"{name}\n{_size(stage)}"))
     return tiles
 

@@ -16,13 +16,13 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.loading import BatchKey, BatchReader, Decoded, Transform, start_loading, worker_setup
+from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.data.splits import SplitIndices
 from leaven.runtime.data.streams import StreamReader, StreamSplit
 from leaven.runtime.data.torch_datasets import StreamDataset, as_pair
@@ -39,7 +39,8 @@ Sampler = Literal["shuffled", "balanced"]
 class Data:
     """A dataset with its split and transforms.
 
-    Transforms are callables on an image, or None where samples are tensors already. `batch_size` is the number of
+    Transforms are callables on an image, or None where samples are tensors already; `samples` says what else they get,
+    and what batches are made of (`samples.py`). `batch_size` is the number of
     samples in a batch over all processes; an optimizer step may use several batches. Without a `seed`, the global
     generators are left alone; then there is no shuffled order either.
     """
@@ -56,12 +57,14 @@ class Data:
         seed: int | None = 0,
         sampler: Sampler = "shuffled",
         on_bad_file: Literal["stop", "skip"] = "stop",
+        samples: Samples = LABELLED,
     ) -> None:
         dataset = self.dataset = _fitted(dataset, split)
         self.split = split
         self.target = dataset.target
         self.train_transform = train_transform
         self.eval_transform = eval_transform
+        self.samples = samples
         self._workers, self._seed, self._sampler, self._on_bad_file = workers, seed, sampler, on_bad_file
         self._skipped: set[str] = set()
         self.use_batch_size(batch_size)
@@ -77,10 +80,12 @@ class Data:
         dataset, indices, is_train = self.dataset, getattr(self.split, name), name == "train"
         size, seed, workers = self.batch_size, self._seed, self._workers
         if isinstance(dataset, StreamDataset):
+            if self.samples is not LABELLED:
+                raise Failure("a stream can't be used for this task", "use a Dataset with `__getitem__` and `__len__`")
             source = dataset.sources.get(name, dataset.sources["train"])
             stream = StreamReader(source, dataset.target, indices, transform, size, seed or 0, is_train)
             return StreamSplit(name, stream, 0 if workers == "auto" else workers)
-        reader = BatchReader(dataset, indices, transform, seed, self._on_bad_file == "skip", is_train)
+        reader = BatchReader(dataset, indices, transform, seed, self._on_bad_file == "skip", is_train, self.samples)
         return IndexedSplit(name, reader, size, workers, self._sampler, self._skipped)
 
     def __repr__(self) -> str:
@@ -191,15 +196,15 @@ class Split(Protocol):
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    ) -> Iterator[tuple[Any, Any]]:
         """The images and targets of an epoch, on the CPU, from batch number `first` on.
 
         Of train, each process gets its share of every batch; of the others, every world-th sample. Without `shuffle`,
         train is in the order of its samples, and no single one is left out.
         """
 
-    def stages(self, epoch: int) -> list[Any]:
-        """The first sample of an epoch: as it was loaded, and after each transform."""
+    def stages(self, epoch: int) -> list[tuple[Any, ...]]:
+        """The first sample of an epoch, with what is moved with it: as it was loaded, and after each transform."""
 
     def close(self) -> None:
         """Stop the worker processes of this split."""
@@ -252,14 +257,14 @@ class IndexedSplit:
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    ) -> Iterator[tuple[Any, Any]]:
         return self.read(self.keys(epoch, rank, world, shuffle=shuffle)[first:])
 
     def keys(self, epoch: int, rank: int = 0, world: int = 1, *, shuffle: bool = True) -> list[BatchKey]:
         """What the batches of an epoch hold, for one of so many processes."""
         return self._train_keys(epoch, rank, world, shuffle) if self.name == "train" else self._eval_keys(rank, world)
 
-    def read(self, keys: Sequence[BatchKey], *, needs_all: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+    def read(self, keys: Sequence[BatchKey], *, needs_all: bool = False) -> Iterator[tuple[Any, Any]]:
         """The images and targets of some batches; where it `needs_all`, a file that can't be read is a failure."""
         current = self._keys.set(keys)
         batches = self._iterate()
@@ -280,7 +285,7 @@ class IndexedSplit:
         self.close()
         self.reader = replace(self.reader, decoded=decoded)
 
-    def stages(self, epoch: int) -> list[Any]:
+    def stages(self, epoch: int) -> list[tuple[Any, ...]]:
         return self.reader.stages(self.keys(epoch)[0])
 
     def close(self) -> None:

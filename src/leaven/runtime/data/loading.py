@@ -18,15 +18,16 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils import data
-from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data import get_worker_info
 
 from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.failures import BadFile, Failure, unexpected
 from leaven.runtime.seeding import seed_all
 
-Transform = Callable[[Any], Any] | None
+Transform = Callable[..., Any] | None
+_Pair = tuple[tuple[Any, ...], Any]  # what the transforms return, and the value
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -60,9 +61,10 @@ class BatchReader(data.Dataset[Any]):
     seed: int | None
     skips_bad_files: bool
     is_train: bool
+    samples: Samples = LABELLED
     decoded: Decoded | None = None
 
-    def __getitem__(self, key: BatchKey) -> tuple[Any, Tensor, tuple[str, ...]] | Failure:
+    def __getitem__(self, key: BatchKey) -> tuple[Any, Any, tuple[str, ...]] | Failure:
         if get_worker_info() is not None:
             return self._batch(key)
         # one thread, as in a worker: with more, a mean over an image's pixels has other last digits
@@ -73,8 +75,8 @@ class BatchReader(data.Dataset[Any]):
         finally:
             torch.set_num_threads(threads)
 
-    def _batch(self, key: BatchKey) -> tuple[Any, Tensor, tuple[str, ...]] | Failure:
-        pairs: list[tuple[Any, Any]] = []
+    def _batch(self, key: BatchKey) -> tuple[Any, Any, tuple[str, ...]] | Failure:
+        pairs: list[_Pair] = []
         bad: list[str] = []
         try:
             for position, index in zip(key.positions, key.indices.tolist(), strict=True):
@@ -82,9 +84,10 @@ class BatchReader(data.Dataset[Any]):
             if bad and self.is_train:
                 self._refill(key, pairs, bad)
             if not pairs:
-                return None, torch.empty(0, dtype=torch.int64), tuple(bad)
-            images, targets = zip(*pairs, strict=True)
-            return collate(images), torch.tensor(targets), tuple(bad)
+                return None, (), tuple(bad)
+            images = self.samples.inputs([image for (image, *_), _ in pairs])
+            targets = self.samples.targets([tuple(moved) for (_, *moved), _ in pairs], [value for _, value in pairs])
+            return images, targets, tuple(bad)
         except Failure as failure:
             return failure
 
@@ -94,7 +97,7 @@ class BatchReader(data.Dataset[Any]):
         found[self.indices] = np.arange(len(self.indices))
         return found
 
-    def _add(self, epoch: int, position: int, index: int, pairs: list[tuple[Any, Any]], bad: list[str]) -> None:
+    def _add(self, epoch: int, position: int, index: int, pairs: list[_Pair], bad: list[str]) -> None:
         if self.seed is not None:
             seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
         try:
@@ -104,11 +107,15 @@ class BatchReader(data.Dataset[Any]):
                 raise
             bad.append(failure.file)
             return
-        image, target = sample if self.dataset.values is None else (sample, self.dataset.values[index])
-        pairs.append((self._transformed(image), target))
+        image, value = self._with_value(sample, index)
+        pairs.append((self._transformed(self.samples.given(image, value)), value))
 
-    def stages(self, key: BatchKey) -> list[Any]:
-        """The first sample of a batch that can be read: as it was loaded, and after each transform."""
+    def _with_value(self, sample: Any, index: int) -> tuple[Any, Any]:
+        return sample if self.dataset.values is None else (sample, self.dataset.values[index])
+
+    def stages(self, key: BatchKey) -> list[tuple[Any, ...]]:
+        """The first sample of a batch that can be read, with what is moved with it: as it was loaded, and after each
+        transform."""
         for position, index in zip(key.positions, key.indices.tolist(), strict=True):
             if self.seed is not None:
                 seed_all(self.seed, key.epoch, position, torch_only=self.draws_from == "torch", devices=False)
@@ -116,7 +123,7 @@ class BatchReader(data.Dataset[Any]):
                 sample = self.dataset.load(index)
             except BadFile:
                 continue
-            return stages_of(sample[0] if self.dataset.values is None else sample, self.transform)
+            return stages_of(self.samples.given(*self._with_value(sample, index)), self.transform)
         return []
 
     @cached_property
@@ -128,13 +135,13 @@ class BatchReader(data.Dataset[Any]):
         is_known = self.dataset.values is not None and (self.transform is None or _is_torchvision(self.transform))
         return "torch" if is_known else "all"
 
-    def _transformed(self, image: Any) -> Any:
+    def _transformed(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         transform = self.transform if self.decoded is None else self.decoded.rest
         if transform is None:
-            return image
+            return given
         about = "data.train" if self.is_train else "data.eval"
         try:
-            result = transform(image)
+            result = transform(*given)
         except Failure:
             raise
         except Exception as problem:
@@ -143,9 +150,14 @@ class BatchReader(data.Dataset[Any]):
             raise unexpected(problem, about) from None
         if result is None:
             raise Failure("a transform returned None", "let your function return the image", about)
-        return result
+        if len(given) == 1:
+            return (result,)
+        if not isinstance(result, tuple | list) or len(result) != len(given):
+            fact = f"a transform was given {len(given)} values and did not return as many"
+            raise Failure(fact, "let your function take and return the image and what is marked in it", about)
+        return tuple(result)
 
-    def _refill(self, key: BatchKey, pairs: list[tuple[Any, Any]], bad: list[str]) -> None:
+    def _refill(self, key: BatchKey, pairs: list[_Pair], bad: list[str]) -> None:
         """Use the next samples where fewer than two could be read: batch normalisation needs two."""
         enough = min(2, len(key.indices))
         start = int(np.searchsorted(self.indices, key.indices[-1]))
@@ -158,11 +170,12 @@ class BatchReader(data.Dataset[Any]):
             raise Failure(f"none of the {len(self.indices)} training samples can be read; the last was {bad[-1]}")
 
 
-def stages_of(image: Any, transform: Transform) -> list[Any]:
-    """An image as it was loaded, and after each of the transforms."""
-    stages = [image]
+def stages_of(given: tuple[Any, ...], transform: Transform) -> list[tuple[Any, ...]]:
+    """An image, and what is moved with it, as it was loaded and after each of the transforms."""
+    stages = [given]
     for one in transforms_in(transform):
-        stages.append(one(deepcopy(stages[-1])))  # a transform may change the image that it is given
+        made = one(*deepcopy(stages[-1]))  # a transform may change the image that it is given
+        stages.append(tuple(made) if len(given) > 1 else (made,))
     return stages
 
 
@@ -175,25 +188,6 @@ def _is_torchvision(transform: Any) -> bool:
     if not type(transform).__module__.startswith("torchvision.transforms.v2.") or hasattr(transform, "lambd"):
         return False
     return all(_is_torchvision(inner) for inner in getattr(transform, "transforms", ()))
-
-
-def collate(images: Sequence[Any]) -> Any:
-    """One tensor of many; a failure where the transforms leave them different."""
-    try:
-        return default_collate(list(images))
-    except (RuntimeError, TypeError):
-        kind = type(images[0])
-        if not isinstance(images[0], Tensor | np.ndarray):
-            raise Failure(
-                f"the transforms end with a {kind.__module__.partition('.')[0]} {kind.__name__}, not with a tensor",
-                "let them end with `to_image() -> to_dtype(float32, scale=true)`",
-            ) from None
-        shapes = {tuple(image.shape) for image in images}
-        if len(shapes) == 1:
-            raise
-        some = " and ".join("×".join(map(str, shape)) for shape in sorted(shapes)[:2])
-        help = "let the transforms end with one size: `resize(256) -> center_crop(224)`"
-        raise Failure(f"the images of a batch differ in size: {some}", help) from None
 
 
 def start_loading(loader: data.DataLoader[Any]) -> Iterator[Any]:

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leaven.formats.target import Target
-from leaven.runtime.data.loading import Transform, collate, stages_of, start_loading, worker_setup
+from leaven.runtime.data.loading import Transform, stages_of, start_loading, worker_setup
+from leaven.runtime.data.samples import collate
 from leaven.runtime.data.splits import CYCLE
 from leaven.runtime.data.torch_datasets import as_pair, value_of
 from leaven.runtime.failures import Failure
@@ -135,7 +136,7 @@ class StreamReader(IterableDataset[Any]):
         for position, sample in self._own_samples():
             image, _ = as_pair(sample, "the first sample")
             seed_all(self.seed, self.epoch, 0, position, devices=False)
-            return stages_of(image, self.transform)
+            return stages_of((image,), self.transform)
         return []
 
     def _own_samples(self) -> Iterator[tuple[int, Any]]:

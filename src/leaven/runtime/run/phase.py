@@ -273,7 +273,7 @@ class Phase:
                 self.run.write(epoch_file(self.number, self.epoch), self._weights(self.model))
             self.outlook.end_epoch()
 
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self) -> Iterator[tuple[Any, Any]]:
         """The batches of the epoch that are left, on the device, with the global generators seeded for each."""
         run, fabric = self.run, self.run.fabric
         assert self._forwarding is not None, "the program did not call `phase.begin`"
@@ -286,7 +286,7 @@ class Phase:
                 run.before_batch(self)
                 images, targets = self._next(batches)
                 self._seed(epoch)
-                self._shape = images.shape
+                self._shape = getattr(images, "shape", torch.Size())
                 is_step = self.is_step
                 # between steps, gradients add up in each process and are not exchanged
                 with fabric.no_backward_sync(self._forwarding.wrapped) if not is_step else nullcontext():
@@ -322,7 +322,7 @@ class Phase:
         if isinstance(own, torch.Generator):
             own.manual_seed(torch.initial_seed())
 
-    def _next(self, batches: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    def _next(self, batches: Iterator[tuple[Any, Any]]) -> tuple[Any, Any]:
         try:
             return next(batches)
         except StopIteration:
@@ -451,6 +451,8 @@ class Phase:
         if self._forwarding is not None:
             self._forwarding.end()
         continue_from_images(self.model)
+        if not self._shape:  # images of several sizes
+            return None
         size = self._shape[0] // 2
         while size >= 1:
             try:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from leaven.runtime.data.batches import Split
-from leaven.runtime.data.loading import collate
+from leaven.runtime.data.samples import collate
 from leaven.runtime.seeding import generator, generators_kept
 
 Step = Callable[[], None]
@@ -45,7 +45,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 def random_images(split: Split, size: int, device: torch.device) -> Tensor:
     """A batch of noise, of the shape and type that the transforms of a split lead to."""
     with generators_kept():
-        image: Tensor = collate(split.stages(0)[-1:])
+        image: Tensor = collate(split.stages(0)[-1][:1])
     noise = torch.randn((size, *image.shape[1:]), generator=generator(0))
     return noise.to(device, image.dtype)
 

@@ -1,0 +1,95 @@
+"""What a task makes of images and their values: what the transforms are given, and batches of what they return.
+
+Where a value is a class or numbers, no transform changes it: the transforms get the image alone, and batches are two
+tensors (`Labelled`). A task whose values have a place in the image, such as boxes, has a class of its own, which its
+card names (`samples`): its transforms get both and move them together.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from leaven.formats.target import Target
+from leaven.runtime.data.places import Place
+from leaven.runtime.failures import Failure
+
+
+class Samples(Protocol):
+    """How the samples of a task are transformed, made into batches, and shown to people. It can be pickled."""
+
+    is_placed: ClassVar[bool]  # whether outputs have a place in the image
+
+    def given(self, image: Any, value: Any) -> tuple[Any, ...]:
+        """What the transforms are called with: the image, and what they move with it."""
+
+    def inputs(self, images: Sequence[Any]) -> Any:
+        """What the model gets for some images after the transforms."""
+
+    def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
+        """What the model is to predict, one for each image; `moved` is what the transforms returned with each."""
+
+    def caption(self, one: Any, target: Target) -> str:
+        """One of the targets of a batch, for people."""
+
+    def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
+        """The pixels of an image with what is marked in it by one of the targets of a batch."""
+
+    def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
+        """The outputs of a model for some images, in the coordinates of the images before the transforms."""
+
+
+class Labelled:
+    """Images with a value that the transforms leave as it is."""
+
+    is_placed: ClassVar[bool] = False
+
+    def given(self, image: Any, value: Any) -> tuple[Any, ...]:
+        return (image,)
+
+    def inputs(self, images: Sequence[Any]) -> Any:
+        return collate(images)
+
+    def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
+        return torch.tensor(values)
+
+    def caption(self, one: Any, target: Target) -> str:
+        """A class, labels, or numbers with their names."""
+        match target.plain(one.tolist()):
+            case dict() as numbers:
+                return "\n".join(f"{name} {number:.6g}" for name, number in numbers.items())
+            case list() | tuple() as labels:
+                return ", ".join(map(str, labels)) or "no label"
+            case label:
+                return str(label)
+
+    def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
+        return pixels
+
+    def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
+        return outputs
+
+
+LABELLED = Labelled()
+
+
+def collate(images: Sequence[Any]) -> Any:
+    """One tensor of many; a failure where the transforms leave them different."""
+    try:
+        return default_collate(list(images))
+    except (RuntimeError, TypeError):
+        kind = type(images[0])
+        if not isinstance(images[0], Tensor | np.ndarray):
+            raise Failure(
+                f"the transforms end with a {kind.__module__.partition('.')[0]} {kind.__name__}, not with a tensor",
+                "let them end with `to_image() -> to_dtype(float32, scale=true)`",
+            ) from None
+        shapes = {tuple(image.shape) for image in images}
+        if len(shapes) == 1:
+            raise
+        some = " and ".join("×".join(map(str, shape)) for shape in sorted(shapes)[:2])
+        help = "let the transforms end with one size: `resize(256) -> center_crop(224)`"
+        raise Failure(f"the images of a batch differ in size: {some}", help) from None
