@@ -1,5 +1,7 @@
 """Scores: under which names metrics are recorded, and which one `val.accuracy` means."""
 
+from collections.abc import Iterable
+
 from leaven.binding.scope import Scope
 from leaven.catalog.values import Invocation, Score, Unknown
 from leaven.language import syntax
@@ -13,11 +15,17 @@ def metric_label(metric: Invocation) -> str:
     return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
 
 
+def measured_scores(metrics: Iterable[Invocation]) -> list[str]:
+    """The names of the scores that metrics give."""
+    return [name for metric in metrics for name in metric.card.metric.scores or (metric_label(metric),)]
+
+
 def read_score(value: syntax.Name, scope: Scope) -> Score | Unknown:
     """The score that a name means; one that nothing measures is reported."""
     split, _, metric = value.path.partition(".")
     if split not in messages.SPLITS or not metric:
         return scope.add(messages.not_a_score(value))
-    if scope.measured is not None and metric not in scope.measured:
+    is_training_loss = (split, metric) == ("train", "loss")
+    if scope.measured is not None and metric not in scope.measured and not is_training_loss:
         return scope.add(messages.not_measured(value, scope.measured))
     return Score(split, metric)

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 NONE: Mapping[str, Any] = {}
 USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 
-# What is predicted for each sample: one of several classes, numbers, or a yes or no for each output.
-TargetKind = Literal["class", "number", "binary"]
+# What is predicted for each sample: one of several classes, numbers, a yes or no for each output, or boxes.
+TargetKind = Literal["class", "number", "binary", "boxes"]
 Input = Literal["image", "text"]
 
 
@@ -144,12 +144,14 @@ class TransformTraits(NamedTuple):
 class LossTraits(NamedTuple):
     targets: tuple[TargetKind, ...] = ("class", "number", "binary")  # that it compares outputs with
     takes_soft_labels: bool = True
+    by_model: bool = False  # the model gets the targets, too, and returns its losses by name
 
 
 class MetricTraits(NamedTuple):
     targets: tuple[TargetKind, ...] = ("class", "number", "binary")  # that it compares outputs with
     higher_is_better: bool | None = None
     is_single_number: bool = True
+    scores: tuple[str, ...] = ()  # the numbers that it gives, by name, where these are several
     supplied: tuple[str, ...] = ()  # the arguments that the program gives, as the task says: `task`, `num_classes`
 
 
@@ -170,6 +172,10 @@ class TaskTraits(NamedTuple):
     metric_arguments: Mapping[str, str] = NONE  # of torchmetrics; "outputs" stands for their number
     augmentation: tuple[Literal["crop", "flip"], ...] = ()  # random transforms that leave the target as it is
     stratified_by: str = ""  # how the data is split by default, in words
+    samples: str = ""  # the class in its `code.py` that makes batches, where transforms move targets with the image
+    fits_head: str = ""  # the function in its `code.py` that fits the head of a model with weights, if it has one
+    extra_outputs: int = 0  # that a model has besides those of the names: the background
+    has_eval_loss: bool = True  # whether evaluation computes a loss
 
 
 class OptimizerTraits(NamedTuple):

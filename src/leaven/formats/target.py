@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-# What a value is: the index of a class, numbers, or a 0 or 1 for each output.
-Kind = Literal["class", "number", "binary"]
+# What a value is: the index of a class, numbers, a 0 or 1 for each output, or boxes with the index of a class each.
+Kind = Literal["class", "number", "binary", "boxes"]
 LONGEST = 60  # characters of a label in a message
-Value = Any  # of one sample, as tensors are made of it: the index of a class, or a tuple of numbers
+Value = Any  # of one sample, as its task makes a target of it: the index of a class, or a tuple of numbers
 
 
 class BadTarget(ValueError):

@@ -14,9 +14,10 @@ from leaven.plan.plan import (
     Weights,
 )
 from leaven.plan.translate import because, because_of_call, call_of, setting_text, value_of
-from leaven.plan.values import Argument, Call, Variable
+from leaven.plan.values import Argument, Calculation, Call, Value, Variable
 from leaven.recipe.pipeline_shapes import channels_through
 from leaven.recipe.recipe import KeepHead, Model, NewHead, Recipe
+from leaven.recipe.task import Task
 
 _CLASSES = Variable("outputs")
 _CHANGE_INPUTS = ("img_size", "image_size", "in_chans")  # arguments of libraries
@@ -27,15 +28,17 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
     chosen = because(model.chosen_weights.origin if model.chosen_weights is not None else model.origin)
     if isinstance(model.source, tuple):
         chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
-        return BuildModel(chain, weights, (), None, False, None, False, because(model.origin), chosen)
-    new, replaced, fits_by_argument = _head(model, model.source, weights)
+        return BuildModel(chain, weights, (), None, None, False, None, False, because(model.origin), chosen)
+    new, replaced, fits_by_argument = _head(model, model.source, weights, recipe.data.task)
+    outputs = _outputs(recipe.data.task)
     is_bundle = model.source.card.model.loads == "bundle"
     reasons = (*because_of_call(model.source), *because(model.origin))
     return BuildModel(
-        source=_call(model.source, weights, fits_by_argument=fits_by_argument),
+        source=_call(model.source, weights, outputs if fits_by_argument else None),
         weights=weights,
         new=new,
         replaced_head=replaced,
+        fitted_head=_fitted_head(model, weights, recipe.data.task),
         removes_auxiliary_heads=model.source.card.model.has_auxiliary_outputs,
         inputs=_inputs(model.source, weights),
         is_bundle=is_bundle,
@@ -59,9 +62,28 @@ def _component(stage: Invocation, channels: int | None) -> Call:
 # -- the head
 
 
-def _head(model: Model, source: Invocation, weights: Weights | None) -> tuple[tuple[str, ...], str | None, bool]:
+def _outputs(task: Task) -> Value:
+    """How many outputs a model needs."""
+    more = task.known.extra_outputs if task.known is not None else 0
+    return Calculation("+", _CLASSES, more) if more else _CLASSES
+
+
+def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | None:
+    """What fits the head of a published model, where that is more than a layer."""
+    if task.known is None or not task.known.fits_head or not isinstance(weights, HubWeights | StarterWeights):
+        return None
+    if isinstance(model.head, KeepHead) or model.head.path is not None:
+        return None
+    return Call(f"leaven.tasks.{task.name}.{task.known.fits_head}", (Argument("", _CLASSES),))
+
+
+def _head(
+    model: Model, source: Invocation, weights: Weights | None, task: Task
+) -> tuple[tuple[str, ...], str | None, bool]:
     """The layers that are not loaded, the one that is replaced, and whether an argument fits the head."""
     layers = model.layers or Layers()
+    if _fitted_head(model, weights, task) is not None:
+        return (), None, False
     match model.head:
         case KeepHead():
             return (), None, not isinstance(weights, HubWeights | StarterWeights)
@@ -83,15 +105,16 @@ def _plain_head(layers: Layers) -> str | None:
 # -- the call
 
 
-def _call(source: Invocation, weights: Weights | None, *, fits_by_argument: bool) -> Call:
+def _call(source: Invocation, weights: Weights | None, outputs: Value) -> Call:
+    """The call that builds the model, with so many outputs; with those that it has by itself where that is None."""
     card = source.card
     if card.model.loads == "bundle":
         return call_of(source, target="leaven.bundle.load_model")
     if card.kind == "user":
         by = card.outputs_parameter
-        fitted = [Argument(by.name, _CLASSES)] if by is not None and fits_by_argument else []
+        fitted = [Argument(by.name, outputs)] if by is not None and outputs is not None else []
         return call_of(source, by_name=True, more=fitted)
-    fitted = [Argument("num_classes", _CLASSES)] if fits_by_argument else []
+    fitted = [Argument("num_classes", outputs)] if outputs is not None else []
     if card.model.timm_name:
         published = [Argument("pretrained", True)] if isinstance(weights, HubWeights) else []
         return call_of(source, card.model.timm_name, more=[*published, *fitted])

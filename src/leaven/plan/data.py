@@ -176,4 +176,6 @@ def _loading(recipe: Recipe) -> tuple[Argument, ...]:
             found.append(Argument(name, value_of(setting), setting_text(setting), because(invocation.origin)))
     if data.sampler.card.name != _DEFAULTS["sampler"]:
         found.append(Argument("sampler", data.sampler.card.name, data.sampler.card.name, because(data.sampler.origin)))
+    if data.task.known is not None and data.task.known.samples:
+        found.append(Argument("samples", Call(f"leaven.tasks.{data.task.name}.{data.task.known.samples}")))
     return tuple(found)

@@ -109,6 +109,8 @@ def _model(model: BuildModel, task: Task | None = None) -> Iterator[Line]:
             yield f"the weights in {file}", _why(model.because_weights)
         case None:
             yield "from scratch", ""
+    if model.fitted_head is not None:
+        yield "a new head", "default: one output per class"
     if model.replaced_head is not None:
         unit = "class" if task is None or task.outputs == "num_classes" else "number"
         yield f"a new head, {model.replaced_head}", f"default: one output per {unit}"

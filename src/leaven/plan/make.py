@@ -13,6 +13,7 @@ from leaven.plan.sweeps import sweep_of
 from leaven.recipe.freezing import trained_words, unfreezes_gradually
 from leaven.recipe.recipe import AnyTechnique, Freeze, Recipe, Reinit, Technique, Unfreeze
 from leaven.recipe.sweeps import has_unknown_bounds
+from leaven.recipe.task import Task as RecipeTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
     return Plan(
         name=recipe.name,
         summary=summary,
-        task=Task(recipe.data.task.name, "num_classes" if recipe.data.task.has_classes else "num_outputs"),
+        task=_task(recipe.data.task),
         user_modules=run.user_modules(recipe),
         args=run.program_args(recipe, sweep),
         output=run.output(recipe),
@@ -50,6 +51,12 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
         caches=recipe.train.value("cache") != "off",
         approximate=run.approximate(recipe),
     )
+
+
+def _task(task: RecipeTask) -> Task:
+    assert task.known is not None
+    outputs = "num_classes" if task.has_classes else "num_outputs"
+    return Task(task.name, outputs, bool(task.known.samples), task.known.has_eval_loss)
 
 
 def _missing(recipe: Recipe) -> list[NotBuilt]:

@@ -84,6 +84,7 @@ def _phase(
         unfreezes_all=was_frozen and frozen is None,
         loss=_loss(phase.loss),
         loss_has_tensors=not is_user_function(phase.loss) and any(map(_is_tensor, phase.loss.settings)),
+        loss_by_model=phase.loss.card.kind == "loss" and phase.loss.card.loss.by_model,
         optimizer=_optimizer(phase, layers),
         schedule=use_schedule(phase.schedule, metrics),
         early_stop=_early_stop(phase.early_stop),

@@ -69,6 +69,7 @@ class BuildModel:
     weights: Weights | None
     new: tuple[str, ...]
     replaced_head: str | None  # the layer that is put in place of the published head, where no argument does it
+    fitted_head: Call | None  # what fits a head that is more than a layer, where no argument does it
     removes_auxiliary_heads: bool
     inputs: PublishedInputs | StoredInputs | None
     is_bundle: bool  # whether it is the model in a bundle, with its weights
@@ -256,6 +257,7 @@ class TrainPhase:
     unfreezes_all: bool  # whether a freeze of the phase before ends here and nothing is frozen
     loss: Call | Bound
     loss_has_tensors: bool  # which must be on the device
+    loss_by_model: bool  # the model gets the targets, too, and returns its losses by name
     optimizer: UseOptimizer
     schedule: UseSchedule
     early_stop: EarlyStop | None
@@ -327,6 +329,8 @@ class Task:
 
     name: str
     outputs: str
+    moves_targets: bool = False  # whether transforms get the targets with the image, and move both
+    has_eval_loss: bool = True
 
 
 @dataclass(frozen=True, slots=True)

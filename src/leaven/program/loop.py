@@ -80,8 +80,11 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[st
 def _loss(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
     """The lines that compute the loss of a batch."""
     if (own := phase.override("train_step")) is not None:
-        return [_cited(f"loss = {values.names.user(own.function)}(model, (inputs, targets), criterion)", own.because)]
+        criterion = "None" if phase.loss_by_model else "criterion"
+        return [_cited(f"loss = {values.names.user(own.function)}(model, (inputs, targets), {criterion})", own.because)]
     changed = list(calls(techniques, "on_loss"))
+    if phase.loss_by_model:
+        return ["outputs = model(inputs, targets)  # its losses, by name", "loss = sum(outputs.values())", *changed]
     if not changed:
         return ["loss = criterion(model(inputs), targets)"]
     return ["outputs = model(inputs)", "loss = criterion(outputs, targets)", *changed]
@@ -127,7 +130,8 @@ def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, 
     run = "phase.run" if is_shared else "run"
     data = "phase.data" if is_shared or phase.stored else "data"
     averaged = [f"averaged = {line}" for line in calls(techniques, "model_for_eval")]
-    arguments: list[Code] = [run, "averaged" if averaged else "model", f"{data}.val", "metrics", "criterion"]
+    arguments: list[Code] = [run, "averaged" if averaged else "model", f"{data}.val", "metrics"]
+    arguments += [] if phase.loss_by_model else ["criterion"]
     cited = ""
     if (own := phase.override("eval_step")) is not None:
         arguments.append(f"step={values.names.user(own.function)}")

@@ -51,6 +51,8 @@ def _head(model: BuildModel, values: Values) -> list[str]:
     lines: list[str] = []
     if model.removes_auxiliary_heads:
         lines += statement("", call(values.runtime("remove_auxiliary_heads"), "model"))
+    if model.fitted_head is not None:
+        lines += statement("", values.call(model.fitted_head, "model"))
     if model.replaced_head is not None:
         head = call(values.runtime("replace_head"), "model", text(model.replaced_head), values.name(values.outputs))
         lines += statement("", head)

@@ -28,14 +28,13 @@ from leaven.program.techniques import Teachers, Used, built_once, calls, made, o
 from leaven.program.values import Values, cite, cite_call
 
 _SHARED = "train"
-_GIVEN = ("phase", "model", "criterion", "optimizer", "schedule", "metrics")  # to the shared loop
 
 
 def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Function]:
     """The functions of the phases, after the loop that several of them share."""
     shared = _shared_loop(plan, values)
     functions = [_phase_function(phase, plan, values, teachers, shared) for phase in plan.phases]
-    return [*([_shared_function(shared, values)] if shared else []), *functions]
+    return [*([_shared_function(shared, plan, values)] if shared else []), *functions]
 
 
 def function_name(phase: TrainPhase, plan: Plan) -> str:
@@ -70,18 +69,25 @@ def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     return [] if names else lines
 
 
-def _shared_function(lines: list[str], values: Values) -> Function:
+def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
     values.imports.use("torch.optim.Optimizer")
+    criterion = () if plan.phases[0].loss_by_model else (f"criterion: {values.runtime('Criterion')}",)
     parameters = (
         f"phase: {values.runtime('Phase')}",
         "model: nn.Module",
-        f"criterion: {values.runtime('Criterion')}",
+        *criterion,
         "optimizer: torch.optim.Optimizer",
         "schedule: torch.optim.lr_scheduler.LRScheduler",
         f"metrics: {values.task('Metrics')}",
     )
     summary = docstring("The training loop of the phases.", depth=1)
     return Function(_SHARED, parameters, "None", [*summary, *_begin([], values), *lines])
+
+
+def _given(phase: TrainPhase) -> tuple[str, ...]:
+    """What the shared loop is given."""
+    criterion = () if phase.loss_by_model else ("criterion",)
+    return ("phase", "model", *criterion, "optimizer", "schedule", "metrics")
 
 
 def _begin(techniques: list[Used], values: Values) -> list[str]:
@@ -134,7 +140,7 @@ def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: 
         *(line for one in techniques if not one.is_made_first for line in made(one, values, teachers)),
     ]
     if is_sharing:
-        return [*lines, *statement("", call(_SHARED, *_GIVEN))]
+        return [*lines, *statement("", call(_SHARED, *_given(phase)))]
     return [*lines, *_begin(techniques, values), "", *loop(phase, techniques, values, is_shared=False)]
 
 
@@ -221,6 +227,8 @@ def _measured(phase: TrainPhase, name: str) -> list[str]:
 
 
 def _criterion(phase: TrainPhase, values: Values) -> list[str]:
+    if phase.loss_by_model:
+        return []
     suffix = ".to(run.device)" if phase.loss_has_tensors else ""
     return statement("criterion = ", values.value(phase.loss), cite_call(phase.loss), suffix=suffix)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from leaven.binding import names
 from leaven.binding.scope import Scope
-from leaven.binding.scores import metric_label
+from leaven.binding.scores import measured_scores
 from leaven.binding.statements import Statements, call_in, default_of
 from leaven.catalog import library, own
 from leaven.catalog.layers import Layers
@@ -120,7 +120,8 @@ class RecipeReader:
         train = self.statements.only(top, "train")
         metrics = self.statements.listed(top, "metrics")
         if metrics is not None:
-            self.scope.measured = [*(metric_label(metric) for metric in metrics), "loss"]
+            has_loss = data_facts.task.known is None or data_facts.task.known.has_eval_loss
+            self.scope.measured = [*measured_scores(metrics), *(["loss"] if has_loss else [])]
         data = self._data(top, data_call, data_facts, model_facts)
         samples = data.samples[0] if data is not None and data.samples is not None else None
         train = default_epochs(train, samples) if train is not None else None

@@ -56,7 +56,7 @@ def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Ite
         known = metric.card.metric
         if task.target_kind not in known.targets:
             yield messages.metric_for_other_task(metric, title, task.metrics)
-        elif not known.is_single_number:
+        elif not known.is_single_number and not known.scores:
             yield messages.metric_of_several_numbers(metric, task.metrics)
         yield from _arguments(metric, title, task)
 

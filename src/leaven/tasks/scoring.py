@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree
 from torchmetrics import Metric
 
 from leaven.runtime.data.batches import Split
@@ -13,17 +14,16 @@ from leaven.runtime.run.run import Run
 
 Metrics = Mapping[str, Metric]
 Criterion = Callable[[Tensor, Tensor], Tensor]
-EvalStep = Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]
-Measured = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+EvalStep = Callable[[nn.Module, tuple[Any, Any]], Any]
+Measured = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def outputs_of(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+def outputs_of(model: nn.Module, batch: tuple[Any, Any]) -> Any:
     """The outputs of a model for the images of a batch."""
-    outputs: Tensor = model(batch[0])
-    return outputs
+    return model(batch[0])
 
 
-def unchanged(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def unchanged(outputs: Any, targets: Any) -> tuple[Any, Any]:
     """What metrics are given where they compare outputs and targets as the loss does."""
     return outputs, targets
 
@@ -88,17 +88,36 @@ def evaluate(
                 if criterion is not None:
                     total = criterion(outputs, targets).item() * len(targets)
                     loss += torch.tensor([total, len(targets)], dtype=torch.float64)
-            compared = measured(outputs.float().to(device), targets.to(device))
+            compared = measured(_moved(outputs, device), _moved(targets, device))
             for metric in metrics.values():
                 metric.update(*compared)
             bar.advance()
             run.stop_if_asked()
     model.train(was_training)
-    scores = {name: float(each.compute()) for name, each in metrics.items()}
+    scores: dict[str, float] = {}
+    for name, metric in metrics.items():
+        scores |= _numbers(name, metric.compute())
     if criterion is not None:
         sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
         scores = {"loss": float(sums[0] / sums[1]), **scores}
     return {f"{split.name}.{name}": value for name, value in scores.items()}
+
+
+def _moved(values: Any, device: torch.device) -> Any:
+    """All tensors in some outputs or targets on a device; those of half precision become single."""
+
+    def move(value: Tensor) -> Tensor:
+        is_half = value.dtype in (torch.float16, torch.bfloat16)
+        return value.to(device, torch.float32) if is_half else value.to(device)
+
+    return _pytree.tree_map_only(Tensor, move, values)
+
+
+def _numbers(name: str, computed: Any) -> dict[str, float]:
+    """What a metric gives: a number under its own name, or several under theirs."""
+    if isinstance(computed, Mapping):
+        return {str(each): float(value) for each, value in computed.items()}
+    return {name: float(computed)}
 
 
 def _synchronize_buffers(model: nn.Module, processes: int) -> None:

@@ -38,7 +38,7 @@ def store_decoded_images(plan: Plan) -> Plan:
         if reason:
             choices.append(Choice(about, "", "read each time they are needed", reason, False))
             continue
-        first = tuple(takewhile(_leaves_an_image, used.calls))
+        first = () if plan.task.moves_targets else tuple(takewhile(_leaves_an_image, used.calls))
         approximate = plan.approximate if _begins_smaller(first) else None
         how = "decoded at a smaller size if they are JPEG" if approximate is not None else "decoded"
         asked = "`exact=false` asks for this approximation" if approximate is not None else ""

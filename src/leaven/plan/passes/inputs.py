@@ -19,6 +19,8 @@ def why_never_stored(plan: Plan) -> Iterator[str]:
 def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
     """Why nothing that depends on images can be stored in a phase, whatever the transforms are."""
     yield from why_never_stored(plan)
+    if phase.loss_by_model:
+        yield "the model computes its losses from the images themselves"
     if phase.epochs.value == 1 and phase.solver is None:
         yield "there is only one epoch"
     for override in phase.overrides:
