@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.card import needs_trust
 from leaven.bundle.evaluation import Measured, SplitName, evaluate
 from leaven.bundle.export import Format, export
@@ -24,6 +25,7 @@ from leaven.bundle.page import page
 from leaven.formats.score_text import score_text
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.places import Place
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.folder import write_text
 from leaven.tasks.protocol import Prediction
@@ -104,40 +106,41 @@ class Bundle:
 
     def prepare(self, given: Any) -> Tensor:
         """The tensor that the model gets for an input."""
-        taken = as_taken(given, self.manifest.takes)
-        made = taken if self.preprocess is None else self.preprocess(taken)
-        return torch.as_tensor(made).as_subclass(Tensor)
+        return self._prepared(given)[0]
+
+    def _prepared(self, given: Any) -> tuple[Tensor, Place]:
+        return prepare(as_taken(given, self.manifest.takes), self.preprocess, self.manifest.task.Samples())
 
     def _predictions(self, chunk: Sequence[Any], done: int) -> list[Prediction | Failure]:
         answers: dict[int, Prediction | Failure] = {}
-        by_shape: dict[tuple[int, ...], list[tuple[int, Tensor]]] = {}
+        by_shape: dict[tuple[int, ...], list[tuple[int, Tensor, Place]]] = {}
         for place, given in enumerate(chunk):
             try:
-                tensor = self.prepare(given)
-                by_shape.setdefault(tuple(tensor.shape), []).append((place, tensor))
+                tensor, in_image = self._prepared(given)
+                by_shape.setdefault(tuple(tensor.shape), []).append((place, tensor, in_image))
             except Failure as failure:
                 answers[place] = failure
             except Exception as problem:  # custom transforms may raise anything
                 name = name_of(given, done + place)
                 answers[place] = Failure(f"the transforms can't prepare {name}: {type(problem).__name__}: {problem}")
         for alike in by_shape.values():
-            places = [place for place, _ in alike]
+            places, images, in_images = zip(*alike, strict=True)
             names = [name_of(chunk[place], done + place) for place in places]
-            found = self._predicted(torch.stack([tensor for _, tensor in alike]), names)
-            answers |= dict(zip(places, found, strict=True))
+            answers |= dict(zip(places, self._predicted(images, in_images, names), strict=True))
         return [answers[place] for place in range(len(chunk))]
 
-    def _predicted(self, images: Tensor, names: Sequence[str]) -> Sequence[Prediction | Failure]:
-        first = next(self.model.parameters(), images)
+    def _predicted(
+        self, images: Sequence[Tensor], places: Sequence[Place], names: Sequence[str]
+    ) -> Sequence[Prediction | Failure]:
+        task = self.manifest.task
         try:
-            with torch.inference_mode():
-                outputs = self.model(images.to(first.device, first.dtype))
-        except (RuntimeError, ValueError, AssertionError) as problem:
-            return [self._misfit(name, images, problem) for name in names]
-        return self.manifest.task.predictions(outputs, self.target)
+            outputs = ask(self.model, images, places, task.Samples())
+        except UNFIT as problem:
+            return [self._misfit(name, images[0], problem) for name in names]
+        return task.predictions(outputs, self.target)
 
-    def _misfit(self, name: str, images: Tensor, problem: Exception) -> Failure:
-        got, wanted = ("×".join(map(str, shape)) for shape in (images.shape[1:], self.manifest.shape))
+    def _misfit(self, name: str, image: Tensor, problem: Exception) -> Failure:
+        got, wanted = ("×".join(map(str, shape)) for shape in (image.shape, self.manifest.shape))
         if got == wanted:
             return Failure(f"the model fails on {name}: {type(problem).__name__}: {problem}")
         return Failure(

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor, nn
+from torch.utils import _pytree
 
+from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import Takes, as_image, as_taken, name_of
 from leaven.bundle.manifest import Manifest
@@ -23,6 +24,8 @@ from leaven.formats.tables import is_table
 from leaven.formats.target import BadTarget, Known, Target, values_of
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset, table
+from leaven.runtime.data.places import Place
+from leaven.runtime.data.samples import Labelled, Samples
 from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
@@ -57,23 +60,26 @@ def evaluate(
     items = _labelled(measured, manifest)
     values, split = items.values, _wanted(items, measured)
     assert values is not None
+    task = manifest.task
+    samples = task.Samples()
     gathered = Data(
         # the labels of the batches are indices, by which values and names are found
         replace(items, values=range(len(items)), load=_Load(items.load, manifest.takes)),
         SplitIndices(EMPTY, EMPTY, _chosen(items, measured, split)),
         train_transform=None,
-        eval_transform=_Prepare(steps),
+        eval_transform=_Prepare(steps, samples),
         batch_size=batch,
         workers=workers,
         on_bad_file=on_bad_file,
         seed=None,
+        samples=_Placed(samples),
     )
-    tally, order = manifest.task.Tally(manifest.target), []
+    tally, order = task.Tally(manifest.target), []
     title = "evaluating" if split == "all" else f"evaluating {split}"
     with closing(gathered), Bar(title, len(gathered.test), is_shown=shows_progress) as bar:
-        for images, places in gathered.test.batches(0):
-            indices = places.tolist()
-            tally.add(_outputs(model, images), [values[i] for i in indices], [items.name(i) for i in indices])
+        for images, (indices, places) in gathered.test.batches(0):
+            outputs = _outputs(model, images, places, samples)
+            tally.add(outputs, [values[i] for i in indices], [items.name(i) for i in indices])
             order += indices
             bar.advance(len(indices))
     if not order:
@@ -81,15 +87,39 @@ def evaluate(
     return tally.result(gathered.skipped), lambda at: as_image(items.load(order[at]), "RGB")
 
 
-def _outputs(model: nn.Module, images: Tensor) -> Tensor:
-    first = next(model.parameters(), images)
+def _outputs(model: nn.Module, images: Sequence[Tensor], places: Sequence[Place], samples: Samples) -> Any:
     try:
-        with torch.inference_mode():
-            outputs: Tensor = model(images.to(first.device, first.dtype))
-    except (RuntimeError, ValueError, AssertionError) as problem:
-        shape = "×".join(map(str, images.shape))
+        outputs = ask(model, images, places, samples)
+    except UNFIT as problem:
+        shape = "×".join(map(str, (len(images), *images[0].shape)))
         raise Failure(f"the model can't take a batch of {shape}: {type(problem).__name__}: {problem}") from problem
-    return outputs.float().cpu()
+    return _pytree.tree_map_only(Tensor, _in_memory, outputs)
+
+
+def _in_memory(value: Tensor) -> Tensor:
+    return value.float().cpu() if value.is_floating_point() else value.cpu()
+
+
+@dataclass(frozen=True)
+class _Placed(Labelled):
+    """Batches of images with their indices and places."""
+
+    samples: Samples
+
+    def given(self, image: Any, value: Any) -> tuple[Any, ...]:
+        return image, None
+
+    def inputs(self, images: Sequence[Any]) -> Any:
+        self.samples.inputs(images)  # a failure where they can't be in one batch
+        return images
+
+    def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
+        return _Batch(list(values), [place for (place,) in moved])
+
+
+class _Batch(NamedTuple):
+    indices: list[int]
+    places: list[Place]
 
 
 @dataclass(frozen=True)
@@ -105,13 +135,14 @@ class _Load:
 
 @dataclass(frozen=True)
 class _Prepare:
-    """The transforms, ending in a plain tensor."""
+    """The transforms, ending in a plain tensor and its place in the image."""
 
     steps: Steps
+    samples: Samples
 
-    def __call__(self, taken: Any) -> Tensor:
+    def __call__(self, taken: Any, _: None) -> tuple[Tensor, Place]:
         try:
-            return torch.as_tensor(taken if self.steps is None else self.steps(taken)).as_subclass(Tensor)
+            return prepare(taken, self.steps, self.samples)
         except Failure:
             raise
         except Exception as problem:  # custom transforms may raise anything

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from leaven.bundle.inputs import Takes
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.modes import evaluating
+from leaven.tasks.protocol import Task
 
 Steps = Callable[[Any], Any] | None
 COUNT = 3
@@ -73,14 +74,12 @@ def prepared(made: Tensor, takes: Takes, steps: Steps) -> Tensor:
     return got.as_subclass(Tensor)
 
 
-def outputs_of(model: nn.Module, inputs: list[Tensor]) -> Tensor:
-    """The model's outputs, one input at a time: they may differ in size."""
+def outputs_of(model: nn.Module, inputs: list[Tensor], task: Task) -> Tensor:
+    """What the model computes, a row for each input, one at a time: they may differ in size."""
     place = next((value for value in model.parameters()), torch.empty(0))
     with evaluating(model), torch.no_grad(), fixed_seed():
-        found = [model(one[None].to(place.device, place.dtype)) for one in inputs]
-    if not all(isinstance(one, Tensor) and one.ndim == 2 for one in found):
-        raise Failure("the model does not return one row of outputs for each image")
-    outputs = torch.cat(found).float().cpu()
+        found = [task.row(model, one.to(place.device, place.dtype)) for one in inputs]
+    outputs = torch.stack(found).float().cpu()
     if not outputs.isfinite().all():
         raise Failure("the outputs of the model are not finite", "training diverged: try a lower learning rate")
     return outputs

@@ -107,13 +107,13 @@ def _check_outputs(
     """The golden inputs as the model gets them, if its outputs for them are those that were saved."""
     try:
         prepared = [golden.prepared(made, manifest.takes, steps) for made in inputs]
-        apart = golden.distance(golden.outputs_of(model, prepared), expected)
+        apart = golden.distance(golden.outputs_of(model, prepared, manifest.task), expected)
     except Exception as problem:
         reason = problem.headline if isinstance(problem, Failure) else f"{type(problem).__name__}: {problem}"
         raise Failure(f"the model in {path} can't be used: {reason}", _made_with(manifest)) from None
     if tuple(prepared[0].shape) != manifest.shape:
         raise damaged(path, "its transforms make another shape than it says")
-    if expected.shape[1] != len(manifest.target.names):
+    if expected.shape[1] != (manifest.task.row_size(manifest.target) or expected.shape[1]):
         raise damaged(path, f"the model has {expected.shape[1]} outputs, but {len(manifest.target.names)} names")
     if apart > golden.SAME_ANYWHERE:
         raise Failure(

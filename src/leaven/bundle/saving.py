@@ -31,6 +31,8 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.runtime.run.ending import Epoch
+from leaven.tasks import find as find_task
+from leaven.tasks.protocol import Task
 from leaven.techniques.adapters.adapter import merge_adapters
 
 _PROBES = ((200, 240), (260, 230))  # sizes that tell whether the transforms end with one size
@@ -64,15 +66,17 @@ def save(
         steps_data = describe(preprocess, sources)
         built_data = built_by.describe(sources)
         code = Code(sources.members, is_trusted=True, bundle=path.name)
-        takes, inputs = _tried_out(module, preprocess, example)
+        task = find_task(target.task)
+        assert task is not None
+        takes, inputs = _tried_out(module, preprocess, example, task)
         prepared = [golden.prepared(made, takes, preprocess) for made in inputs]
         _compare_steps(preprocess, rebuild(steps_data, code), steps_data, prepared, inputs, takes)
         weights, stands_on = _weights(module), None
         if over is not None:
             stands_on, weights = left_out(over, built_by, code, module, weights, path)
         again, sizes = _rebuilt(built_data, stands_on, code, module, weights, path)
-        outputs = _compare_models(module, again, prepared)
-    if outputs.shape[1] != len(target.names):
+        outputs = _compare_models(module, again, prepared, task)
+    if outputs.shape[1] != (task.row_size(target) or outputs.shape[1]):
         raise Failure(f"the model has {outputs.shape[1]} outputs, but the data has {len(target.names)} names for them")
     manifest = Manifest(
         built_by=built_data,
@@ -98,16 +102,17 @@ def save(
     return path
 
 
-def _tried_out(module: nn.Module, steps: Steps, example: Any) -> tuple[Takes, list[Tensor]]:
+def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> tuple[Takes, list[Tensor]]:
     """What the transforms take, and golden inputs that go through them and the model."""
     candidates = [Takes.like(example)] if example is not None else [Takes(mode="RGB"), Takes(mode="L")]
     problems = []
     for takes in candidates:
         try:
             near = _fixed_size(takes, steps)
-            takes = replace(takes, size=()) if near and takes.kind == "image" else takes
+            is_any = near is not None or task.Samples.is_placed  # images with boxes need not be of one size
+            takes = replace(takes, size=()) if is_any and takes.kind == "image" else takes
             inputs = golden.make_inputs(takes, near or _USUAL)
-            golden.outputs_of(module, [golden.prepared(made, takes, steps) for made in inputs])
+            golden.outputs_of(module, [golden.prepared(made, takes, steps) for made in inputs], task)
         except Failure:
             raise
         except Exception as problem:
@@ -200,13 +205,13 @@ def _compare_steps(
             )
 
 
-def _compare_models(module: nn.Module, again: nn.Module, prepared: list[Tensor]) -> Tensor:
+def _compare_models(module: nn.Module, again: nn.Module, prepared: list[Tensor], task: Task) -> Tensor:
     """The outputs of the model that was built again, which must be those of the model that was trained."""
-    outputs = golden.outputs_of(again, prepared)
+    outputs = golden.outputs_of(again, prepared, task)
     first = next(module.parameters(), torch.empty(0))
     is_exact = first.device.type == "cpu" and first.dtype in (torch.float32, torch.float64)
     allowed = golden.SAME_HERE if is_exact else golden.SAME_ROUGHLY
-    if golden.distance(golden.outputs_of(module, prepared), outputs) > allowed:
+    if golden.distance(golden.outputs_of(module, prepared, task), outputs) > allowed:
         raise Failure(
             "the model is not what `built_by` says: built again, it has other outputs",
             "its weights are safe in the checkpoint; let `built_by` say how the model is built",

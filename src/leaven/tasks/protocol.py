@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Evaluation(Protocol):
 class Tally(Protocol):
     """What is added up while a model is measured."""
 
-    def add(self, outputs: Tensor, values: Sequence[Any], names: Sequence[str]) -> None:
+    def add(self, outputs: Any, values: Sequence[Any], names: Sequence[str]) -> None:
         """Add a batch: the outputs of the model, the true values, and the names of the samples."""
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation: ...
@@ -107,13 +108,21 @@ class Tally(Protocol):
 class Task(Protocol):
     """The module of a task. Its functions take the task's own target."""
 
+    Samples: type[Samples]  # how its samples are transformed and made into batches
+
     def read_target(self, data: Any) -> Target:
         """What a target's `to_json` wrote, read back; a ValueError where it can't be."""
 
     def describe(self, target: Any) -> Description: ...
 
-    def predictions(self, outputs: Tensor, target: Any) -> Sequence[Prediction]:
+    def predictions(self, outputs: Any, target: Any) -> Sequence[Prediction]:
         """What a batch of outputs says."""
+
+    def row(self, model: nn.Module, image: Tensor) -> Tensor:
+        """Numbers by which a model is recognised: what it computes for an image; a Failure where it can't."""
+
+    def row_size(self, target: Any) -> int | None:
+        """How many numbers are in a row; None where that depends on the model."""
 
     def Tally(self, target: Any) -> Tally:
         """An empty tally."""

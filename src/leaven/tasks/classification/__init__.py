@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Mean,
         Metrics,
         Prediction,
+        Samples,
         Tally,
         describe,
         evaluate,
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
         folder,
         match_outputs,
         predictions,
+        row,
+        row_size,
     )
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "Mean",
     "Metrics",
     "Prediction",
+    "Samples",
     "Tally",
     "describe",
     "evaluate",
@@ -35,6 +39,8 @@ __all__ = [
     "match_outputs",
     "predictions",
     "read_target",
+    "row",
+    "row_size",
 ]
 
 

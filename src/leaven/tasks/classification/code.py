@@ -11,12 +11,14 @@ from leaven.formats.class_names import Mismatch, match, published_classes
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
 from leaven.runtime.data.datasets import Dataset, ImageFiles
+from leaven.runtime.data.samples import Labelled as Samples
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Failure
 from leaven.tasks.classification.evaluation import Evaluation, Tally
 from leaven.tasks.classification.prediction import Prediction, predictions
 from leaven.tasks.classification.target import Classes, listed
 from leaven.tasks.protocol import Description
+from leaven.tasks.rows import row, row_size
 from leaven.tasks.scoring import Mean, Metrics, evaluate
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Mean",
     "Metrics",
     "Prediction",
+    "Samples",
     "Tally",
     "describe",
     "evaluate",
@@ -31,6 +34,8 @@ __all__ = [
     "folder",
     "match_outputs",
     "predictions",
+    "row",
+    "row_size",
 ]
 
 MOST_LISTED = 100

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
         Mean,
         Metrics,
         Prediction,
+        Samples,
         Tally,
         describe,
         evaluate,
         exported,
         folder,
         predictions,
+        row,
+        row_size,
     )
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Numbers",
     "Prediction",
     "Quantities",
+    "Samples",
     "Tally",
     "describe",
     "evaluate",
@@ -33,6 +37,8 @@ __all__ = [
     "folder",
     "predictions",
     "read_target",
+    "row",
+    "row_size",
 ]
 
 

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from leaven.formats.target import Known
 from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset, image_folder
+from leaven.runtime.data.samples import Labelled as Samples
 from leaven.runtime.run.run import Run
 from leaven.tasks import scoring
 from leaven.tasks.protocol import Description
 from leaven.tasks.regression.evaluation import Evaluation, Tally
 from leaven.tasks.regression.prediction import Prediction, in_units, predictions
 from leaven.tasks.regression.target import Quantities
+from leaven.tasks.rows import row, row_size
 from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
 
 __all__ = [
@@ -23,12 +25,15 @@ __all__ = [
     "Mean",
     "Metrics",
     "Prediction",
+    "Samples",
     "Tally",
     "describe",
     "evaluate",
     "exported",
     "folder",
     "predictions",
+    "row",
+    "row_size",
 ]
 
 

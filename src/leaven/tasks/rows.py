@@ -1,0 +1,18 @@
+"""Models with one row of outputs for each image: a number for each name of the target."""
+
+from torch import Tensor, nn
+
+from leaven.formats.target import Target
+from leaven.runtime.failures import Failure
+
+
+def row(model: nn.Module, image: Tensor) -> Tensor:
+    """The outputs of a model for an image."""
+    outputs = model(image[None])
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2:
+        raise Failure("the model does not return one row of outputs for each image")
+    return outputs[0]
+
+
+def row_size(target: Target) -> int:
+    return len(target.names)
