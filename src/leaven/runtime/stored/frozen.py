@@ -24,6 +24,7 @@ from leaven.runtime.stored.identity import NotStored
 from leaven.runtime.trials.fused import forward
 from leaven.runtime.trials.group import current_trial
 
+_SHARED = "_leaven_shared"  # the attribute of a model that holds the parameters whose memory others use, too
 MODEL = "model"  # under which a batch has the outputs of the model's frozen layers
 
 
@@ -66,21 +67,25 @@ class FrozenPart:
 
 
 class Unchanged:
-    """Tells whether layers are still frozen, with the weights whose outputs are stored."""
+    """Tells whether layers are still frozen, with the weights whose outputs are stored. `like` has the same weights."""
 
-    def __init__(self, part: FrozenPart) -> None:
+    def __init__(self, part: FrozenPart, like: "Unchanged | None" = None) -> None:
         self._state = {**dict(part.before.named_parameters()), **dict(part.before.named_buffers())}
-        self._weights = identity.of_weights(self._state)
-        self._versions: list[int] = []  # torch counts how often a tensor was written to
+        self._weights: dict[str, str] = identity.of_weights(self._state) if like is None else like._weights
+        self._versions: list[int] = self._now() if like is not None else []  # torch counts writes to a tensor
 
     def __call__(self) -> bool:
-        if any(tensor.requires_grad for tensor in self._state.values()):
-            return False
-        versions = [tensor._version for tensor in self._state.values()]
+        return not any(tensor.requires_grad for tensor in self._state.values()) and self.has_same_weights()
+
+    def has_same_weights(self) -> bool:
+        versions = self._now()
         if versions == self._versions:
             return True
         self._versions = versions
         return identity.of_weights(self._state) == self._weights
+
+    def _now(self) -> list[int]:
+        return [tensor._version for tensor in self._state.values()]
 
 
 def _stored_form(output: Any) -> Any:
@@ -117,8 +122,19 @@ def continue_from_stored(model: nn.Module, part: FrozenPart | None) -> None:
 
 
 def continue_from_images(model: nn.Module) -> None:
-    """Let a model take images alone again."""
+    """Let a model take images alone again, with weights of its own."""
     model.__dict__.pop("forward", None)
+    for parameter in model.__dict__.pop(_SHARED, ()):
+        parameter.data = parameter.data.clone()
+
+
+def share_weights(model: nn.Module, other: nn.Module) -> None:
+    """Let the frozen parameters of a model be in memory where those of another one are, which are equal."""
+    pairs = list(zip(model.parameters(), other.parameters(), strict=True))
+    model.__dict__[_SHARED] = [mine for mine, _ in pairs if not mine.requires_grad]
+    for mine, theirs in pairs:
+        if not mine.requires_grad:
+            mine.data = theirs.data
 
 
 def _forward(model: nn.Module, part: FrozenPart | None, inputs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from leaven.formats.store import default_store
 from leaven.runtime.data.batches import IndexedSplit, Split
+from leaven.runtime.failures import Failure
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.approximate import fastest
@@ -65,6 +66,12 @@ def store_frozen(phase: "Phase", splits: Sequence[Split], views: int, *, exact: 
 
 def go_on_from_images(phase: "Phase") -> None:
     """Where frozen layers were changed or unfrozen by something that the planner does not know of: run them again."""
+    unchanged = phase.is_frozen_part_unchanged
+    if phase.run.trial is not None and unchanged is not None and not unchanged.has_same_weights():
+        raise Failure(
+            "the program writes to the weights of frozen layers, which trials that train together share",
+            "train them one by one: `leaven run RECIPE --no-cache`",
+        )
     continue_from_images(phase.model)
     phase.is_frozen_part_unchanged = None
     stored = [split for split in (phase.data.train, phase.data.val) if isinstance(split, StoredSplit)]

@@ -1,12 +1,12 @@
 """What is the same for all trials of a group, made once: the data, the model as it is built, and its stored outputs.
 
-A trial gets the data itself, a copy of the model, and the outputs if its model is such a copy whose frozen layers are
-those of the first.
+A trial gets the data itself, if it would be built from the same arguments; a copy of the model; and the outputs, if its
+model is such a copy whose frozen layers are those of the first. Their weights are then in memory once for all trials.
 """
 
+import argparse
 import copy
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx, nn
 
-from leaven.runtime.seeding import are_same_generators, generators, set_generators
-from leaven.runtime.stored.frozen import FrozenPart, continue_from_stored
+from leaven.runtime.seeding import Generators, are_same_generators, generators, set_generators
+from leaven.runtime.stored.frozen import FrozenPart, Unchanged, continue_from_stored, share_weights
 from leaven.runtime.stored.split import StoredSplit
 from leaven.runtime.trials.group import Trial, current_trial
 
@@ -31,8 +31,7 @@ def share_building(program: ModuleType) -> None:
     """Let the functions of a program that build data and models do so once for all trials that ask for the same."""
     for name in ("build_data", "build_model"):
         function = getattr(program, name)
-        if "args" not in inspect.signature(function).parameters:
-            setattr(program, name, _built_once(function, is_copied=name == "build_model"))
+        setattr(program, name, _built_once(function, is_copied=name == "build_model"))
 
 
 def _built_once(function: Callable[..., Any], *, is_copied: bool) -> Callable[..., Any]:
@@ -41,19 +40,65 @@ def _built_once(function: Callable[..., Any], *, is_copied: bool) -> Callable[..
         trial = current_trial()
         if trial is None:
             return function(*args)
-        before = generators()
-        made = trial.group.shared.setdefault(function, [])
-        found = next((each for each in made if each[0] == args and are_same_generators(each[1], before)), None)
+        made: list[_Built] = trial.group.shared.setdefault(function, [])
+        found = next((each for each in made if each.fits(args)), None)
         if found is None:
-            built = function(*args)
-            if is_copied:
-                built.__dict__[_BUILT_AS] = len(made)
-            found = (args, before, built, generators())
+            found = _Built.by(function, args)
             made.append(found)
-        set_generators(found[3])
-        return copy.deepcopy(found[2]) if is_copied else found[2]
+            if is_copied:
+                found.result.__dict__[_BUILT_AS] = len(made)
+        else:
+            set_generators(found.after)
+        return copy.deepcopy(found.result) if is_copied else found.result
 
     return build
+
+
+@dataclass(frozen=True, eq=False)
+class _Built:
+    """What a function has built, with all that it depends on: its arguments, and the generators before it."""
+
+    given: tuple[Any, ...]  # of the arguments of the program, only those that were read
+    before: Generators
+    result: Any
+    after: Generators
+
+    @classmethod
+    def by(cls, function: Callable[..., Any], args: tuple[Any, ...]) -> "_Built":
+        given = tuple(_Read({}) if isinstance(one, argparse.Namespace) else one for one in args)
+        noting = [one.noting(arg) if isinstance(one, _Read) else arg for one, arg in zip(given, args, strict=True)]
+        before = generators()
+        return cls(given, before, function(*noting), generators())
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether these arguments would lead to the same."""
+        pairs = zip(self.given, args, strict=True)
+        is_given = all(one.fits(arg) if isinstance(one, _Read) else one == arg for one, arg in pairs)
+        return is_given and are_same_generators(self.before, generators())
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """The arguments of a program that a function has read, with their values."""
+
+    values: dict[str, Any]
+
+    def noting(self, args: argparse.Namespace) -> argparse.Namespace:
+        """The same arguments, each noted when it is read."""
+        values = self.values
+
+        class Noting(argparse.Namespace):
+            def __getattribute__(self, name: str) -> Any:
+                found = object.__getattribute__(self, name)
+                values.update(found if name == "__dict__" else {name: found} if not name.startswith("__") else {})
+                return found
+
+        noting = Noting(**vars(args))
+        values.clear()
+        return noting
+
+    def fits(self, args: argparse.Namespace) -> bool:
+        return all(name in args and getattr(args, name) == value for name, value in self.values.items())
 
 
 def shared_frozen(
@@ -69,15 +114,20 @@ def shared_frozen(
     """
     model = phase.model
     key = (_BUILT_AS, model.__dict__.get(_BUILT_AS), phase.number, tuple(map(id, splits)), how, str(model))
+    modes = _modes(model)
     known: list[_Stored] = trial.group.shared.setdefault(key, [])
     for one in known if model.__dict__.get(_BUILT_AS) is not None else ():
-        if _has_same_frozen(model, one.model):
+        if one.modes == modes and _has_same_frozen(model, one.model):
             if one.part is not None:
-                continue_from_stored(model, _part_like(one.part, model))
+                part = _part_like(one.part, model)
+                share_weights(model, one.model)
+                continue_from_stored(model, part)
+                phase.is_frozen_part_unchanged = Unchanged(part, one.unchanged)
             return one.splits
     with trial.alone():
         found = store()
-    known.append(_Stored(model, model.__dict__["forward"].args[1] if found else None, found))
+    own: FrozenPart | None = model.__dict__["forward"].args[1] if found else None
+    known.append(_Stored(model, modes, own, phase.is_frozen_part_unchanged, found))
     return found
 
 
@@ -86,16 +136,20 @@ class _Stored:
     """What the first trial has; no part if nothing is stored."""
 
     model: nn.Module
+    modes: list[bool]  # of training, as the model was before
     part: FrozenPart | None
+    unchanged: Unchanged | None
     splits: dict[str, StoredSplit]
 
 
+def _modes(model: nn.Module) -> list[bool]:
+    return [each.training for each in model.modules()]
+
+
 def _has_same_frozen(model: nn.Module, other: nn.Module) -> bool:
-    """Whether two models of the same layers have the same frozen parameters, modes and buffers."""
+    """Whether two models of the same layers have the same frozen parameters and buffers."""
     pairs = zip(model.named_parameters(), other.named_parameters(), strict=True)
     if not all(a == b and p.requires_grad == q.requires_grad for (a, p), (b, q) in pairs):
-        return False
-    if [each.training for each in model.modules()] != [each.training for each in other.modules()]:
         return False
     frozen = [(p, q) for p, q in zip(model.parameters(), other.parameters(), strict=True) if not p.requires_grad]
     return all(torch.equal(a, b) for a, b in (*frozen, *zip(model.buffers(), other.buffers(), strict=True)))
@@ -103,5 +157,6 @@ def _has_same_frozen(model: nn.Module, other: nn.Module) -> bool:
 
 def _part_like(part: FrozenPart, model: nn.Module) -> FrozenPart:
     """The parts of a model, by the graphs of another of the same layers."""
-    after, in_evaluation = (fx.GraphModule(model, each.graph) for each in (part.after, part.after_in_evaluation))
-    return FrozenPart(part.before, after, in_evaluation, part.names)
+    parts = (part.before, part.after, part.after_in_evaluation)
+    before, after, in_evaluation = (fx.GraphModule(model, each.graph) for each in parts)
+    return FrozenPart(before, after, in_evaluation, part.names)

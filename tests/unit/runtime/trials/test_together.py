@@ -36,6 +36,11 @@ CASES = {
         "optimizer sgd(lr=lr)\nema 0.9\nearly_stop val.loss, patience=2 epochs\ntrain epochs=8, batch=32\n"
         "sweep lr, [1e-6, 0.3, 3.0]",
     ),
+    "a second phase that trains more layers": (
+        "arg lr: float = 0.1",
+        'optimizer sgd(lr=lr)\ntrain batch=32\nphase "head", epochs=2 { }\n'
+        'phase "more", epochs=2 { freeze all - last(3) }\nsweep lr, [0.02, 0.1]',
+    ),
     "batches of several sizes, clip and accumulate": (
         "arg batch: int = 32",
         "optimizer adamw(lr=1e-2)\ntrain epochs=3, batch=batch, clip=0.5, accumulate=2\nsweep batch, [16, 32, 48]",
