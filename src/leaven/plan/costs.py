@@ -66,15 +66,19 @@ def _costs(phase: TrainPhase, plan: Plan, size: tuple[int, int] | None) -> Itera
     for use in phase.techniques:
         for _, model in use.models:
             part = _measured(model, plan, size, _WHOLE) if isinstance(model, BuildModel) else None
-            passes_once = count if use.asks_once else count * epochs
-            yield Cost(teachers.ABOUT, phase.name, passes_once, count * epochs, count * use.asks_once, part)
+            passes_once = count * (_views(phase, epochs) if use.asks_once else epochs)
+            yield Cost(teachers.ABOUT, phase.name, passes_once, count * epochs, passes_once * use.asks_once, part)
 
 
 def _times(phase: TrainPhase, split: str, epochs: int) -> int:
     """How often the frozen layers run for an image."""
     if split not in phase.stored:
         return epochs
-    views = phase.views.value if split == "train" and phase.views is not None else 1
+    return _views(phase, epochs) if split == "train" else 1
+
+
+def _views(phase: TrainPhase, epochs: int) -> int:
+    views = phase.views.value if phase.views is not None else 1
     return views if isinstance(views, int) else epochs
 
 

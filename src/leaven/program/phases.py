@@ -120,7 +120,7 @@ def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: 
     if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
-    lines = [*on_data(techniques, values, teachers), *_phase(phase, values)]
+    lines = [*on_data(techniques, values, teachers), *_views(phase, values), *_phase(phase, values)]
     if phase.is_remembered:
         copied = call(values.runtime("frozen_copy"), "model")
         lines += statement(f"run.snapshots[{text(phase.name)}] = ", copied)
@@ -158,6 +158,12 @@ def _length(phase: TrainPhase) -> str:
         return "solved"
     is_known = isinstance(phase.epochs.value, int | float)
     return phase.epochs.text if is_known else "as many epochs as the command line says"
+
+
+def _views(phase: TrainPhase, values: Values) -> list[str]:
+    if phase.views is None:
+        return []
+    return statement("data = ", call("data.with_views", values.value(phase.views.value)), cite(*phase.views.because))
 
 
 def _phase(phase: TrainPhase, values: Values) -> list[str]:
@@ -199,13 +205,10 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
 
 
 def _store_frozen(phase: TrainPhase, values: Values) -> list[str]:
-    named: dict[str, Code] = {}
-    if phase.views is not None:
-        named["views"] = values.value(phase.views.value)
-    if phase.approximate is not None:
-        named["exact"] = "False"
-    asking = [each for each in (phase.views, phase.approximate) if each is not None]
-    comment = cite(*(reason for each in asking for reason in each.because)) or "the frozen layers run once per image"
+    named: dict[str, Code] = {} if phase.approximate is None else {"exact": "False"}
+    per = "image" if phase.views is None else "view of an image"
+    asking = phase.approximate.because if phase.approximate is not None else ()
+    comment = cite(*asking) or f"the frozen layers run once per {per}"
     return statement("", call("phase.store_frozen", *map(split_code, phase.stored), **named), comment)
 
 

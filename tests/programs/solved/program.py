@@ -78,9 +78,10 @@ def build_metrics(num_classes: int) -> task.Metrics:
 
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "head" (line 9): solved; 12,810 of 3,383,818 parameters trainable."""
+    data = data.with_views(2)  # line 11
     phase = run.phase("head", model, data, epochs=1)
     runtime.freeze(model, all_but=["classifier"])  # line 10
-    phase.store_frozen(data.train, data.val, views=2)  # line 11
+    phase.store_frozen(data.train, data.val)  # the frozen layers run once per view of an image
     criterion = nn.CrossEntropyLoss()
     solver = runtime.HeadSolver(phase, criterion, views=2)  # line 10
 

@@ -39,4 +39,4 @@ def as_asked(plan: Plan) -> Plan:
 
 def _phase_as_asked(phase: TrainPhase) -> TrainPhase:
     steps = tuple(step if isinstance(step, Reinitialise) else replace(step, asks_once=False) for step in phase.steps)
-    return replace(phase, stored=(), views=None, steps=steps, measured=(), approximate=None)
+    return replace(phase, stored=(), steps=steps, measured=(), approximate=None)

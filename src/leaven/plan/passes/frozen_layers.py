@@ -8,7 +8,7 @@ views. Which layers come before the first trainable one only the model's graph t
 from collections.abc import Iterator
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import SPLITS, why_not_stored, why_varying
+from leaven.plan.passes.inputs import SPLITS, times, why_not_stored, why_varying
 from leaven.plan.plan import Choice, Plan, TrainPhase
 
 ABOUT = "frozen layers"
@@ -18,18 +18,30 @@ def store_frozen_layers(plan: Plan) -> Plan:
     choices: list[Choice] = []
     phases: list[TrainPhase] = []
     for phase in plan.phases:
-        if phase.trains and phase.freeze is not None and phase.freeze.has_first_layer:
+        if not phase.trains or phase.freeze is None or not phase.freeze.has_first_layer:
+            phase = replace(phase, views=None)
+        else:
             why_not = _why_not(phase, plan)
-            has_views = phase.views is not None and bool(plan.data.train.random) and not why_not["train"]
             phase = replace(
                 phase,
+                views=phase.views if _limits_views(phase, plan) else None,
                 stored=tuple(split for split, reason in why_not.items() if not reason),
-                views=phase.views if has_views else None,
                 approximate=plan.approximate if not all(why_not.values()) else None,
             )
             choices += _choices(phase, why_not)
         phases.append(phase)
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
+
+
+def _limits_views(phase: TrainPhase, plan: Plan) -> bool:
+    """Whether training uses only some augmented views of an image: the recipe decides, not whether they are stored."""
+    varies = bool(plan.data.train.random or plan.data.train.own)
+    return phase.views is not None and varies and not _has_a_view_per_epoch(phase)
+
+
+def _has_a_view_per_epoch(phase: TrainPhase) -> bool:
+    views, epochs = phase.views.value if phase.views is not None else None, phase.epochs.value
+    return phase.solver is None and isinstance(views, int) and isinstance(epochs, int) and views >= epochs
 
 
 def _why_not(phase: TrainPhase, plan: Plan) -> dict[str, str]:
@@ -41,23 +53,20 @@ def _why_not(phase: TrainPhase, plan: Plan) -> dict[str, str]:
 def _why_varying_in_training(phase: TrainPhase, plan: Plan) -> str:
     if phase.views is None or plan.data.train.own:
         return why_varying(plan.data.train)
-    views, epochs = phase.views.value, phase.epochs.value
-    if phase.solver is None and isinstance(views, int) and isinstance(epochs, int) and views >= epochs:
-        return f"{phase.views.text} views are not fewer than the epochs"
-    return ""
+    return f"{phase.views.text} views are not fewer than the epochs" if _has_a_view_per_epoch(phase) else ""
 
 
 def _choices(phase: TrainPhase, why_not: dict[str, str]) -> Iterator[Choice]:
     is_same = len(set(why_not.values())) == 1 and phase.views is None
     for split, reason in list(why_not.items())[: 1 if is_same else 2]:
         about = ABOUT if is_same else f"{ABOUT}, {SPLITS[split]}"
-        if reason:
-            yield Choice(about, phase.name, "run in every epoch", reason, is_improved=False)
-            continue
         views = phase.views if split == "train" else None
-        times = "per image" if views is None else f"for each of {views.text} views of an image"
+        if reason:
+            on = f", on {views.text} views of an image" if views is not None else ""
+            yield Choice(about, phase.name, f"run in every epoch{on}", reason, is_improved=False)
+            continue
         how = ", in the fastest way here" if phase.approximate is not None else ""
-        chosen = f"run once {times}{how}; their outputs are stored"
+        chosen = f"run once {times(views)}{how}; their outputs are stored"
         yield Choice(about, phase.name, chosen, _why_stored(phase, is_limited=views is not None), is_improved=True)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from leaven.plan.plan import Plan, TrainPhase, Transforms
+from leaven.plan.values import Argument
 
 SPLITS = {"train": "training", "val": "validation"}  # that a plan stores something for, in words
 _DURING_TRAINING = ("train_step", "eval_step", "after_epoch")  # overrides that may use images, or change the model
@@ -35,6 +36,11 @@ def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
             yield f"`{use.name}` changes the images"
         if use.compares_features:
             yield f"`{use.name}` looks at layers while they run"
+
+
+def times(views: Argument | None) -> str:
+    """How often something runs that runs once."""
+    return "per image" if views is None else f"for each of {views.text} views of an image"
 
 
 def why_varying(transforms: Transforms) -> str:

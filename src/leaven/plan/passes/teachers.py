@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import why_not_stored, why_varying
+from leaven.plan.passes.inputs import times, why_not_stored, why_varying
 from leaven.plan.plan import Choice, Plan, TrainPhase, UseTechnique
 
 ABOUT = "teacher"
@@ -14,12 +14,14 @@ def store_teacher_outputs(plan: Plan) -> Plan:
     for phase in plan.phases:
         teaching = [use for use in phase.techniques if use.models and not use.call.is_user]
         if phase.trains and teaching:
-            reason = next(why_not_stored(phase, plan), "") or why_varying(plan.data.train)
+            has_views = phase.views is not None and not plan.data.train.own
+            reason = next(why_not_stored(phase, plan), "") or ("" if has_views else why_varying(plan.data.train))
             if not reason:
                 steps = tuple(_asked_once(step) if step in teaching else step for step in phase.steps)
                 phase = replace(phase, steps=steps)
-            chosen = "runs in every epoch" if reason else "runs once per image; its outputs are stored"
-            because = reason or "it gives the same outputs in every epoch"
+            chosen = "runs in every epoch" if reason else f"runs once {times(phase.views)}; its outputs are stored"
+            asked = "`features` asks for this approximation" if phase.views is not None else ""
+            because = reason or asked or "it gives the same outputs in every epoch"
             choices.append(Choice(ABOUT, phase.name, chosen, because, is_improved=not reason))
         phases.append(phase)
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))

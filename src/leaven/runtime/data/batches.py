@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal, Protocol
 
@@ -72,6 +73,7 @@ class Data:
     def use_batch_size(self, size: int) -> None:
         """From here on, batches have so many samples."""
         self.batch_size = size
+        self._with_views: dict[int, Data] = {}
         self.train = self._split("train", self.train_transform)
         self.val = self._split("val", self.eval_transform)
         self.test = self._split("test", self.eval_transform)
@@ -137,6 +139,14 @@ class Data:
         found = copy(self)
         vars(found).update(splits)
         return found
+
+    def with_views(self, count: int) -> "Data":
+        """The same data with so many augmented views of every training image: each epoch uses the next one."""
+        if not isinstance(self.train, IndexedSplit):
+            raise Failure("the images come as a stream, which has no fixed views", "remove `features` from the phase")
+        if count not in self._with_views:  # the same for all trials of a sweep
+            self._with_views[count] = self.with_splits({"train": self.train.with_views(count)})
+        return self._with_views[count]
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -221,11 +231,13 @@ class IndexedSplit:
         workers: int | Literal["auto"],
         sampler: Sampler,
         skipped: set[str],
+        views: int = 0,
     ) -> None:
         self.name = name
         self.batch_size = batch_size
         self.target = reader.dataset.target
         self.reader = reader
+        self.views = views  # of every sample, if their number is limited
         self._chosen_workers = workers
         self._sampler = sampler
         self._skipped = skipped
@@ -280,6 +292,12 @@ class IndexedSplit:
             if len(targets):
                 yield images, targets
 
+    def with_views(self, count: int) -> "IndexedSplit":
+        """The same split with so many augmented views of every sample."""
+        return IndexedSplit(
+            self.name, self.reader, self.batch_size, self._chosen_workers, self._sampler, self._skipped, count
+        )
+
     def use_decoded(self, decoded: Decoded) -> None:
         """From here on, read images that are decoded already."""
         self.close()
@@ -300,8 +318,18 @@ class IndexedSplit:
             shares.append((len(indices) - left, 1))  # only training with batch normalisation can't use it
         for start, share in shares:
             own = range(start + rank * share, start + (rank + 1) * share)
-            keys.append(BatchKey(epoch, own, indices[order[own.start : own.stop]]))
+            rows = order[own.start : own.stop]
+            if self.views:
+                views = (self._first_views[rows] + epoch) % self.views
+                keys.append(BatchKey(epoch, rows.tolist(), indices[rows], views))
+            else:
+                keys.append(BatchKey(epoch, own, indices[rows]))
         return keys
+
+    @cached_property
+    def _first_views(self) -> np.ndarray:
+        """The view that each sample begins with."""
+        return np.random.default_rng(self.reader.seed or 0).integers(self.views, size=len(self))
 
     def _order(self, epoch: int) -> np.ndarray:
         if self.reader.seed is None:

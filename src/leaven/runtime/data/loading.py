@@ -33,11 +33,20 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, eq=False)
 class BatchKey:
-    """What a batch holds: the samples at `indices`, each with its position in the order of the epoch."""
+    """What a batch holds: the samples at `indices`, each with its position in the order of the epoch.
+
+    Where only so many `views` of every sample are used, they say which; the positions are then those in the split.
+    """
 
     epoch: int
-    positions: range
+    positions: Sequence[int]
     indices: np.ndarray
+    views: np.ndarray | None = None
+
+    def samples(self) -> Iterator[tuple[int, int, int]]:
+        """The index of each sample, after what its random transforms are seeded with: a number and its position."""
+        epochs = [self.epoch] * len(self.indices) if self.views is None else self.views.tolist()
+        return zip(epochs, self.positions, self.indices.tolist(), strict=True)
 
 
 class Decoded(Protocol):
@@ -79,8 +88,8 @@ class BatchReader(data.Dataset[Any]):
         pairs: list[_Pair] = []
         bad: list[str] = []
         try:
-            for position, index in zip(key.positions, key.indices.tolist(), strict=True):
-                self._add(key.epoch, position, index, pairs, bad)
+            for epoch, position, index in key.samples():
+                self._add(epoch, position, index, pairs, bad)
             if bad and self.is_train:
                 self._refill(key, pairs, bad)
             if not pairs:
@@ -116,9 +125,9 @@ class BatchReader(data.Dataset[Any]):
     def stages(self, key: BatchKey) -> list[tuple[Any, ...]]:
         """The first sample of a batch that can be read, with what is moved with it: as it was loaded, and after each
         transform."""
-        for position, index in zip(key.positions, key.indices.tolist(), strict=True):
+        for epoch, position, index in key.samples():
             if self.seed is not None:
-                seed_all(self.seed, key.epoch, position, torch_only=self.draws_from == "torch", devices=False)
+                seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
             try:
                 sample = self.dataset.load(index)
             except BadFile:

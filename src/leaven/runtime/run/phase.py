@@ -113,16 +113,15 @@ class Phase:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
 
-    def store_frozen(self, *splits: Split, views: int = 0, exact: bool = True) -> None:
+    def store_frozen(self, *splits: Split, exact: bool = True) -> None:
         """Run the frozen layers once per image of these splits: from here on, the model continues from their outputs.
 
-        Nothing else changes, unless training is to use so many `views` of every image, each augmented once, or outputs
-        need not be `exact`: then the layers run in the fastest way. Where that can't be ensured, they run in every
-        epoch, and a line says why.
+        Nothing else changes, unless outputs need not be `exact`: then the layers run in the fastest way. Where that
+        can't be ensured, they run in every epoch, and a line says why.
         """
         if self._is_planned:
             self._load_saved_weights()
-            self.data = self.data.with_splits(store_frozen(self, splits, views, exact=exact))
+            self.data = self.data.with_splits(store_frozen(self, splits, exact=exact))
 
     def store_teacher(self, teacher: Answering, *splits: Split) -> None:
         """Ask a teacher once about every image of these splits: from here on, batches have its outputs."""

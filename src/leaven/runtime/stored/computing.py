@@ -53,16 +53,14 @@ class StoredOutputs:
 
 @dataclass(frozen=True, eq=False)
 class StoredViews:
-    """The outputs of a computation for some augmented views of every sample. Each epoch uses the next view, and every
-    sample begins with another one."""
+    """The outputs of a computation for some augmented views of every sample."""
 
     views: Sequence[StoredOutputs]
-    first_views: np.ndarray  # by the index of a sample in its dataset
 
     def take(self, key: BatchKey) -> tuple[Any, ...]:
-        first = self.views[0]
+        first, chosen = self.views[0], key.views
+        assert chosen is not None
         rows = first.row_of[key.indices]
-        chosen = (self.first_views[key.indices] + key.epoch) % len(self.views)
         parts = [view.rows.take(rows[chosen == number]) for number, view in enumerate(self.views)]
         place = torch.from_numpy(np.argsort(np.argsort(chosen, kind="stable"), kind="stable"))
         taken = [torch.cat(tensors)[place] for tensors in zip(*parts, strict=True)]
@@ -95,14 +93,11 @@ class Computing:
         self.noise = torch.empty(0)
         self._known: dict[str, tuple[Layout, dict[str, Any]]] = {}
 
-    def views(self, computation: Computation, split: "IndexedSplit", count: int) -> StoredViews:
-        """The outputs for so many augmented views of every sample: those of the first epochs."""
-        found = self._found(computation, split, [self._wanted(computation, split, view) for view in range(count)])
-        begin = np.random.default_rng(split.reader.seed or 0).integers(count, size=len(split.reader.dataset))
-        return StoredViews(found, begin)
-
-    def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs:
-        """The outputs for a whole split, from the store as far as they are there."""
+    def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs | StoredViews:
+        """The outputs for a whole split, or for all views of it, from the store as far as they are there."""
+        if split.views:
+            wanted = [self._wanted(computation, split, view) for view in range(split.views)]
+            return StoredViews(self._found(computation, split, wanted))
         agreed(self.run, lambda: self._refuse_random(split))
         return self._found(computation, split, [self._wanted(computation, split)])[0]
 
@@ -140,7 +135,9 @@ class Computing:
         """The sizes of a split's batches."""
         return {len(key.indices) for key in split.keys(0, self.fabric.global_rank, self.fabric.world_size)}
 
-    def equal_sizes(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs) -> set[int]:
+    def equal_sizes(
+        self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs | StoredViews
+    ) -> set[int]:
         """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on a real batch.
 
         The libraries may sum up in another order for other sizes. The largest must be equal.
@@ -152,7 +149,8 @@ class Computing:
         _, facts = self.facts(computation, split)
         sizes = {len(key.indices): key for key in reversed(keys)}
         samples = identity.of_samples(split.reader)
-        known = key_of(**facts, what="equal sizes", sizes=sorted(sizes), samples=samples)
+        of_views = {"views": split.views, "seed": split.reader.seed} if split.views else {}
+        known = key_of(**facts, **of_views, what="equal sizes", sizes=sorted(sizes), samples=samples)
         entry = self.store.open(known)
         if entry is None:
             equal = [size for size, key in sizes.items() if self._is_equal(computation, split, stored, key)]
@@ -162,7 +160,9 @@ class Computing:
             raise NotStored("the outputs for an image depend on what else is in its batch")
         return found
 
-    def _is_equal(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs, key: BatchKey) -> bool:
+    def _is_equal(
+        self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs | StoredViews, key: BatchKey
+    ) -> bool:
         images, _ = next(split.read([key], needs_all=True))
         computed = self._run(computation, self.fabric.to_device(images))
         kept = self.fabric.to_device(stored.take(key))

@@ -80,7 +80,7 @@ class StoredSplit:
         assert values is not None
         return torch.tensor([values[index] for index in key.indices.tolist()])
 
-    def with_outputs(self, name: str, outputs: StoredOutputs, sizes: set[int]) -> "StoredSplit":
+    def with_outputs(self, name: str, outputs: StoredOutputs | StoredViews, sizes: set[int]) -> "StoredSplit":
         """The same split with the outputs of something else, too."""
         return StoredSplit(
             self._split, {**self._outputs, name: outputs}, self._sizes & sizes, has_images=self._has_images

@@ -37,20 +37,19 @@ class Answering(Protocol):
     def __call__(self, images: Tensor | StoredBatch) -> Tensor: ...
 
 
-def store_frozen(phase: "Phase", splits: Sequence[Split], views: int, *, exact: bool) -> dict[str, StoredSplit]:
+def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool) -> dict[str, StoredSplit]:
     """The given splits with the outputs of the model's frozen layers; none where the model runs as it is.
 
-    With `views`, training uses so many augmented views of every image. Outputs that are not `exact` are computed in the
-    fastest way.
+    Outputs that are not `exact` are computed in the fastest way.
     """
     trial = phase.run.trial
     began, computing = time.monotonic(), _computing(phase)
 
     def store() -> dict[str, StoredSplit]:
-        return agreed(phase.run, lambda: _with_frozen(phase, splits, views, computing, exact=exact))
+        return agreed(phase.run, lambda: _with_frozen(phase, splits, computing, exact=exact))
 
     try:
-        found = shared_frozen(trial, phase, splits, (views, exact), store) if trial is not None else store()
+        found = shared_frozen(trial, phase, splits, store, exact=exact) if trial is not None else store()
     except NotStored as reason:
         continue_from_images(phase.model)
         phase.run.print(f"{phase.name}: the frozen layers run in every epoch, because {reason}")
@@ -80,7 +79,7 @@ def go_on_from_images(phase: "Phase") -> None:
 
 
 def _with_frozen(
-    phase: "Phase", splits: Sequence[Split], views: int, computing: Computing, *, exact: bool
+    phase: "Phase", splits: Sequence[Split], computing: Computing, *, exact: bool
 ) -> dict[str, StoredSplit]:
     model, fabric = phase.model, phase.run.fabric
     part = FrozenPart.of(model)
@@ -92,14 +91,10 @@ def _with_frozen(
     found: dict[str, StoredSplit] = {}
     for split in given:
         sizes = computing.sizes(split)
-        if views and split.name == "train":
-            augmented = computing.views(computation, split, views)
-            found[split.name] = StoredSplit(split, {MODEL: augmented}, sizes, has_images=False)
-        else:
-            outputs = computing.outputs(computation, split)
-            if exact:
-                sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
-            found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes, has_images=False)
+        outputs = computing.outputs(computation, split)
+        if exact:
+            sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
+        found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes, has_images=False)
     if not found:
         return found
     continue_from_stored(model, part)

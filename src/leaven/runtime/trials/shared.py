@@ -105,15 +105,13 @@ def shared_frozen(
     trial: Trial,
     phase: "Phase",
     splits: Sequence["Split"],
-    how: tuple[int, bool],
     store: Callable[[], dict[str, StoredSplit]],
+    *,
+    exact: bool,
 ) -> dict[str, StoredSplit]:
-    """The stored splits of a trial that was here before, if this one would get the same; else its own.
-
-    `how` are the number of views and whether outputs are exact.
-    """
+    """The stored splits of a trial that was here before, if this one would get the same; else its own."""
     model = phase.model
-    key = (_BUILT_AS, model.__dict__.get(_BUILT_AS), phase.number, tuple(map(id, splits)), how, str(model))
+    key = (_BUILT_AS, model.__dict__.get(_BUILT_AS), phase.number, tuple(map(id, splits)), exact, str(model))
     modes = _modes(model)
     known: list[_Stored] = trial.group.shared.setdefault(key, [])
     for one in known if model.__dict__.get(_BUILT_AS) is not None else ():

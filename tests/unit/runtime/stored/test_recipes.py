@@ -55,12 +55,31 @@ def test_it_ends_with_the_same_weights(name: str, tmp_path: Path) -> None:
 def test_so_many_views_are_used_and_each_is_computed_once(tmp_path: Path) -> None:
     data = DATA.replace("{", "{ train random_crop(8, padding=1);")
     views = at_work.program(tmp_path, f"{MODEL}{data}{FROZEN}\nfeatures views=2\ntrain epochs=4")
-    assert "phase.store_frozen(data.train, data.val, views=2)" in views.read_text()
-    at_work.run(views, "--output", "views")
+    text = views.read_text()
+    assert "data = data.with_views(2)" in text
+    assert "phase.store_frozen(data.train, data.val)" in text
+    said = at_work.run(views, "--output", "views").said
+    assert "run in every epoch" not in said
     exact = at_work.program(tmp_path, f"{MODEL}{data}{FROZEN}\ntrain epochs=4", "exact")
     assert "phase.store_frozen(data.val)" in exact.read_text()
     at_work.run(exact, "--output", "exact")
     assert scores(views, "views") != scores(exact, "exact")
+    plain = at_work.program(tmp_path, f"{MODEL}{data}{FROZEN}\nfeatures views=2\ntrain cache=off, epochs=4", "plain")
+    assert "phase.store_" not in plain.read_text()
+    at_work.run(plain, "--output", "plain")
+    assert scores(views, "views") == scores(plain, "plain"), "the same views, stored or not"
+    one, other = weights(views, "views"), weights(plain, "plain")
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+def test_a_teacher_sees_the_views(tmp_path: Path) -> None:
+    data = DATA.replace("{", "{ train random_crop(8, padding=1);")
+    phases = f'phase "one", epochs=1 {{}}\nphase "two", epochs=3 {{ {FROZEN}; features views=2; distill {EARLIER} }}'
+    stored = at_work.program(tmp_path, f"{MODEL}{data}{phases}")
+    at_work.run(stored, "--output", "stored")
+    plain = at_work.program(tmp_path, f"{MODEL}{data}{phases}\ntrain cache=off", "plain")
+    at_work.run(plain, "--output", "plain")
+    assert scores(stored, "stored") == scores(plain, "plain")
 
 
 RANDOM = """

@@ -81,8 +81,8 @@ class Random(Net):
 def data_of(photos: Path, **more: Any) -> runtime.Data:
     dataset = runtime.image_folder(photos)
     split = runtime.split(dataset, test=0, seed=0)
-    given = {"batch_size": 4, "workers": 0, **more}
-    return runtime.Data(dataset, split, train_transform=TRANSFORM, eval_transform=TRANSFORM, **given)
+    given = {"batch_size": 4, "workers": 0, "train_transform": TRANSFORM, **more}
+    return runtime.Data(dataset, split, eval_transform=TRANSFORM, **given)
 
 
 def prepared(data: runtime.Data, folder: Path, model: nn.Module | None = None) -> runtime.Phase:
@@ -199,6 +199,21 @@ def test_a_disk_that_is_full(small_disk: Path, photos: Path, capsys: pytest.Capt
     assert re.search("run in every epoch, because .*(No space left|room)", capsys.readouterr().out)
     assert torch.equal(first_images(phase.data.train), first_images(data_of(photos).train))
     assert not list(small_disk.glob("store/*.partial"))
+
+
+def test_a_full_disk_does_not_change_the_views(
+    small_disk: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = v2.Compose([v2.RandomCrop(12), *TRANSFORM.transforms[1:]])
+    data, same = (data_of(photos, train_transform=random).with_views(2) for _ in range(2))
+    phase = prepared(data, photos.parent, wide())
+    assert "run in every epoch, because" in capsys.readouterr().out
+    seen = {
+        epoch: torch.cat([images for images, _ in phase.data.train.batches(epoch, shuffle=False)]) for epoch in range(3)
+    }
+    assert torch.equal(seen[0], seen[2])
+    assert not torch.equal(seen[0], seen[1])
+    assert torch.equal(first_images(phase.data.train), first_images(same.train))
 
 
 def test_a_disk_that_can_only_be_read(small_disk: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
