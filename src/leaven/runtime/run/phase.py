@@ -25,6 +25,7 @@ from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.run.outlook import Outlook
 from leaven.runtime.seeding import seed_all
+from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.frozen import Unchanged, continue_from_images
 from leaven.runtime.stored.storing import Answering, go_on_from_images, store_frozen, store_teacher
 from leaven.runtime.trials import fused
@@ -82,7 +83,7 @@ class Phase:
         self.is_frozen_part_unchanged: Unchanged | None = None  # where its outputs are stored
         self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
-        self._shape = torch.Size()  # of the current images
+        self._inputs: Tensor | StoredBatch | None = None  # of the current batch
         self._began = time.monotonic()
         self.outlook = Outlook(self)
         self._saved_at = time.monotonic()
@@ -285,7 +286,7 @@ class Phase:
                 run.before_batch(self)
                 images, targets = self._next(batches)
                 self._seed(epoch)
-                self._shape = getattr(images, "shape", torch.Size())
+                self._inputs = images
                 is_step = self.is_step
                 # between steps, gradients add up in each process and are not exchanged
                 with fabric.no_backward_sync(self._forwarding.wrapped) if not is_step else nullcontext():
@@ -449,14 +450,14 @@ class Phase:
         """After a batch was too large: the largest half, quarter, … of it that can be trained on here."""
         if self._forwarding is not None:
             self._forwarding.end()
-        continue_from_images(self.model)
-        if not self._shape:  # images of several sizes
+        # it may have been too large for what is computed before the first epoch
+        inputs = self._inputs if self._inputs is not None else next(self.data.train.batches(0))[0]
+        if not isinstance(inputs, Tensor | StoredBatch):  # images of several sizes
             return None
-        size = self._shape[0] // 2
+        size = len(inputs) // 2
         while size >= 1:
             try:
-                outputs = self.model(torch.zeros((size, *self._shape[1:]), device=self.run.fabric.device))
-                outputs.sum().backward()
+                self.model(self.run.fabric.to_device(inputs[:size])).sum().backward()
                 return size * self.run.fabric.world_size
             except (RuntimeError, MemoryError):
                 self.model.zero_grad()

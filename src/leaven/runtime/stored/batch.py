@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 Outputs = tuple[Any, ...]
@@ -25,11 +24,11 @@ class StoredBatch:
     def __len__(self) -> int:
         return self.size
 
-    @property
-    def shape(self) -> torch.Size:
-        """That of the images, else of the first of the outputs."""
-        shown = self.images if self.images is not None else next(iter(self.outputs.values()))[0]
-        return torch.Size(shown.shape)
+    def __getitem__(self, rows: slice) -> "StoredBatch":
+        """Some samples of the batch."""
+        size = len(range(self.size)[rows])
+        images = self.images[rows] if self.images is not None else None
+        return StoredBatch(images, {name: _some(kept, rows) for name, kept in self.outputs.items()}, size)
 
     def to(self, *args: Any, **kwargs: Any) -> "StoredBatch":
         """The batch on another device."""
@@ -39,3 +38,7 @@ class StoredBatch:
 
         outputs = {name: tuple(map(moved, kept)) for name, kept in self.outputs.items()}
         return StoredBatch(moved(self.images), outputs, self.size)
+
+
+def _some(outputs: Outputs, rows: slice) -> Outputs:
+    return tuple(each[rows] if isinstance(each, Tensor) else each for each in outputs)

@@ -168,6 +168,34 @@ def test_data_whose_length_changes_is_never_stored(
     assert not store.entries()
 
 
+# -- memory
+
+
+class Limited(nn.Linear):
+    """A head that takes only so many samples."""
+
+    most = 1000
+
+    def forward(self, features: Tensor) -> Tensor:
+        if len(features) > self.most:
+            raise torch.OutOfMemoryError("out of memory")
+        return super().forward(features)
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_a_batch_that_does_not_fit_into_memory(is_training: bool, photos: Path) -> None:
+    model, data = Net(), data_of(photos)
+    model.head = head = Limited(4, 2)
+    phase = prepared(data, photos.parent, model)
+    if is_training:
+        optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+        phase.begin(optimizer, runtime.constant(optimizer))
+        batch, _ = next(phase.batches())
+        assert not torch.is_tensor(batch), "it has stored outputs"
+    head.most = 2
+    assert phase.batch_that_fits() == 2
+
+
 # -- the disk
 
 
