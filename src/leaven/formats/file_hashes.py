@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from leaven.formats.atomic_files import write_atomically
 from leaven.formats.cache_folder import keep_newest, user_folder
+from leaven.formats.remembered_facts import are_settled, name_of
 
 _MAGIC = b"hashes 1"
 _HEADER = struct.Struct("=8sQQ")  # magic, checksum of all that follows, number of rows in use
@@ -31,7 +32,6 @@ _ROW = 8 * _WORDS
 _FEWEST_ROWS = 1024
 _MOST_KEY = (1 << 63) - 1
 
-_RACY_NANOSECONDS = 2_000_000_000  # the coarsest times of common file systems
 _KEPT = 20  # tables in the cache
 _BLOCK = 1 << 18
 
@@ -91,8 +91,7 @@ class FileHashes:
             digest = self._digest(opened)
             after = os.fstat(opened.fileno())
         self.files_read += 1
-        is_settled = max(before.st_mtime_ns, before.st_ctime_ns) + _RACY_NANOSECONDS <= now
-        if is_settled and _times(before) == _times(after):
+        if are_settled((before.st_mtime_ns, before.st_ctime_ns), now) and _times(before) == _times(after):
             self._remember(_key(path, before), before, digest)
         return digest
 
@@ -137,8 +136,7 @@ class FileHashes:
 
 def hashes_in(folder: Path) -> FileHashes:
     """The hashes of the files of a dataset, whose table is in the user's cache."""
-    name = hashlib.blake2b(os.fsencode(os.path.realpath(folder)), digest_size=16).hexdigest()
-    return FileHashes(user_folder() / "hashes" / f"{name}.table")
+    return FileHashes(user_folder() / "hashes" / f"{name_of(folder)}.table")
 
 
 def _key(path: str | os.PathLike[str], facts: os.stat_result) -> int:

@@ -10,7 +10,6 @@ read or written, all is listed again.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import time
@@ -21,9 +20,9 @@ from typing import NamedTuple
 from leaven.formats import sealed
 from leaven.formats.atomic_files import write_bytes
 from leaven.formats.cache_folder import keep_newest, user_folder
+from leaven.formats.remembered_facts import are_settled, name_of
 
 MANY = 1_000  # fewer images are counted as quickly as they are remembered
-_RACY_NANOSECONDS = 2_000_000_000  # the coarsest times of common file systems
 _KEPT = 100  # files in the cache
 
 Times = list[int]  # of a directory: inode, modification, change
@@ -58,7 +57,7 @@ def counted(
     is_image: Callable[[str], bool],
 ) -> dict[str, Counted]:
     """The images in each of some folders in a folder; `list_below` lists a folder and the directories in it."""
-    memory = user_folder() / "folders" / f"{_name(folder)}.json"
+    memory = user_folder() / "folders" / f"{name_of(folder)}.json"
     known, found = _load(memory), dict[str, _Remembered | Counted]()
     for name in names:
         place = os.path.join(folder, name)
@@ -92,16 +91,10 @@ def _count(place: str, listed: Iterable[Directory], is_image: Callable[[str], bo
         top = top if directories else sorted(directory.folders)
         directories[inside] = directory.times
     settled = {
-        inside: times
-        for inside, times in directories.items()
-        if times is not None and max(times[1:]) + _RACY_NANOSECONDS <= now
+        inside: times for inside, times in directories.items() if times is not None and are_settled(times[1:], now)
     }
     is_certain = len(settled) == len(directories)
     return _Remembered(images, top, settled) if is_certain else Counted(images, tuple(top))
-
-
-def _name(folder: Path) -> str:
-    return hashlib.blake2b(os.fsencode(os.path.realpath(folder)), digest_size=16).hexdigest()
 
 
 def _load(memory: Path) -> dict[str, _Remembered]:

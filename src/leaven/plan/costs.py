@@ -9,6 +9,7 @@ from typing import Any
 
 from leaven.catalog.frozen_part import FrozenPart, measure
 from leaven.formats.byte_sizes import show_bytes
+from leaven.formats.duration_text import duration_text
 from leaven.plan.passes import frozen_layers, teachers
 from leaven.plan.passes.inputs import SPLITS
 from leaven.plan.plan import BuildModel, Chain, Plan, TrainPhase
@@ -37,8 +38,8 @@ class Cost:
         if self.part is not None and self.stored:
             words.append(f"{show_bytes(self.part.image_bytes * self.stored)} on disk")
         if self.part is not None and self.part.image_seconds is not None:
-            seconds = _shown(self.part.image_seconds * self.passes)
-            as_asked = _shown(self.part.image_seconds * self.passes_as_asked)
+            seconds = duration_text(self.part.image_seconds * self.passes)
+            as_asked = duration_text(self.part.image_seconds * self.passes_as_asked)
             more = f" instead of {as_asked}" * (is_less and as_asked != seconds)
             words.append(f"about {seconds}{more}{' of processor time' * self.part.is_processor_time}")
         return ", ".join(words)
@@ -106,10 +107,3 @@ def _request(model: BuildModel, plan: Plan) -> dict[str, Any] | None:
         arguments |= dict.fromkeys(outputs, _SOME_OUTPUTS)
         return {"file": module.target, "name": definition, "arguments": arguments} if module.is_file else None
     return {"target": source.target, "timm_name": name, "arguments": arguments}
-
-
-def _shown(seconds: float) -> str:
-    """A time as people say it: `0.4 s`, `12 s`, `3 min`, `5 h`."""
-    if seconds < 100:
-        return f"{seconds:.1f} s" if seconds < 9.5 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.0f} h"

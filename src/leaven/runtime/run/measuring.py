@@ -13,12 +13,13 @@ import torch
 from torch import nn
 
 from leaven.formats import status_line
+from leaven.formats.duration_text import duration_text
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.memory import has_room_for_twice, is_out_of_memory
 from leaven.runtime.run.precision import precision_of, use_precision
-from leaven.runtime.run.timing import Step, random_images, seconds, seconds_of, time_text, training_step, unchanged
+from leaven.runtime.run.timing import Step, random_images, seconds, seconds_of, training_step, unchanged
 from leaven.runtime.stored.split import StoredSplit
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _precision_told(chosen: str, times: dict[str, float], failed: dict[str, str]
         if name != chosen:
             slower = other / times[chosen]
             long = f"would take {slower:.1f} times as long" if slower >= CLEARLY else "takes about as long"
-            words.append(f"{_short(name)} {long} ({time_text(times[chosen])}, {time_text(other)} per step)")
+            words.append(f"{_short(name)} {long} ({duration_text(times[chosen])}, {duration_text(other)} per step)")
     return "; ".join([_short(chosen), *words])
 
 
@@ -203,7 +204,7 @@ def _compiling(phase: "Phase") -> Measured:
         except (Failure, RuntimeError, ValueError):  # the same happens in training, where it is reported
             return Measured(False, "false, as nothing could be measured", "", {})
         if times["plain"] * batches < LONG:
-            told = f"false; training takes only about {time_text(times['plain'] * batches)} without"
+            told = f"false; training takes only about {duration_text(times['plain'] * batches)} without"
             return Measured(False, told, "seconds per step", times)
         step = training_step(torch.compile(model), parameters, inputs, run.fabric.strategy.precision)
         try:
@@ -217,9 +218,9 @@ def _compiling(phase: "Phase") -> Measured:
             return Measured(False, f"false; torch can't compile it here: {reason}", "seconds per step", times)
     saved = (times["plain"] - times["compiled"]) * batches
     is_worth_it = saved > compiling
-    taken = f"({time_text(times['plain'])}, {time_text(times['compiled'])} per step)"
+    taken = f"({duration_text(times['plain'])}, {duration_text(times['compiled'])} per step)"
     if not is_worth_it:
         torch.compiler.reset()
-    told = f"takes {time_text(compiling)} and saves {time_text(max(0.0, saved))} {taken}"
+    told = f"takes {duration_text(compiling)} and saves {duration_text(max(0.0, saved))} {taken}"
     numbers = {**times, "compiling": compiling}
     return Measured(is_worth_it, f"{'true' if is_worth_it else 'false'}; it {told}", "seconds per step", numbers)

@@ -92,9 +92,3 @@ def seconds(step: Step, device: torch.device) -> float:
 def _wait_for(device: torch.device) -> None:
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
-
-
-def time_text(seconds: float) -> str:
-    """`41 ms`, `0.8 ms` or `1.3 s`."""
-    amount, unit = (seconds, "s") if seconds >= 1 else (seconds * 1000, "ms")
-    return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"

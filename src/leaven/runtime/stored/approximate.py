@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from leaven.formats.duration_text import duration_text
 from leaven.formats.store import key_of
-from leaven.runtime.run.timing import seconds_of, time_text
+from leaven.runtime.run.timing import seconds_of
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.computing import Computation, Computing, group_of
 
@@ -174,8 +175,8 @@ def _measured(found: dict[str, Way], images: Tensor, computing: Computing) -> tu
     times = seconds_of(steps, images.device, computing.run.stop_here)
     best = min(times, key=times.__getitem__)
     if best == PLAIN:
-        return PLAIN, f"{PLAIN}, which is the fastest here ({time_text(times[PLAIN])} per batch)"
-    taken = f"{time_text(times[best])}, {time_text(times[PLAIN])} per batch"
+        return PLAIN, f"{PLAIN}, which is the fastest here ({duration_text(times[PLAIN])} per batch)"
+    taken = f"{duration_text(times[best])}, {duration_text(times[PLAIN])} per batch"
     faster = f"{times[PLAIN] / times[best]:.1f} times as fast ({taken})"
     return best, f"{best}: {faster}; their outputs differ by {differences[best]:.2g} of their norm"
 
