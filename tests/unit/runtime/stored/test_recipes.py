@@ -19,7 +19,8 @@ RECIPES = {
     "sharpness": f"{FROZEN}\nsam\ntrain epochs=2",
     "pull towards the start": f"{FROZEN}\nl2_sp\ntrain epochs=2",
     "gradients of two batches": f"{FROZEN}\ntrain epochs=2, accumulate=2",
-    "half precision": f"{FROZEN}\ntrain epochs=2, precision=bf16",
+    "bf16": f"{FROZEN}\ntrain epochs=2, precision=bf16",
+    "fp16": f"{FROZEN}\ntrain epochs=2, precision=fp16",
     "teacher": 'phase "one", epochs=1 {}\nphase "two", epochs=2 { distill before_phase("two") }',
     "teacher of a head": f'phase "one", epochs=1 {{}}\nphase "two", epochs=2 {{ {FROZEN}; distill {EARLIER} }}',
     "second phase": f'phase "one", epochs=1 {{}}\nphase "two", epochs=2 {{ {FROZEN} }}\nphase "three", epochs=1 {{}}',
@@ -80,6 +81,18 @@ def test_a_teacher_sees_the_views(tmp_path: Path) -> None:
     plain = at_work.program(tmp_path, f"{MODEL}{data}{phases}\ntrain cache=off", "plain")
     at_work.run(plain, "--output", "plain")
     assert scores(stored, "stored") == scores(plain, "plain")
+
+
+def test_a_run_with_a_teacher_is_resumed(tmp_path: Path) -> None:
+    file = at_work.program(tmp_path, MODEL + DATA + RECIPES["teacher of a head"])
+    at_work.run(file, "--output", "whole")
+    at_work.interrupt(file, "--output", "stopped", at=at_work.Moment(step=5))  # of 3 in each epoch
+    folder = at_work.run_folder(file, "stopped")
+    said = at_work.run(file, "--resume", str(folder)).said
+    assert "run in every epoch" not in said
+    assert "runs in every epoch" not in said
+    one, other = weights(file, "whole"), weights(file, "stopped")
+    assert all(torch.equal(one[key], other[key]) for key in one)
 
 
 RANDOM = """
