@@ -92,7 +92,7 @@ def test_a_terminal_shows_a_bar_for_every_epoch(checkout: Path) -> None:
     while chunk := _read(ours):
         said += chunk
     assert process.wait() == 0, said.decode()
-    assert "images/s" in said.decode()
+    assert "samples/s" in said.decode()
     assert "head 1/1 training" in said.decode()
     assert "head 1/1 validation" in said.decode()
 

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from leaven.formats.regular import open_regular
+from leaven.runtime.data.texts import TOKENIZER_FILES
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.weights import BUNDLED_MANIFEST, BUNDLED_WEIGHTS
 from leaven.runtime.run.folder import write_whole
@@ -26,9 +27,11 @@ GOLDEN = "golden.safetensors"
 CHECKSUMS = "checksums.json"
 RECORDS = ("recipe.leaven", "resolved.leaven", "lock.json", "program.py")  # copied from the folder of the run
 REQUIRED = (MANIFEST, CARD, BUNDLED_WEIGHTS, GOLDEN, CHECKSUMS)
+_TOKENIZER = frozenset(f"tokenizer/{name}" for name in TOKENIZER_FILES)
 _CODE = re.compile(r"code/\d+(/\w[\w.-]*)*/\w[\w .()+,=@-]*\.py")  # no part begins with a dot
 
 LARGEST_TEXT = 16 * 2**20
+LARGEST_TOKENIZER = 64 * 2**20
 LARGEST_GOLDEN = 256 * 2**20
 MOST_MEMBERS = 1000
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that zip knows; with it, equal members make equal files
@@ -99,9 +102,9 @@ def _fault(sizes: Sequence[tuple[str, int]]) -> str | None:
     for name, size in sizes:
         if names.count(name) > 1:
             return f"{name} is in it twice"
-        if name not in (*REQUIRED, *RECORDS) and not _CODE.fullmatch(name):
+        if name not in (*REQUIRED, *RECORDS, *_TOKENIZER) and not _CODE.fullmatch(name):
             return f"{name!r} does not belong in a bundle"
-        limit = LARGEST_GOLDEN if name == GOLDEN else LARGEST_TEXT
+        limit = LARGEST_GOLDEN if name == GOLDEN else LARGEST_TOKENIZER if name in _TOKENIZER else LARGEST_TEXT
         if size > limit and name != BUNDLED_WEIGHTS:
             return f"{name} is larger than {limit // 2**20} MB"
     missing = [name for name in REQUIRED if name not in names]

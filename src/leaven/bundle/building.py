@@ -1,4 +1,4 @@
-"""How a model is built, as data: by timm, by torchvision, of components, or by code of the user's own.
+"""How a model is built, as data: by timm, torchvision or transformers, of components, or by code of the user's own.
 
 Decides what a bundle may ask to be built. Only what is listed here is called; arguments are plain values; nothing is
 fetched. The weights are filled in by others.
@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
@@ -19,6 +19,7 @@ from leaven.bundle.source_code import Code, Sources
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import without_weights
 from leaven.runtime.model.heads import replace_head
+from leaven.runtime.model.text import from_configuration
 
 # What would read files or the network.
 _FETCHING = {
@@ -90,6 +91,29 @@ class Torchvision(_LibraryModel):
         return _with_head(_module(model, self.name), self.head)
 
 
+class Transformers:
+    """A model of the transformers library that classifies texts, by its configuration; `head` is as for `Timm`."""
+
+    def __init__(
+        self,
+        name: str,
+        config: Mapping[str, Any],
+        pooling: Literal["", "mean"] = "",
+        head: tuple[str, int] | None = None,
+    ) -> None:
+        self.name = name
+        self.config = plain(config, f"the configuration of {name}")
+        self.pooling = pooling
+        self.head = head
+
+    def describe(self, sources: Sources) -> dict[str, Any]:
+        told = {"by": "transformers", "name": self.name, "config": self.config, "pooling": self.pooling}
+        return {**told, **_head_data(self.head)}
+
+    def build(self, code: Code) -> nn.Module:
+        return _with_head(_built(self.name, from_configuration, self.config, self.pooling), self.head)
+
+
 class Components:
     """Components of Leaven's, one after the other: `Components([("Conv", {"in_channels": 1, "channels": 32}), …])`."""
 
@@ -150,7 +174,7 @@ class Own:
         return _with_head(model, self.head)
 
 
-BuiltBy = Timm | Torchvision | Components | Own
+BuiltBy = Timm | Torchvision | Transformers | Components | Own
 
 
 def read_builder(data: Any) -> BuiltBy:
@@ -160,6 +184,8 @@ def read_builder(data: Any) -> BuiltBy:
             return Timm(name, head=_read_head(data), arguments=arguments)
         case {"by": "torchvision", "name": str(name), "arguments": dict(arguments)}:
             return Torchvision(name, head=_read_head(data), arguments=arguments)
+        case {"by": "transformers", "name": str(name), "config": dict(config), "pooling": "" | "mean" as pooling}:
+            return Transformers(name, config, pooling, _read_head(data))
         case {"by": "components", "parts": [*parts]}:
             return Components([_read_part(part) for part in parts])
         case {"by": "own", "place": str(place), "name": str(name), "arguments": dict(arguments)}:

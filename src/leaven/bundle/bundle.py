@@ -25,6 +25,7 @@ from leaven.bundle.page import page
 from leaven.formats.score_text import score_text
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.data.places import Place
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.folder import write_text
@@ -82,9 +83,13 @@ class Bundle:
 
         An image is a path, a URL, bytes, a PIL image, an array (height × width × channels; integers up to 255 or
         floats up to 1) or a tensor (channels × height × width). A folder or a pattern such as "*.jpg" means its images:
-        then the predictions are in a dictionary, by file.
+        then the predictions are in a dictionary, by file. A model of texts takes a string, or a pair of them as a
+        tuple.
         """
-        if isinstance(given, str | os.PathLike) and is_folder_or_pattern(os.fspath(given)):
+        is_text = self.manifest.takes.kind == "text"
+        if is_text and not (isinstance(given, list) or (isinstance(given, tuple) and self.manifest.takes.size == (1,))):
+            return self([given])[0]
+        if not is_text and isinstance(given, str | os.PathLike) and is_folder_or_pattern(os.fspath(given)):
             files, problems = find_files([os.fspath(given)])
             for problem in problems:
                 raise problem
@@ -104,20 +109,21 @@ class Bundle:
             yield from self._predictions(chunk, done)
             done += len(chunk)
 
-    def prepare(self, given: Any) -> Tensor:
-        """The tensor that the model gets for an input."""
+    def prepare(self, given: Any) -> Any:
+        """The tensor that the model gets for an input; for a text, its tensors by name."""
         return self._prepared(given)[0]
 
-    def _prepared(self, given: Any) -> tuple[Tensor, Place]:
+    def _prepared(self, given: Any) -> tuple[Any, Place]:
         return prepare(as_taken(given, self.manifest.takes), self.preprocess, self.manifest.task.Samples())
 
     def _predictions(self, chunk: Sequence[Any], done: int) -> list[Prediction | Failure]:
         answers: dict[int, Prediction | Failure] = {}
-        by_shape: dict[tuple[int, ...], list[tuple[int, Tensor, Place]]] = {}
+        by_shape: dict[tuple[int, ...], list[tuple[int, Any, Place]]] = {}
         for place, given in enumerate(chunk):
             try:
-                tensor, in_image = self._prepared(given)
-                by_shape.setdefault(tuple(tensor.shape), []).append((place, tensor, in_image))
+                made, in_image = self._prepared(given)
+                shape = () if isinstance(made, dict) else tuple(made.shape)  # texts are padded to one length
+                by_shape.setdefault(shape, []).append((place, made, in_image))
             except Failure as failure:
                 answers[place] = failure
             except Exception as problem:  # custom transforms may raise anything
@@ -130,7 +136,7 @@ class Bundle:
         return [answers[place] for place in range(len(chunk))]
 
     def _predicted(
-        self, images: Sequence[Tensor], places: Sequence[Place], names: Sequence[str]
+        self, images: Sequence[Any], places: Sequence[Place], names: Sequence[str]
     ) -> Sequence[Prediction | Failure]:
         task = self.manifest.task
         try:
@@ -139,9 +145,9 @@ class Bundle:
             return [self._misfit(name, images[0], problem) for name in names]
         return task.predictions(outputs, self.target)
 
-    def _misfit(self, name: str, image: Tensor, problem: Exception) -> Failure:
-        got, wanted = ("×".join(map(str, shape)) for shape in (image.shape, self.manifest.shape))
-        if got == wanted:
+    def _misfit(self, name: str, image: Any, problem: Exception) -> Failure:
+        got, wanted = ("×".join(map(str, shape)) for shape in (first_tensor(image).shape, self.manifest.shape))
+        if got == wanted or isinstance(image, dict):
             return Failure(f"the model fails on {name}: {type(problem).__name__}: {problem}")
         return Failure(
             f"the model can't take {name}: the transforms make it {got}, but the model takes {wanted}",
@@ -156,6 +162,7 @@ class Bundle:
         *,
         split: SplitName | None = None,
         image: str = "image",
+        text: str | Sequence[str] = (),
         label: str | Sequence[str] = (),
         root: str | os.PathLike[str] | None = None,
         batch: int = BATCH,
@@ -168,22 +175,23 @@ class Bundle:
 
         `data` is a folder of labelled images, perhaps below train/, val/ and test/ (test is measured, else val, unless
         `split` says otherwise), a table with the column `image` and the columns `label` (by default those of the
-        training), a data set of the runtime, or pairs of an image and its label. `html` writes a page with the scores,
-        figures and the worst predictions, which needs matplotlib.
+        training), a data set of the runtime, or pairs of an image and its label. Of a model of texts, a table has them
+        in the columns `text` (by default those of the training). `html` writes a page with the scores, figures and the
+        worst predictions, which needs matplotlib.
         """
         columns = (label,) if isinstance(label, str) else tuple(label)
         found, image_at = evaluate(
             self.model,
             self.preprocess,
             self.manifest,
-            Measured(data, split, image, columns, root),
+            Measured(data, split, image, (text,) if isinstance(text, str) else tuple(text), columns, root),
             batch=batch,
             workers=0 if needs_trust(self.manifest) else workers,
             on_bad_file=on_bad_file,
             shows_progress=shows_progress,
         )
         if html is not None:
-            about = f"{self.task}, {self.target.brief}; {found.count:,} images"
+            about = f"{self.task}, {self.target.brief}; {found.count:,} {self.manifest.takes.noun}s"
             write_text(Path(html), page(str(self.path), about, found, image_at, self.scores))
         return found
 

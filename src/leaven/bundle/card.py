@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from leaven.bundle.inputs import typed_example
 from leaven.bundle.manifest import Manifest
 from leaven.bundle.over import told
 from leaven.bundle.steps import has_code
@@ -15,10 +16,10 @@ def card(manifest: Manifest, name: str) -> str:
     about = manifest.task.describe(manifest.target)
     sections = [
         f"# {name}",
-        f"{_model(manifest)} that {about.purpose}. "
+        f"{_model(manifest)} that {manifest.takes.worded(about.purpose)}. "
         f"Weights, transforms and {about.title.lower()} are in this one file; loading it runs no code{_but(manifest)}."
         f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
-        _usage(name, about.example, is_trusting=needs_trust(manifest)),
+        _usage(name, about.example, _example(manifest), is_trusting=needs_trust(manifest)),
         f"## {about.title}\n\n{about.outputs}",
         f"## Scores\n\n{_scores(manifest)}",
         f"## Input\n\n{_input(manifest)}",
@@ -39,6 +40,8 @@ def _kind(built_by: Mapping[str, Any]) -> str:
     match built_by:
         case {"by": "timm" | "torchvision" as library, "name": name}:
             return f"A {name} (built by {library})"
+        case {"by": "transformers", "name": name}:
+            return f"A {name} (built by transformers)"
         case {"by": "components", "parts": parts}:
             return f"A model of {len(parts)} Leaven components"
         case {"name": name}:
@@ -55,12 +58,21 @@ def _but(manifest: Manifest) -> str:
     return " unless you allow it" if needs_trust(manifest) else ""
 
 
-def _usage(name: str, example: str, is_trusting: bool) -> str:
+def _example(manifest: Manifest) -> tuple[str, str]:
+    """An input, as Python and as the command line have it."""
+    if manifest.takes.kind != "text":
+        return '"photo.jpg"', "photo.jpg"
+    if manifest.takes.size == (2,):
+        return '("A man sleeps.", "Someone is asleep.")', typed_example(("", ""))
+    return '"I loved every minute"', typed_example("")
+
+
+def _usage(name: str, example: str, given: tuple[str, str], is_trusting: bool) -> str:
     trust, flag = (", trust_code=True", " --trust-code") if is_trusting else ("", "")
     return (
         "## Use\n\n"
-        f'```python\nimport leaven\n\nmodel = leaven.load("{name}"{trust})\nprint(model("photo.jpg"){example})\n```\n\n'
-        f"On the command line: `leaven predict {typed(name)} photo.jpg{flag}`"
+        f'```python\nimport leaven\n\nmodel = leaven.load("{name}"{trust})\nprint(model({given[0]}){example})\n```\n\n'
+        f"On the command line: `leaven predict {typed(name)} {given[1]}{flag}`"
     )
 
 
@@ -73,6 +85,12 @@ def _scores(manifest: Manifest) -> str:
 
 
 def _input(manifest: Manifest) -> str:
+    if manifest.takes.kind == "text":
+        what = "A text" if manifest.takes.size == (1,) else "A pair of texts"
+        longest = manifest.preprocess["arguments"]["max_length"]
+        return (
+            f"{what}, which the tokenizer in this file splits into at most {longest} tokens; what is beyond is cut off."
+        )
     what = {"image": "An image", "array": "An array", "tensor": "A tensor"}[manifest.takes.kind]
     mode = {"L": "greyscale", "RGB": "RGB", "RGBA": "RGBA"}.get(manifest.takes.mode, "")
     shape = "×".join(map(str, manifest.shape))

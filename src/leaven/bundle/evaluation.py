@@ -20,15 +20,17 @@ from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import Takes, as_image, as_taken, name_of
 from leaven.bundle.manifest import Manifest
-from leaven.formats.tables import is_table
+from leaven.formats.tables import is_table, split_tables
 from leaven.formats.target import BadTarget, Known, Target, values_of
 from leaven.runtime.data.batches import Data
-from leaven.runtime.data.datasets import Dataset, table
+from leaven.runtime.data.datasets import Dataset, table, text_folder
+from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.data.places import Place
 from leaven.runtime.data.samples import Labelled, Samples
 from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
+from leaven.sources.text import Text
 from leaven.tasks.protocol import Evaluation
 
 SplitName = Literal["train", "val", "test", "all"]
@@ -41,6 +43,7 @@ class Measured:
     data: Any
     split: SplitName | None
     image: str
+    text: tuple[str, ...]  # none: those of the training
     columns: tuple[str, ...]  # none: those usual for the task
     root: str | os.PathLike[str] | None
 
@@ -55,7 +58,7 @@ def evaluate(
     workers: int | Literal["auto"],
     on_bad_file: Literal["stop", "skip"],
     shows_progress: bool,
-) -> tuple[Evaluation, Callable[[int], Image.Image]]:
+) -> tuple[Evaluation, Callable[[int], Image.Image | Text]]:
     """Run the model on every image of the data, and add up; also what opens the images, in the order of measuring."""
     items = _labelled(measured, manifest)
     values, split = items.values, _wanted(items, measured)
@@ -67,7 +70,7 @@ def evaluate(
         replace(items, values=range(len(items)), load=_Load(items.load, manifest.takes)),
         SplitIndices(EMPTY, EMPTY, _chosen(items, measured, split)),
         train_transform=None,
-        eval_transform=_Prepare(steps, samples),
+        eval_transform=steps if hasattr(steps, "encoded") else _Prepare(steps, samples),
         batch_size=batch,
         workers=workers,
         on_bad_file=on_bad_file,
@@ -82,16 +85,20 @@ def evaluate(
             tally.add(outputs, [values[i] for i in indices], [items.name(i) for i in indices])
             order += indices
             bar.advance(len(indices))
+    noun = manifest.takes.noun
     if not order:
-        raise Failure("none of the images can be read")
-    return tally.result(gathered.skipped), lambda at: as_image(items.load(order[at]), "RGB")
+        raise Failure(f"none of the {noun}s can be read")
+    found: Any = tally.result(gathered.skipped)
+    if noun == "text":
+        return replace(found, inputs="texts"), lambda at: items.load(order[at])
+    return found, lambda at: as_image(items.load(order[at]), "RGB")
 
 
-def _outputs(model: nn.Module, images: Sequence[Tensor], places: Sequence[Place], samples: Samples) -> Any:
+def _outputs(model: nn.Module, images: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:
     try:
         outputs = ask(model, images, places, samples)
     except UNFIT as problem:
-        shape = "×".join(map(str, (len(images), *images[0].shape)))
+        shape = "×".join(map(str, (len(images), *first_tensor(images[0]).shape)))
         raise Failure(f"the model can't take a batch of {shape}: {type(problem).__name__}: {problem}") from problem
     return _pytree.tree_map_only(Tensor, _in_memory, outputs)
 
@@ -202,11 +209,17 @@ class _Listed:
 
 
 def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
-    if path.is_dir():
+    is_text = manifest.takes.kind == "text"
+    if path.is_dir() and is_text and not split_tables(path):
+        return _relabelled(text_folder(path), manifest.target)
+    if path.is_dir() and not is_text:
         return manifest.task.folder(path, manifest.target, measured.columns)
-    if not path.exists() or not is_table(path):
+    if not path.exists() or not (is_table(path) or path.is_dir()):
         raise Failure(f"{path} {'is neither a folder nor a table' if path.exists() else 'does not exist'}")
     columns = measured.columns or manifest.target.columns
+    if is_text:
+        texts = measured.text or manifest.takes.columns or ("text",)
+        return table(path, text=texts[0] if len(texts) == 1 else texts, target=Known(manifest.target, columns))
     return table(path, image=measured.image, target=Known(manifest.target, columns), root=measured.root)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import nn
 
-from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision
+from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision, Transformers
+from leaven.bundle.inputs import typed_example
 from leaven.bundle.over import Over
 from leaven.bundle.saving import save
 from leaven.formats import status_line
@@ -39,7 +40,7 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
             if built_by is ways[-1]:
                 raise
             continue
-        run.announce(file, trust_code=isinstance(built_by, Own))
+        run.announce(file, trust_code=isinstance(built_by, Own), example=typed_example(data.example))
         return
 
 
@@ -50,6 +51,7 @@ def _save(file: Path, run: Run, model: nn.Module, data: Data, scores: dict[str, 
         built_by=built_by,
         preprocess=data.eval_transform,
         example=data.example,
+        columns=getattr(getattr(data.dataset, "load", None), "columns", ()),
         target=data.target,
         scores=run.final_scores(scores),
         epoch=run.chosen.epoch if run.chosen is not None else None,
@@ -82,6 +84,8 @@ def _described(model: nn.Module, known: Built) -> BuiltBy | None:
             case "torchvision":
                 arguments = {**made.arguments, **({} if known.has_auxiliary_heads else {"aux_logits": False})}
                 return Torchvision(made.name, head=known.head, arguments=arguments)
+            case "transformers":
+                return Transformers(made.name, made.arguments["config"], made.arguments["pooling"], known.head)
             case "user":
                 return Own(made.place, made.name, made.arguments, known.head)
     except Failure:  # a bundle can't hold such arguments

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from leaven.bundle.inputs import Takes
+from leaven.runtime.data.model_inputs import moved
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.modes import evaluating
 from leaven.tasks.protocol import Task
@@ -25,11 +26,18 @@ _SEED = 20_261
 SAME_HERE = 1e-3  # relative to the largest output: another order of sums on the same machine
 SAME_ANYWHERE = 1e-2  # other hardware, other versions of torch and Pillow
 SAME_ROUGHLY = 5e-2  # half precision against single
+_TEXTS = (  # two each, for models that read pairs
+    ("The quick brown fox jumps over the lazy dog.", "A fox is quick."),
+    ("1,234 words — naïve, größer; 東京!", "None of them are ours."),
+    ("no", "Yes, it is."),
+)
 
 
 def make_inputs(takes: Takes, near: tuple[int, int]) -> list[Tensor]:
     """A few inputs of the kind that the transforms take, of heights and widths near the given ones."""
     generator = torch.Generator().manual_seed(_SEED)
+    if takes.kind == "text":
+        return [_bytes("\0".join(text[: takes.size[0]])) for text in _TEXTS]
     if takes.kind == "tensor":
         return [torch.rand(takes.size, generator=generator) for _ in range(COUNT)]
     if takes.kind == "array" or takes.size:
@@ -46,9 +54,16 @@ def as_input(made: Tensor, takes: Takes) -> Any:
     """A golden input in the form in which the transforms take it."""
     if takes.kind == "tensor":
         return made
+    if takes.kind == "text":
+        parts = tuple(bytes(made.tolist()).decode().split("\0"))
+        return parts[0] if len(parts) == 1 else parts
     pixels = made.numpy()
     pixels = pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
     return pixels.copy() if takes.kind == "array" else Image.fromarray(pixels).convert(takes.mode)
+
+
+def _bytes(text: str) -> Tensor:
+    return torch.tensor(list(text.encode()), dtype=torch.uint8)
 
 
 def _drawn(height: int, width: int, channels: int, generator: torch.Generator) -> Tensor:
@@ -63,10 +78,12 @@ def _drawn(height: int, width: int, channels: int, generator: torch.Generator) -
     return (values.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).contiguous()
 
 
-def prepared(made: Tensor, takes: Takes, steps: Steps) -> Tensor:
+def prepared(made: Tensor, takes: Takes, steps: Steps) -> Any:
     """What the transforms make of a golden input; random ones are seeded."""
     with fixed_seed():
         got = as_input(made, takes) if steps is None else steps(as_input(made, takes))
+    if isinstance(got, dict):
+        return got
     if not isinstance(got, Tensor):
         got = torch.as_tensor(np.asarray(got)) if isinstance(got, np.ndarray) else got
     if not isinstance(got, Tensor):
@@ -74,11 +91,11 @@ def prepared(made: Tensor, takes: Takes, steps: Steps) -> Tensor:
     return got.as_subclass(Tensor)
 
 
-def outputs_of(model: nn.Module, inputs: list[Tensor], task: Task) -> Tensor:
+def outputs_of(model: nn.Module, inputs: list[Any], task: Task) -> Tensor:
     """What the model computes, a row for each input, one at a time: they may differ in size."""
     place = next((value for value in model.parameters()), torch.empty(0))
     with evaluating(model), torch.no_grad(), fixed_seed():
-        found = [task.row(model, one.to(place.device, place.dtype)) for one in inputs]
+        found = [task.row(model, moved(one, place.device, place.dtype)) for one in inputs]
     outputs = torch.stack(found).float().cpu()
     if not outputs.isfinite().all():
         raise Failure("the outputs of the model are not finite", "training diverged: try a lower learning rate")

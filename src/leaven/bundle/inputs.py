@@ -19,12 +19,14 @@ from torch import Tensor
 from leaven.formats.regular import open_regular
 from leaven.runtime.data.images import convert_image, open_image
 from leaven.runtime.failures import BadFile, Failure
+from leaven.sources.text import Text, text_fault
 
 HEIC_ENDINGS = (".heic", ".heif")
 _HEIC_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftypmif1", b"ftypmsf1")
 _MODES = {"1": "L", "L": "L", "LA": "L", "I": "L", "F": "L", "I;16": "L", "RGBA": "RGBA"}
 LARGEST_DOWNLOAD = 100 * 2**20
 PATIENCE = 20  # seconds
+LONGEST_NAME = 200  # letters of what an input is called
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,10 @@ class Takes:
     is empty where the transforms decide the size.
     """
 
-    kind: Literal["image", "array", "tensor"] = "image"
+    kind: Literal["image", "array", "tensor", "text"] = "image"
     mode: str = "RGB"
     size: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()  # that texts were read from; of texts, one for each that is read together
 
     @classmethod
     def like(cls, example: Any) -> "Takes":
@@ -48,9 +51,24 @@ class Takes:
                 return cls("image", _MODES.get(example.mode, "RGB"), example.size)
             case np.ndarray():
                 return cls("array", "L" if example.ndim == 2 else "RGB", example.shape)
+            case str():
+                return cls("text", "", (1,))
+            case tuple() if all(isinstance(part, str) for part in example):
+                return cls("text", "", (len(example),))
             case Tensor():
                 return cls("tensor", "L" if example.ndim == 2 or example.shape[0] == 1 else "RGB", tuple(example.shape))
-        raise Failure(f"a bundle's model takes images, arrays or tensors, not {type(example).__name__}")
+        raise Failure(f"a bundle's model takes images, arrays, tensors or texts, not {type(example).__name__}")
+
+    @property
+    def noun(self) -> str:
+        """What the model is given, in a word."""
+        return "text" if self.kind == "text" else "image"
+
+    def worded(self, sentence: str) -> str:
+        """A sentence about images, for what the model takes."""
+        if self.kind != "text":
+            return sentence
+        return sentence.replace("an image", "a text").replace("images", "texts").replace("image", "text")
 
     @property
     def image_size(self) -> tuple[int, int] | None:
@@ -63,18 +81,22 @@ class Takes:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "mode": self.mode, "size": list(self.size)}
+        found = {"kind": self.kind, "mode": self.mode, "size": list(self.size)}
+        return {**found, "columns": list(self.columns)} if self.columns else found
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "Takes":
         match data:
-            case {"kind": "image" | "array" | "tensor" as kind, "mode": str(mode), "size": list(size)}:
-                return cls(kind, mode, tuple(int(side) for side in size))
+            case {"kind": "image" | "array" | "tensor" | "text" as kind, "mode": str(mode), "size": list(size)}:
+                columns = tuple(map(str, data.get("columns", ())))
+                return cls(kind, mode, tuple(int(side) for side in size), columns)
         raise ValueError("`takes` can't be read")
 
 
 def as_taken(given: Any, takes: Takes) -> Any:
     """An input as the transforms take it."""
+    if takes.kind == "text":
+        return as_text(given, takes.size[0])
     is_ready = {"image": Image.Image, "array": np.ndarray, "tensor": Tensor}[takes.kind]
     if takes.kind != "image" and isinstance(given, is_ready):
         return given
@@ -90,6 +112,32 @@ def as_taken(given: Any, takes: Takes) -> Any:
         case "tensor":
             pixels = np.atleast_3d(np.asarray(image, dtype=np.float32) / 255)
             return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+
+
+def typed_example(example: Any) -> str:
+    """What a person could type to try a model that takes such an example."""
+    match example:
+        case str():
+            return '"I loved every minute"'
+        case tuple():
+            return '"A man sleeps." "Someone is asleep."'
+    return "photo.jpg"
+
+
+def as_text(given: Any, parts: int) -> Text:
+    """A text, or a pair of them, of what a person gives."""
+    texts = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not all(isinstance(text, str) for text in texts):
+        wrong = next(text for text in texts if not isinstance(text, str))
+        raise Failure(f"expected a text, got {type(wrong).__name__}", "give a string")
+    if len(texts) != parts:
+        has = f"{len(texts)} texts" if len(texts) > 1 else "a single text"
+        help = "give a pair: (first, second)" if parts == 2 else "give one string at a time, or a list of them"
+        raise Failure(f"the model takes {'pairs of texts' if parts == 2 else 'single texts'}, not {has}", help)
+    found: Text = texts[0] if parts == 1 else texts
+    if fault := text_fault(found):
+        raise Failure(f"{name_of(given)} {fault}")
+    return found
 
 
 def as_image(given: Any, mode: str) -> Image.Image:
@@ -117,6 +165,10 @@ def as_image(given: Any, mode: str) -> Image.Image:
 
 def name_of(given: Any, number: int = 0) -> str:
     """What to call an input in a report."""
+    if isinstance(given, str) and ("\n" in given or len(given) > LONGEST_NAME):
+        return f"“{given[:LONGEST_NAME].strip()}…”"
+    if isinstance(given, list | tuple):
+        return f"pair {number + 1}"
     return os.fspath(given) if isinstance(given, str | os.PathLike) else f"image {number + 1}"
 
 

@@ -20,6 +20,7 @@ from leaven.bundle.saving import fill
 from leaven.bundle.source_code import Code
 from leaven.bundle.steps import rebuild
 from leaven.formats.run_folder import BUNDLE, newest, only_in_smoke_test
+from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.techniques.adapters.adapter import merge_adapters
@@ -111,7 +112,7 @@ def _check_outputs(
     except Exception as problem:
         reason = problem.headline if isinstance(problem, Failure) else f"{type(problem).__name__}: {problem}"
         raise Failure(f"the model in {path} can't be used: {reason}", _made_with(manifest)) from None
-    if tuple(prepared[0].shape) != manifest.shape:
+    if tuple(first_tensor(prepared[0]).shape) != manifest.shape:
         raise damaged(path, "its transforms make another shape than it says")
     if expected.shape[1] != (manifest.task.row_size(manifest.target) or expected.shape[1]):
         raise damaged(path, f"the model has {expected.shape[1]} outputs, but {len(manifest.target.names)} names")

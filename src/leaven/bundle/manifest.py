@@ -17,7 +17,7 @@ from leaven.tasks import find as find_task
 from leaven.tasks.protocol import Task
 
 FORMAT = 3  # the first that names a task and its target
-PACKAGES = ("leaven", "torch", "torchvision", "timm", "numpy", "pillow", "safetensors")
+PACKAGES = ("leaven", "torch", "torchvision", "timm", "transformers", "tokenizers", "numpy", "pillow", "safetensors")
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,12 @@ def _case(case: Case, image: Callable[[int], Any]) -> str:
 
 
 def _image(at: int, image: Callable[[int], Any]) -> str:
+    """What the model was given: an image, or a text."""
     try:
-        opened: Image.Image = image(at)
+        opened = image(at)
+        if isinstance(opened, str | tuple):
+            return f"<p>{escape(opened if isinstance(opened, str) else ' / '.join(opened))}</p>"
+        assert isinstance(opened, Image.Image)
     except Exception:  # what the model was given need not be an image
         return '<p class="quiet">no image</p>'
     is_small = max(opened.size) <= _FEW

@@ -27,6 +27,7 @@ from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.formats.target import Target
+from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
@@ -50,14 +51,16 @@ def save(
     scores: Mapping[str, float] | None = None,
     folder: str | os.PathLike[str] | None = None,
     example: Any = None,
+    columns: Sequence[str] = (),
     over: Over | None = None,
     epoch: Epoch | None = None,
 ) -> Path:
     """Write a bundle atomically. The model and the random state are left as they were.
 
     `example` is an image as the data gives it to the transforms: only its kind, mode and size are used. It is needed
-    where the transforms don't change the size, or where images are greyscale. The records of the run are copied from
-    `folder`. With `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
+    where the transforms don't change the size, or where images are greyscale. A model of texts needs one, too, and has
+    `columns`, those of the table that texts were read from. The records of the run are copied from `folder`. With
+    `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
     `epoch` is the one that the weights are of.
     """
     path = Path(os.fspath(file))
@@ -69,6 +72,7 @@ def save(
         task = find_task(target.task)
         assert task is not None
         takes, inputs = _tried_out(module, preprocess, example, task)
+        takes = replace(takes, columns=tuple(columns) if takes.kind == "text" else ())
         prepared = [golden.prepared(made, takes, preprocess) for made in inputs]
         _compare_steps(preprocess, rebuild(steps_data, code), steps_data, prepared, inputs, takes)
         weights, stands_on = _weights(module), None
@@ -82,7 +86,7 @@ def save(
         built_by=built_data,
         preprocess=steps_data,
         takes=takes,
-        shape=tuple(prepared[0].shape),
+        shape=tuple(first_tensor(prepared[0]).shape),
         target=target,
         scores={name: float(value) for name, value in (scores or {}).items()},
         versions=versions(),
@@ -198,14 +202,21 @@ def _compare_steps(
         raise Failure(f"the transforms can't be saved in a bundle: built again, {steps!r} become {again!r}")
     for one, made in zip(prepared, inputs, strict=True):
         other = golden.prepared(made, takes, again)
-        if one.shape != other.shape or one.dtype != other.dtype or not torch.allclose(one, other, equal_nan=True):
+        if not _are_same(one, other):
             raise Failure(
                 f"the transforms can't be saved in a bundle: built again, {steps!r} have other results",
                 "state that is not among the arguments of a transform's constructor is lost",
             )
 
 
-def _compare_models(module: nn.Module, again: nn.Module, prepared: list[Tensor], task: Task) -> Tensor:
+def _are_same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_are_same(one[name], other[name]) for name in one)
+    is_alike = one.shape == other.shape and one.dtype == other.dtype
+    return is_alike and torch.allclose(one, other, equal_nan=True)
+
+
+def _compare_models(module: nn.Module, again: nn.Module, prepared: list[Any], task: Task) -> Tensor:
     """The outputs of the model that was built again, which must be those of the model that was trained."""
     outputs = golden.outputs_of(again, prepared, task)
     first = next(module.parameters(), torch.empty(0))

@@ -22,6 +22,7 @@ from leaven.formats.python_modules import is_installed, is_library
 from leaven.runtime.failures import Failure
 
 FOLDER = "code"
+TOKENIZER = "tokenizer"  # the folder of the files of a tokenizer, which hold no code
 
 
 @dataclass
@@ -112,6 +113,8 @@ class Code:
 
     def __init__(self, members: Mapping[str, bytes], *, is_trusted: bool, bundle: str) -> None:
         self._members = {name: content for name, content in members.items() if name.startswith(f"{FOLDER}/")}
+        start = f"{TOKENIZER}/"
+        self.tokenizer = {name.removeprefix(start): each for name, each in members.items() if name.startswith(start)}
         self._is_trusted = is_trusted
         self._bundle = bundle
         self._folder: Path | None = None

@@ -1,4 +1,4 @@
-"""What is done to an image before the model sees it, as data that can be read and built again.
+"""What is done to an image or a text before the model sees it, as data that can be read and built again.
 
 Decides which steps a bundle can hold: every transform of torchvision's v2 whose arguments can be read back from it,
 and, for those who trust it, code of the user's own. Loading makes objects of no other class.
@@ -8,12 +8,15 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from leaven.bundle.source_code import Code, Sources, point_at
+from leaven.bundle.source_code import TOKENIZER, Code, Sources, point_at
+from leaven.runtime.data.texts import Tokenizer
 from leaven.runtime.failures import Failure
 
 MOST_NUMBERS = 10_000  # in a tensor that is an argument
@@ -26,6 +29,11 @@ def describe(step: Any, sources: Sources) -> Any:
     if step is None:
         return None
     kind = type(step)
+    if isinstance(step, Tokenizer):
+        with TemporaryDirectory(prefix="leaven-") as place:
+            for file in step.save(Path(place)):
+                sources.members[f"{TOKENIZER}/{file.name}"] = file.read_bytes()
+        return {"tokenizer": True, "arguments": {"max_length": step.max_length, "padding": step.padding}}
     if _transform(kind.__name__) is kind:
         return {"step": kind.__name__, "arguments": _read_back(step, kind.__name__, sources)}
     if isinstance(step, functools.partial):
@@ -47,6 +55,11 @@ def rebuild(data: Any, code: Code, depth: int = 0) -> Callable[[Any], Any] | Non
     match data:
         case None:
             return None
+        case {"tokenizer": True, "arguments": {"max_length": int(length), "padding": "longest" | "max_length" as pad}}:
+            with TemporaryDirectory(prefix="leaven-") as place:
+                for file, content in code.tokenizer.items():
+                    (Path(place) / file).write_bytes(content)
+                return Tokenizer.from_files(Path(place), length, pad)
         case {"step": str(name), "arguments": dict(arguments)}:
             found = _transform(name)
             if found is None:

@@ -32,7 +32,7 @@ def ask(program: str, request: Mapping[str, Any], seconds: float, doing: str) ->
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     if "torch" not in versions.installed():
         return None
-    if "file" in request or "text_model" in request:  # their files may change without notice
+    if "file" in request:  # which may change without notice
         return _answer(program, text, seconds, doing) if not _only_cached.get() else None
     name = f"{program}/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
     kept = disk_cache.read_json(name)

@@ -99,6 +99,7 @@ class ModelTraits(NamedTuple):
     weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
     tag: str | None = None  # of the chosen weights
     weights_package: WeightsPackage | None = None
+    pooling: Literal["", "mean"] = ""  # of what a text model says about tokens, in place of what it has for whole texts
 
     def shorter_side(self, size: tuple[int, int]) -> int:
         """The shorter side of an image before the crop to a size."""

@@ -47,20 +47,29 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 
 @click.command()
 @_bundle
-@click.argument("inputs", nargs=-1, required=True, metavar="IMAGE...")
-@click.option("--top", type=click.IntRange(min=1), help="How many classes to print (one image: 5; several: 1).")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--top", type=click.IntRange(min=1), help="How many classes to print (one input: 5; several: 1).")
+@click.option("--text", "text_columns", multiple=True, help="The column (or two) of a table of texts. [as in training]")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_trust
 @_reports_failures
 def predict(
-    bundle: Path, inputs: tuple[str, ...], top: int | None, csv_file: Path | None, as_json: bool, trust_code: bool
+    bundle: Path,
+    inputs: tuple[str, ...],
+    top: int | None,
+    text_columns: tuple[str, ...],
+    csv_file: Path | None,
+    as_json: bool,
+    trust_code: bool,
 ) -> int:
     """Predict with a trained model.
 
-    An IMAGE is a file, a folder of images, a pattern such as "*.jpg", or a URL. A BUNDLE may be given as the folder of
-    its run; of a folder of runs, the newest is used. The name of a model in place of a BUNDLE means that model as it
-    was published. Exit code 1 means that some images could not be read; the others are predicted.
+    An INPUT of a model of images is a file, a folder of images, a pattern such as "*.jpg", or a URL. One of a model of
+    texts is the text itself, a file of lines, a table, or - for the lines of standard input; two texts are a pair for a
+    model that takes pairs. A BUNDLE may be given as the folder of its run; of a folder of runs, the newest is used. The
+    name of a model in place of a BUNDLE means that model as it was published. Exit code 1 means that some inputs could
+    not be read; the others are predicted.
 
     A run that is not finished means its best epoch so far, a checkpoint in its folder (last.ckpt) its weights; either
     needs --trust-code if the recipe uses Python files, or the program was edited.
@@ -70,32 +79,47 @@ def predict(
         leaven predict efficientnet_lite0 photo.jpg
         leaven predict dogs.bundle photo.jpg
         leaven predict runs/dogs holidays --csv holidays.csv
+        leaven predict reviews.bundle "I loved every minute"
     """
-    from leaven.bundle.files import find_files
-
     model = _loaded(bundle, trust_code)
-    files, problems = find_files(inputs)
-    is_one = len(files) == 1 and not os.path.isdir(inputs[0]) and len(inputs) == 1 and csv_file is None
+    given, problems, name = _given(model, inputs, text_columns)
+    is_one = len(given) == 1 and not os.path.isdir(inputs[0]) and csv_file is None
+    is_one = is_one and (len(inputs) == 1 or name == "text")
     found: list[tuple[str, Prediction]] = []
-    for file, answer in _predicted(model, files):
+    for shown, answer in _predicted(model, given):
         if isinstance(answer, Exception):
             problems.append(answer)
         else:
-            found.append((file, answer))
+            found.append((shown, answer))
     count = top or (TOP if is_one else 1)
     if csv_file is not None:
-        _write_csv(csv_file, found, count)
-        click.echo(f"{csv_file}: {len(found)} image{'s' * (len(found) != 1)}")
+        _write_table(csv_file, [{name: shown, **answer.cells(count)} for shown, answer in found])
+        noun = model.manifest.takes.noun
+        click.echo(f"{csv_file}: {len(found)} {noun}{'s' * (len(found) != 1)}")
     elif as_json:
-        told = [{"file": file, **answer.to_json(count)} for file, answer in found]
+        told = [{name: shown, **answer.to_json(count)} for shown, answer in found]
         click.echo(json.dumps(told, ensure_ascii=False, indent=2))
     elif found:
-        _print(found[0][1].describe(count) if is_one else _table(found, count))
+        _print(found[0][1].describe(count) if is_one else _table(name, found, count))
     for problem in problems:
         _report(problem)
-    if problems and len(files) > 1:
-        click.echo(f"{len(problems)} of {len(files)} could not be read", err=True)
+    if problems and len(given) > 1:
+        click.echo(f"{len(problems)} of {len(given)} could not be read", err=True)
     return 1 if problems else 0
+
+
+def _given(
+    model: "Bundle", inputs: Sequence[str], columns: Sequence[str]
+) -> "tuple[Sequence[tuple[str, Any]], list[Failure], str]":
+    """What is to be predicted, each with what it is called; what is wrong; and what the column of names is called."""
+    from leaven.bundle.files import find_files
+    from leaven.bundle.texts import find_texts, shown
+
+    if model.manifest.takes.kind == "text":
+        texts, problems = find_texts(inputs, model.manifest.takes, columns)
+        return [(shown(text), text) for text in texts], problems, "text"
+    files, problems = find_files(inputs)
+    return [(file, file) for file in files], problems, "file"
 
 
 @click.command()
@@ -105,6 +129,7 @@ def predict(
     "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
 )
 @click.option("--image", default="image", show_default=True, help="The column of a table with the files.")
+@click.option("--text", multiple=True, help="The column (or two) of a table with the texts. [as in training]")
 @click.option("--label", multiple=True, help="The column (or columns) with the labels. [as in training]")
 @click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start.")
 @click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many images at once.")
@@ -125,10 +150,10 @@ def evaluate(
     trust_code: bool,
     **asked: Any,
 ) -> int:
-    """Evaluate a trained model on labelled images.
+    """Evaluate a trained model on labelled images or texts.
 
     Without --data, the model of a run is evaluated on the run's own data: on its test split, else on its validation
-    split. A bundle without its run needs --data, a folder of labelled images or a table; class folders must be named
+    split. A bundle without its run needs --data, a folder of labelled samples or a table; class folders must be named
     like the model's classes.
 
     Prints the scores and those of each class and, of a classifier, the confusion matrix (of more than 12 classes, the
@@ -214,36 +239,39 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
     return found
 
 
-def _predicted(model: "Bundle", files: Sequence[str]) -> "Iterator[tuple[str, Prediction | Failure]]":
+def _predicted(model: "Bundle", given: Sequence[tuple[str, Any]]) -> "Iterator[tuple[str, Prediction | Failure]]":
     from leaven.runtime.run.progress import Bar
 
-    with Bar("predicting", len(files), is_shown=len(files) > 1) as bar:
-        for answer in zip(files, model.each(files), strict=True):
+    with Bar("predicting", len(given), is_shown=len(given) > 1) as bar:
+        for (shown, _), answer in zip(given, model.each(each for _, each in given), strict=True):
             bar.advance()
-            yield answer
+            yield shown, answer
 
 
 # -- how it looks
 
 
-def _table(found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
-    """A line for each file, with the cells of its prediction."""
-    names = [file if len(file) <= WIDEST else "…" + file[1 - WIDEST :] for file, _ in found]
+def _table(name: str, found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
+    """A line for each file or text, with the cells of its prediction."""
+    names = [_shortened(shown, is_text=name == "text") for shown, _ in found]
     cells = [answer.shown_cells(count) for _, answer in found]
-    header = ["file", *max(cells, key=len)]
+    header = [name, *max(cells, key=len)]
     rows = [[_one_line(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
     widths = [max(len(line[at]) for line in (header, *rows) if at < len(line)) for at in range(len(header))]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in (header, *rows)]
     return "\n".join(line.rstrip() for line in lines)
 
 
+def _shortened(shown: str, *, is_text: bool) -> str:
+    """A name that fits into a table: the end of a path, the beginning of a text."""
+    if len(shown) <= WIDEST:
+        return shown
+    return shown[: WIDEST - 1] + "…" if is_text else "…" + shown[1 - WIDEST :]
+
+
 def _one_line(cell: str) -> str:
     """The text of a cell; a name may have any character, a row ends with its line."""
     return "".join("�" if ord(mark) < ord(" ") else mark for mark in cell)
-
-
-def _write_csv(file: Path, found: "Sequence[tuple[str, Prediction]]", count: int) -> None:
-    _write_table(file, [{"file": name, **answer.cells(count)} for name, answer in found])
 
 
 def _write_table(file: Path, rows: Sequence[dict[str, str]]) -> None:

@@ -1,10 +1,10 @@
 """`leaven look`: what a recipe trains on, as a picture."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -17,10 +17,18 @@ from leaven.statements.options import Options
 if TYPE_CHECKING:
     from leaven.lab.look import SplitName
     from leaven.plan.plan import Plan
+    from leaven.runtime.data.batches import Data
+
+Seen = TypeVar("Seen")
 
 
 def draw_look(word: str, options: Options, file: Path | None, split: "SplitName", epoch: int) -> int:
-    """Draw the first batch of a recipe and a sample after each transform; the exit code."""
+    """Draw the first batch of a recipe and a sample after each transform, or print its texts; the exit code."""
+    plan = compile_recipe(word, options, requires_args=True)[2]
+    if plan.data.eval.is_tokenizing and file is None:
+        lines = _seen(plan, split, epoch, look_at_texts)
+        click.echo("\n".join(lines or ()))
+        return 0 if lines is not None else 1
     recipe = Path("recipe" if word == "-" else word)
     file = file or recipe.with_name(f"{recipe.stem}_look.png")
     try:
@@ -29,8 +37,10 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
     except CantDraw as problem:
         click.echo(f"error: {problem}", err=True)
         return USAGE_ERROR
-    plan = compile_recipe(word, options, requires_args=True)[2]
-    sections = _seen(plan, split, epoch)
+    if plan.data.eval.is_tokenizing:
+        click.echo("error: texts are printed, not drawn; leave out -o", err=True)
+        return USAGE_ERROR
+    sections = _seen(plan, split, epoch, look_at_images)
     if sections is None:
         return 1
     try:
@@ -42,9 +52,25 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
     return 0
 
 
-def _seen(plan: "Plan", split: "SplitName", epoch: int) -> Sequence[Rows] | None:
-    """What there is to see of the data of a program; None where it fails, which is reported as by the program."""
+def look_at_images(plan: "Plan", data: "Data", split: "SplitName", epoch: int) -> Sequence[Rows]:
     from leaven.lab.look import look
+
+    return look(plan, data, split, epoch)
+
+
+def look_at_texts(plan: "Plan", data: "Data", split: "SplitName", epoch: int) -> list[str]:
+    from leaven.lab.look_texts import look
+
+    return look(data, split, epoch)
+
+
+def _seen(
+    plan: "Plan",
+    split: "SplitName",
+    epoch: int,
+    look: "Callable[[Plan, Data, SplitName, int], Seen]",
+) -> "Seen | None":
+    """What there is to see of the data of a program; None where it fails, which is reported as by the program."""
     from leaven.lab.program import Program, seed_of
     from leaven.program.files import write_program
     from leaven.runtime.failures import Failure, unexpected

@@ -147,10 +147,10 @@ def format_command(files: tuple[Path, ...], only_check: bool, diff: bool) -> Non
 def new(
     folder: str | None, model: str | None, epochs: int | None, output: str | None, scratch: bool, force: bool
 ) -> None:
-    """Write a first recipe for a folder of images.
+    """Write a first recipe for a folder of images or a table of texts.
 
-    The folder has one sub-folder per class, or train/ and val/ that have those. In a terminal, it asks for what is
-    not given.
+    The folder has one sub-folder per class, or train/ and val/ that have those. A table (.csv, .tsv, .jsonl, .parquet)
+    has texts in one column, or pairs in two, and labels in another. In a terminal, it asks for what is not given.
     """
     from leaven.cli.new import write_first_recipe
 
@@ -233,7 +233,7 @@ def look(recipes: list[Any], options: Any, picture: Path | None, split: Any, epo
     """Draw what a recipe trains on.
 
     The picture has a sample after each of its transforms, and the first batch with its labels, as a run trains on it.
-    Needs matplotlib: pip install 'leaven[pictures]'
+    Needs matplotlib: pip install 'leaven[pictures]'. Of texts, the tokens of the first batch are printed.
     """
     from leaven.cli.look import draw_look
 

@@ -1,11 +1,14 @@
-"""`leaven new`: a first recipe for a folder of images."""
+"""`leaven new`: a first recipe for a folder of images, or for a table of texts."""
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from leaven.cli.new_text import SUGGESTED as SUGGESTED_FOR_TEXTS
+from leaven.cli.new_text import is_table_of_texts, look_at_table, write_text_recipe
 from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
@@ -50,6 +53,9 @@ def write_first_recipe(
     is_printed = output == STANDARD_OUTPUT
     target = None if output is None else _target(output, force)  # refused before any question
     can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    if folder is not None and is_table_of_texts(folder):
+        _write_for_texts(folder, model, epochs, target, force, scratch=scratch, is_printed=is_printed, can_ask=can_ask)
+        return
     if folder is not None:
         look = look_at(folder)
     elif can_ask:
@@ -59,11 +65,34 @@ def write_first_recipe(
     target = target or _target(f"{_recipe_name(look.folder)}.leaven", force)
     click.echo(_seen(look), err=is_printed)
     if model is None:
-        model = _ask_model(scratch, err=is_printed) if can_ask else _suggested(scratch)[0]
+        model = _ask_model(SUGGESTED, scratch, err=is_printed) if can_ask else _suggested(SUGGESTED, scratch)[0]
     if epochs is None:
         whole = click.IntRange(min=1)
         epochs = click.prompt("How many epochs?", default=10, type=whole, err=is_printed) if can_ask else 10
-    text = write_recipe(look, target, model, epochs, scratch)
+    _write(write_recipe(look, target, model, epochs, scratch), target, is_printed=is_printed)
+
+
+def _write_for_texts(
+    file: str,
+    model: str | None,
+    epochs: int | None,
+    target: Path | None,
+    force: bool,
+    *,
+    scratch: bool,
+    is_printed: bool,
+    can_ask: bool,
+) -> None:
+    look = look_at_table(file)
+    target = target or _target(f"{_recipe_name(look.file.with_suffix(''))}.leaven", force)
+    click.echo(look.seen, err=is_printed)
+    if model is None:
+        model = _ask_model(SUGGESTED_FOR_TEXTS, scratch, err=is_printed) if can_ask else next(iter(SUGGESTED_FOR_TEXTS))
+    path = _relative(look.file, target.parent)
+    _write(write_text_recipe(look, path, model, epochs, scratch), target, is_printed=is_printed)
+
+
+def _write(text: str, target: Path, *, is_printed: bool) -> None:
     if not _is_right(text, target):
         sys.exit(1)
     if is_printed:
@@ -202,16 +231,16 @@ def _recipe_name(folder: Path) -> str:
 # -- asking
 
 
-def _suggested(scratch: bool) -> list[str]:
+def _suggested(names: Mapping[str, str], scratch: bool) -> list[str]:
     """The models whose weights can be had on this machine."""
     from leaven.catalog import lookup
     from leaven.recipe.model_facts import are_weights_installed
 
-    return [name for name in SUGGESTED if scratch or all(map(are_weights_installed, lookup.find("model", name)[:1]))]
+    return [name for name in names if scratch or all(map(are_weights_installed, lookup.find("model", name)[:1]))]
 
 
-def _ask_model(scratch: bool, *, err: bool) -> str:
-    names = _suggested(scratch)
+def _ask_model(suggested: Mapping[str, str], scratch: bool, *, err: bool) -> str:
+    names = _suggested(suggested, scratch)
     for name in names:
-        click.echo(f"  {name:<20} {SUGGESTED[name]}", err=err)
+        click.echo(f"  {name:<20} {suggested[name]}", err=err)
     return str(click.prompt("Which model to start from?", default=names[0], err=err))

@@ -25,6 +25,6 @@ def to_peek(folder: Path) -> str:
     return f"leaven finish {typed(folder)} -o best.bundle"
 
 
-def to_use(file: Path, *, trust_code: bool) -> str:
+def to_use(file: Path, *, trust_code: bool, example: str = "photo.jpg") -> str:
     """`trust_code`: whether the bundle has user code in it, which predicting would run."""
-    return f"try it: leaven predict {typed(file)} photo.jpg{' --trust-code' if trust_code else ''}"
+    return f"try it: leaven predict {typed(file)} {example}{' --trust-code' if trust_code else ''}"

@@ -1,13 +1,8 @@
 """Reports about data that does not fit what a recipe asks of it."""
 
 from leaven.catalog.values import Invocation, Setting
-from leaven.language.diagnostics import Diagnostic, Spot, error, note
+from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.messages.places import span_of
-
-
-def texts_not_built(data: Invocation) -> Diagnostic:
-    fact = "this version can't train on texts yet, so `leaven run` rejects this recipe"
-    return note("not-built", fact, span_of(data.origin))
 
 
 def other_task(data: Invocation, asked: Setting, offered: str, wanted: str, argument: str | None) -> Diagnostic:

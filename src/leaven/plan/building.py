@@ -13,11 +13,12 @@ from leaven.plan.plan import (
     StoredInputs,
     Weights,
 )
-from leaven.plan.translate import because, because_of_call, call_of, setting_text, value_of
+from leaven.plan.translate import because, because_of_call, call_of, path_text, setting_text, value_of
 from leaven.plan.values import Argument, Calculation, Call, Value, Variable
 from leaven.recipe.pipeline_shapes import channels_through
 from leaven.recipe.recipe import KeepHead, Model, NewHead, Recipe
 from leaven.recipe.task import Task
+from leaven.recipe.text_model import folder_of
 
 _CLASSES = Variable("outputs")
 _CHANGE_INPUTS = ("img_size", "image_size", "in_chans")  # arguments of libraries
@@ -29,12 +30,14 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
     if isinstance(model.source, tuple):
         chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
         return BuildModel(chain, weights, (), None, None, False, None, False, because(model.origin), chosen)
+    is_text = model.source.card.model.loads == "transformers"
     new, replaced, fits_by_argument = _head(model, model.source, weights, recipe.data.task)
     outputs = _outputs(recipe.data.task)
     is_bundle = model.source.card.model.loads == "bundle"
     reasons = (*because_of_call(model.source), *because(model.origin))
+    call = _call(model.source, weights, outputs if fits_by_argument else None)
     return BuildModel(
-        source=_call(model.source, weights, outputs if fits_by_argument else None),
+        source=_text_model(model, model.source, weights) if is_text else call,
         weights=weights,
         new=new,
         replaced_head=replaced,
@@ -82,6 +85,8 @@ def _head(
 ) -> tuple[tuple[str, ...], str | None, bool]:
     """The layers that are not loaded, the one that is replaced, and whether an argument fits the head."""
     layers = model.layers or Layers()
+    if source.card.model.loads == "transformers":  # which fits its head itself
+        return layers.head if isinstance(weights, FileWeights) and isinstance(model.head, NewHead) else (), None, True
     if _fitted_head(model, weights, task) is not None:
         return (), None, False
     match model.head:
@@ -103,6 +108,27 @@ def _plain_head(layers: Layers) -> str | None:
 
 
 # -- the call
+
+
+def text_source(model: Model) -> Value:
+    """Where a text model and its tokenizer are: a package, a folder, or a name on the hub."""
+    assert isinstance(model.source, Invocation)
+    package = model.source.card.model.weights_package
+    if package is not None:
+        return Call("leaven.runtime.packaged_folder", (Argument("", package.name),))
+    folder = folder_of(model.source)
+    return path_text(folder) if folder is not None else value_of(model.source["name"])
+
+
+def _text_model(model: Model, source: Invocation, weights: Weights | None) -> Call:
+    more = [Argument("num_labels", _CLASSES)]
+    if isinstance(weights, HubWeights | StarterWeights):
+        more.append(Argument("pretrained", True))
+    if source.card.model.pooling:
+        more.append(Argument("pooling", source.card.model.pooling))
+    if isinstance(model.head, KeepHead):
+        more.append(Argument("keep_head", True))
+    return call_of(source, text_source(model), without=["name"], more=more)
 
 
 def _call(source: Invocation, weights: Weights | None, outputs: Value) -> Call:

@@ -1,11 +1,14 @@
 """Where the items come from, how they are split, and what is done to each."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from leaven.catalog.values import Invocation, Quantity, Setting, Written
+from leaven.plan.building import text_source
 from leaven.plan.plan import ReadData, Transforms
 from leaven.plan.translate import (
     argument,
+    arguments_of,
     because,
     because_of_call,
     call_of,
@@ -30,15 +33,14 @@ _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
 
 def read_data(recipe: Recipe) -> ReadData:
     data = recipe.data
-    assert data.train is not None
-    assert data.eval is not None
+    train, eval = (_tokenizing(recipe), _tokenizing(recipe)) if data.tokenize is not None else _of_images(data)
     return ReadData(
         source=_source(data),
         matching=_matching(recipe),
         split=_split(data),
         has_test=_has_test(data),
-        train=_transforms(data.train),
-        eval=_transforms(data.eval),
+        train=train,
+        eval=eval,
         loading=_loading(recipe),
         samples=data.samples,
     )
@@ -139,7 +141,27 @@ def _share(setting: Setting) -> Value:
     return value
 
 
+# -- texts
+
+
+def _tokenizing(recipe: Recipe) -> Transforms:
+    """What is done to a text: the tokenizer of the model splits it."""
+    tokenize = recipe.data.tokenize
+    assert tokenize is not None
+    chosen = arguments_of(tokenize, by_name=True)
+    length = next((f" of at most {each.text} tokens" for each in chosen if each.name == "max_length"), "")
+    reasons = because_of_call(tokenize)
+    call = Call("leaven.runtime.Tokenizer", (Argument("", text_source(recipe.model)), *chosen), because=reasons)
+    return Transforms((replace(call, text="tokenize"),), f"tokenized by the model's own tokenizer{length}", reasons)
+
+
 # -- transforms
+
+
+def _of_images(data: Data) -> tuple[Transforms, Transforms]:
+    assert data.train is not None
+    assert data.eval is not None
+    return _transforms(data.train), _transforms(data.eval)
 
 
 def _transforms(transforms: RecipeTransforms) -> Transforms:

@@ -61,9 +61,6 @@ def _task(task: RecipeTask) -> Task:
 
 def _missing(recipe: Recipe) -> list[NotBuilt]:
     found: list[NotBuilt] = []
-    if recipe.data.tokenize is not None:
-        fix = "`leaven check` and `leaven show` accept the recipe"
-        found.append(NotBuilt("training on texts", recipe.data.source.origin, fix))
     for phase in recipe.phases:
         for technique in phase.techniques:
             match technique:

@@ -76,6 +76,11 @@ class BuildModel:
     because: Reasons = field(compare=False)
     because_weights: Reasons = field(compare=False)
 
+    @property
+    def loads_itself(self) -> bool:
+        """Whether what builds the model also loads its weights from a package."""
+        return isinstance(self.source, Call) and self.source.target == "leaven.runtime.text_model"
+
 
 # -- the data
 
@@ -89,6 +94,11 @@ class Transforms:
     because: Reasons = field(compare=False)
     random: tuple[str, ...] = ()  # those that draw random numbers
     own: tuple[str, ...] = ()  # those that are the user's code
+
+    @property
+    def is_tokenizing(self) -> bool:
+        """Whether items are texts, which a tokenizer prepares."""
+        return any(isinstance(one, Call) and one.target == "leaven.runtime.Tokenizer" for one in self.calls)
 
 
 @dataclass(frozen=True, slots=True)

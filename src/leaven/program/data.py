@@ -15,6 +15,8 @@ def _body(plan: Plan, values: Values) -> list[str]:
     data = plan.data
     lines: list[str] = []
     names = ("transform", "transform") if data.is_same else ("train_transform", "eval_transform")
+    if data.eval.is_tokenizing:
+        names = ("tokenize", "tokenize")
     if not data.is_same:
         lines += _transform(names[0], data.train, values)
     lines += _transform(names[1], data.eval, values)
@@ -37,6 +39,9 @@ def _body(plan: Plan, values: Values) -> list[str]:
 
 def _transform(name: str, transforms: Transforms, values: Values) -> list[str]:
     """The transforms; where they come from one place, it is cited once."""
+    if transforms.is_tokenizing:
+        (call_,) = transforms.calls
+        return statement(f"{name} = ", values.value(call_), cite_call(call_))
     compose = values.imports.use("torchvision.transforms.v2.Compose")
     items = [Item(values.value(one), comment=cite_call(one)) for one in transforms.calls]
     if len({item.comment for item in items}) <= 1:

@@ -38,7 +38,7 @@ def _weights(model: BuildModel, values: Values) -> list[str]:
     new: dict[str, Code] = {"new": listing(*(text(path) for path in model.new))} if model.new else {}
     file: Code
     match model.weights:
-        case StarterWeights(package):
+        case StarterWeights(package) if not model.loads_itself:
             file = call(values.runtime("packaged_weights"), text(package))
         case FileWeights(place):
             file = values.value(place)

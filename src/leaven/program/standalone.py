@@ -46,6 +46,8 @@ def obstacles(plan: Plan) -> list[str]:
     found = []
     if any(model.is_bundle for model in models_of(plan)):
         found.append('it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)')
+    if plan.data.eval.is_tokenizing:
+        found.append("it trains on texts, which standalone programs can't yet")
     if plan.data.matching is not None:
         found.append("it matches labels by name with the outputs of a published head (remove `head=keep`)")
     devices = plan.run.argument("devices")

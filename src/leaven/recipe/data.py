@@ -43,8 +43,11 @@ class DataFacts(Record):
     is_known: bool = True  # not where there is no data, or it has errors
 
 
-def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> DataFacts:
-    """The facts of a data set. `asked` is the task that the data statement names. Missing files are reported."""
+def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skips_bad: bool = False) -> DataFacts:
+    """The facts of a data set. `asked` is the task that the data statement names. Missing files are reported.
+
+    With `skips_bad`, samples that can't be used are no errors.
+    """
     known = data.card.data
     described = DataFacts(
         task=_task(data, asked, scope),
@@ -66,7 +69,7 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope) -> Data
     if (requires := data.card.requires) is not None and find_spec(requires.library) is None:
         scope.add(missing_library(data, requires))
         return described
-    on_disk = _on_disk(data, described) if known.on_disk else None
+    on_disk = _on_disk(data, described, skips_bad) if known.on_disk else None
     if on_disk is None:
         return described
     looked = on_disk.look()
@@ -115,7 +118,7 @@ def _target_settings(data: Invocation) -> tuple[Setting, ...]:
 # -- on disk
 
 
-def _on_disk(data: Invocation, described: DataFacts) -> "OnDisk | None":
+def _on_disk(data: Invocation, described: DataFacts, skips_bad: bool) -> "OnDisk | None":
     """What looks at the data on disk; None where an argument is known only when the recipe runs."""
     known, first = data.card.data, data.settings[0].value
     given = _arguments(data, [s for s in data.settings[1:] if s.name not in task_by_parameter()])
@@ -130,6 +133,7 @@ def _on_disk(data: Invocation, described: DataFacts) -> "OnDisk | None":
         **({"target": reader} if known.has_columns else {}),
         **given,
         **({"endings": known.endings} if known.endings else {}),
+        **({"skips_bad": True} if skips_bad and described.task.input == "text" else {}),
     )
     return made
 

@@ -14,16 +14,30 @@ from leaven.language.record import Record
 from leaven.recipe.freezing import chooses_layers
 from leaven.recipe.recipe import AnyTechnique, Freeze, Freezing, Group, Model, NewHead, Optimizer, Reinit
 
-NEW_RATE = 3e-3  # for layers that start from random values beside others that are trained already
-REUSED_RATE = 3e-4
-FEW_REUSED_RATE = 1e-3  # for adapters, or normalisation and biases alone: few parameters have to move further
-SCRATCH_RATE = 1e-3
 FEW_REUSED = 0.05  # of a model's parameters
 
 FEW_SAMPLES = 2_000  # too few to adapt the statistics of normalisation
 MANY_SAMPLES = 100_000
-_EPOCHS = ((FEW_SAMPLES, 20), (MANY_SAMPLES, 10))  # below so many samples, so many epochs
-_EPOCHS_FOR_MANY = 5
+
+
+class Rates(Record):
+    """The learning rates of a kind of models."""
+
+    new: float  # for layers that start from random values, alone
+    reused: float
+    few_reused: float  # for adapters, or normalisation and biases alone: few parameters have to move further
+    new_beside: float  # for new layers beside reused ones
+    scratch: float
+
+
+RATES = {
+    "image": Rates(new=3e-3, reused=3e-4, few_reused=1e-3, new_beside=3e-3, scratch=1e-3),
+    "text": Rates(new=3e-3, reused=5e-5, few_reused=5e-4, new_beside=5e-4, scratch=3e-4),
+}
+_EPOCHS = {  # below so many samples, so many epochs; the last for any number
+    "image": ((FEW_SAMPLES, 20), (MANY_SAMPLES, 10), (None, 5)),
+    "text": ((FEW_SAMPLES, 10), (MANY_SAMPLES, 4), (None, 2)),
+}
 
 
 class Start(Record):
@@ -38,6 +52,11 @@ class Start(Record):
     has_adapters: bool = False
     is_changed: bool = False  # by pruning or re-initialisation, so that its normalisation no longer fits
     samples: int | None = None  # for training
+    input: str = "image"
+
+    @property
+    def rates(self) -> Rates:
+        return RATES.get(self.input, RATES["image"])
 
     def changed_by(self, techniques: Sequence[AnyTechnique], has_adapters: bool, is_pruned: bool) -> "Start":
         """The start of a phase whose techniques change the model first."""
@@ -75,7 +94,7 @@ def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | N
     if chosen.new is not None and not groups:
         assert start.layers is not None
         new = Selection(chosen.new, matching(chosen.new, start.layers))
-        groups = (Group(new, (Setting("lr", NEW_RATE, origin),), origin),)
+        groups = (Group(new, (Setting("lr", start.rates.new_beside, origin),), origin),)
     return Optimizer(_credited(call, settings, origin), groups)
 
 
@@ -86,16 +105,16 @@ def _credited(call: Invocation, settings: tuple[Setting, ...], origin: Default) 
 
 def _rate(start: Start, freezing: Freezing | None) -> Rate:
     if not start.has_weights:
-        return Rate(SCRATCH_RATE, "trained from scratch")
+        return Rate(start.rates.scratch, "trained from scratch")
     if start.layers is None or freezing is None:
-        return Rate(REUSED_RATE, "the model starts from trained weights")
+        return Rate(start.rates.reused, "the model starts from trained weights")
     sizes = {p.name: p.count for p in start.layers.parameters if p.name not in freezing.frozen}
     new = [one for one in start.new if not sizes.keys().isdisjoint(one.parameters or ())]
     reused = sum(sizes.values()) - sum(sizes.get(name, 0) for name in _names(new))
     if not reused and not start.has_adapters:
-        return Rate(NEW_RATE, "only new layers are trainable")
+        return Rate(start.rates.new, "only new layers are trainable")
     few = start.has_adapters or reused < FEW_REUSED * sum(p.count for p in start.layers.parameters)
-    rate = FEW_REUSED_RATE if few else REUSED_RATE
+    rate = start.rates.few_reused if few else start.rates.reused
     what = "adapters" if start.has_adapters else "few reused parameters" if few else "reused layers"
     if not new:
         return Rate(rate, f"{what} are trainable")
@@ -121,21 +140,22 @@ def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group]
     return (Freeze(Selection(Word("norms"), norms), "frozen", Default(reason)),)
 
 
-def default_epochs(train: Invocation, samples: int | None) -> Invocation:
+def default_epochs(train: Invocation, samples: int | None, input: str = "image") -> Invocation:
     """The `train` statement, with more epochs over few samples, and fewer over many, unless it says how many."""
     given = train["epochs"]
     if samples is None or is_written(given.origin):
         return train
-    epochs = next((epochs for below, epochs in _EPOCHS if samples < below), _EPOCHS_FOR_MANY)
+    known = _EPOCHS.get(input, _EPOCHS["image"])
+    epochs = next(epochs for below, epochs in known if below is None or samples < below)
     chosen = Setting("epochs", Quantity(epochs, "epochs"), Default(f"{samples:,} training samples"))
     return replace(train, settings=tuple(chosen if s is given else s for s in train.settings))
 
 
-def start_of(model: Model | None, samples: int | None) -> Start:
+def start_of(model: Model | None, samples: int | None, input: str = "image") -> Start:
     """What the first phase starts from."""
     if model is None:
         return Start(has_weights=False, layers=None)
     new: tuple[Selection, ...] = ()
     if model.has_weights and isinstance(model.head, NewHead) and model.layers is not None:
         new = (Selection(Word("head"), matching(Word("head"), model.layers)),)
-    return Start(model.has_weights, model.layers, new, samples=samples)
+    return Start(model.has_weights, model.layers, new, samples=samples, input=input)

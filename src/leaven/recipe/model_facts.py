@@ -14,6 +14,7 @@ from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.traits import ModelTraits
 from leaven.catalog.values import FilePath, FromData, Invocation, Origin, Written
+from leaven.formats.text_models import is_generative, longest_input
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
@@ -23,6 +24,7 @@ from leaven.messages.places import setting_span, span_of
 from leaven.recipe.data import DataFacts
 from leaven.recipe.pipeline_shapes import check_shapes
 from leaven.recipe.recipe import Model, NewHead
+from leaven.recipe.text_model import configuration
 
 
 class ModelFacts(Record):
@@ -43,6 +45,7 @@ class ModelFacts(Record):
     arguments: frozenset[str] = frozenset()  # that the model takes
     kept: Span | None = None  # where the recipe keeps the head
     request: Mapping[str, Any] | None = None  # with which its layers were asked for
+    longest: int | None = None  # text that it takes, in tokens
 
 
 def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
@@ -78,7 +81,7 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         kept=setting_span(head, chosen) if (head := chosen.setting("head")) else None,
     )
     if data.is_known and not data.task.takes_model_for(known.task):
-        example = {"image": "resnet18", "text": 'transformers.auto("bert-base-cased")'}.get(data.task.input)
+        example = {"image": "resnet18", "text": "minilm"}.get(data.task.input)
         made_for = known.task.replace("-", " ")
         scope.add(messages.for_other_task(model.source, made_for, data.task.title, example))
         return described
@@ -106,6 +109,11 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
         report_missing(scope, model.weights, "the weights file")
     elif isinstance(model.weights, FilePath) and os.path.isdir(model.weights.place):
         scope.add(messages.folder_of_weights(model.weights))
+    is_packaged = isinstance(model.source, Invocation) and model.source.card.model.loads == "transformers"
+    if is_packaged and not model.pretrained:  # its tokenizer is in the package, too
+        assert isinstance(model.source, Invocation)
+        for report in missing_weights(model.source.card, span_of(model.source.origin)):
+            scope.add(report)
     if not model.pretrained or pretrained is None:
         return
     card, place = model.source.card if isinstance(model.source, Invocation) else None, setting_span(pretrained, chosen)
@@ -156,14 +164,18 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
 
 def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, Any], scope: Scope) -> ModelFacts:
     if source.card.model.loads == "transformers":
-        # A name is that of a folder, relative to the recipe's, or of a model that only running the program downloads.
-        name = source.value("name")
-        folder = span_of(source.origin).source.folder / name if isinstance(name, str) else None
-        if folder is None or not os.path.isfile(folder / "config.json"):
-            label = "selectors were not checked"
-            scope.add(messages.layers_not_checked(source, "are known only when it is loaded", label))
+        config = configuration(source)
+        if config is None:
+            if source.card.model.weights_package is None:  # whose absence is reported
+                label = "selectors were not checked"
+                scope.add(messages.layers_not_checked(source, "are known only when it is loaded", label))
             return described
-        request = {"text_model": str(folder)}
+        if is_generative(config):
+            scope.add(messages.generates_text(source, config.get("architectures") or [config["model_type"]]))
+            return described
+        described = replace(described, longest=longest_input(config))
+        request = {"text_config": config, "pooling": source.card.model.pooling, "arguments": _plain_arguments(source)}
+        request["arguments"].pop("name", None)
     answer = layer_facts.ask(request)
     if answer is None or answer.is_unanswered:
         reason = f": {answer.error}" if answer is not None else ""

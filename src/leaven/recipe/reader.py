@@ -124,8 +124,8 @@ class RecipeReader:
             self.scope.measured = [*measured_scores(metrics), *(["loss"] if has_loss else [])]
         data = self._data(top, data_call, data_facts, model_facts)
         samples = data.samples[0] if data is not None and data.samples is not None else None
-        train = default_epochs(train, samples) if train is not None else None
-        start = start_of(model, samples)
+        train = default_epochs(train, samples, data_facts.task.input) if train is not None else None
+        start = start_of(model, samples, data_facts.task.input)
         reader = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope, start)
         phases = reader.read(placed, train)
         sweeps = self._sweeps(top)
@@ -222,7 +222,17 @@ class RecipeReader:
         call = call_in(statement)
         if statement is None or call is None:
             return call, DataFacts(is_known=False)
-        return call, describe_data(call, statement.setting("task"), self.scope)
+        skips_bad = self._skips_bad_files(top["data"][-1].statement)
+        return call, describe_data(call, statement.setting("task"), self.scope, skips_bad=skips_bad)
+
+    def _skips_bad_files(self, data: syntax.Statement) -> bool:
+        """Whether the block of the data says so; what is wrong with it is reported when the block is read."""
+        inside = data.block.statements if data.block is not None else ()
+        for each in inside:
+            if isinstance(each, syntax.Statement) and each.name.path == "on_bad_file" and each.arguments:
+                value = each.arguments[0].value
+                return isinstance(value, syntax.Name) and value.path == "skip"
+        return False
 
     def _data(
         self, top: Mapping[str, list[Recognised]], call: Invocation | None, facts: DataFacts, model: ModelFacts

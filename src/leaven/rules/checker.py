@@ -10,7 +10,6 @@ from leaven.catalog.model_survey import only_cached
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.record import Record
 from leaven.language.source import Source
-from leaven.messages.data import texts_not_built
 from leaven.recipe.draft import Draft
 from leaven.recipe.reader import open_reader
 from leaven.recipe.recipe import Recipe
@@ -56,8 +55,6 @@ def check_once(source: Source, given: Options, run_code: bool = False, requires_
         return Checked(None, in_order(found), tuple(reader.assembled.sources))
     if given != Options() or len(reader.assembled.sources) > 1:
         recipe = relative_to_recipe(recipe, source)
-    if recipe.data.task.input == "text":
-        found.append(texts_not_built(recipe.data.source))
     if given == Options(given.args):  # other options may have replaced what uses a name
         found += names.unused(reader.scope, reader.assembled, source)
     return Checked(recipe, in_order(found), tuple(reader.assembled.sources))

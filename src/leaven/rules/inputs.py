@@ -34,6 +34,8 @@ class Image(Record):
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     yield from _classes(draft)
+    if draft.data_facts.task.input == "text":
+        yield from _text(draft)
     if not draft.data_facts.task.is_for_images or (isinstance(draft.model.source, tuple) and draft.data_facts.size):
         return
     reported: set[int] = set()
@@ -45,6 +47,18 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
             found = list(_image(image, draft.model_facts, places))
             reported |= {places["size"].start} if found else set()
             yield from found
+
+
+def _text(draft: Draft) -> Iterator[Diagnostic]:
+    """Texts: nothing is done to them but by the tokenizer, and not more than the model takes."""
+    for name, transforms in (("train", draft.data.train), ("eval", draft.data.eval)):
+        if transforms is not None:
+            yield messages.transforms_of_texts(name, transforms.origin)
+    wanted = draft.data.tokenize.value("max_length") if draft.data.tokenize is not None else None
+    longest = draft.model_facts.longest
+    if isinstance(wanted, int) and longest is not None and wanted > longest:
+        assert draft.data.tokenize is not None
+        yield messages.too_long(draft.model_facts.name, longest, wanted, draft.data.tokenize)
 
 
 def _classes(draft: Draft) -> Iterator[Diagnostic]:

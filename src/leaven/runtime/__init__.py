@@ -2,7 +2,8 @@
 
 from leaven.formats.split_sizes import Count
 from leaven.runtime.data.batches import Data
-from leaven.runtime.data.datasets import digits, image_folder, table
+from leaven.runtime.data.datasets import digits, image_folder, table, text_folder
+from leaven.runtime.data.hub_datasets import hub_dataset
 from leaven.runtime.data.named_datasets import (
     cifar10,
     cifar100,
@@ -13,6 +14,7 @@ from leaven.runtime.data.named_datasets import (
     stanford_dogs,
 )
 from leaven.runtime.data.splits import SplitIndices, split
+from leaven.runtime.data.texts import Tokenizer
 from leaven.runtime.data.torch_datasets import torchvision_dataset, user_dataset
 from leaven.runtime.failures import BadFile, Caution, Failure, Stopped
 from leaven.runtime.model.builder import model_builder
@@ -27,6 +29,7 @@ from leaven.runtime.model.freezing import (
 from leaven.runtime.model.heads import remove_auxiliary_heads, replace_head
 from leaven.runtime.model.input_spec import read_input_spec, set_input_spec
 from leaven.runtime.model.reinit import reinit
+from leaven.runtime.model.text import packaged_folder, text_model
 from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.runtime.run.arguments import parse
 from leaven.runtime.run.guard import guard
@@ -54,6 +57,7 @@ __all__ = [
     "SplitIndices",
     "Stopped",
     "TensorBoard",
+    "Tokenizer",
     "balanced_weights",
     "cifar10",
     "cifar100",
@@ -64,6 +68,7 @@ __all__ = [
     "freeze",
     "frozen_copy",
     "guard",
+    "hub_dataset",
     "image_folder",
     "imagenet",
     "import_file",
@@ -74,6 +79,7 @@ __all__ = [
     "multi_step",
     "one_cycle",
     "oxford_pets",
+    "packaged_folder",
     "packaged_weights",
     "parameter_groups",
     "parse",
@@ -88,6 +94,8 @@ __all__ = [
     "stanford_dogs",
     "step_down",
     "table",
+    "text_folder",
+    "text_model",
     "torchvision_dataset",
     "trainable",
     "unfreeze",

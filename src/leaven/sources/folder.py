@@ -15,7 +15,7 @@ from leaven.sources.source import Looked, Samples, predefined
 
 if TYPE_CHECKING:
     from leaven.formats.target import TargetReader
-    from leaven.sources.table import ImageTable
+    from leaven.sources.table import Table
 
 _PACKED = (".zip", ".tar", ".gz", ".tgz", ".7z")
 
@@ -69,7 +69,7 @@ class Folder(NamedTuple):
             return ()
         return (Finding("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help, is_error=False),)
 
-    def _listed(self, target: "TargetReader") -> "ImageTable":
+    def _listed(self, target: "TargetReader") -> "Table":
         from leaven.sources.table import metadata_folder  # few recipes need it
 
         return metadata_folder(self.path, self.name, target)

@@ -1,4 +1,4 @@
-"""Labelled images on disk, as both halves see them.
+"""Labelled images or texts on disk, as both halves see them.
 
 Every check imports this: named tuples are made faster than dataclasses, and few checks need a target.
 """
@@ -13,6 +13,7 @@ from leaven.formats.finding import Finding
 
 if TYPE_CHECKING:
     from leaven.formats.target import Target, Value
+    from leaven.sources.text import Text
 
 
 class Looked(NamedTuple):
@@ -38,6 +39,7 @@ class Samples(NamedTuple):
     images: Sequence[bytes | None] | None = None  # those that are inside of a file, where any is
     findings: tuple[Finding, ...] = ()  # none of them an error
     pixels: Any = None  # all images as one array, where a few files have all of them; `files` are then their names
+    texts: "Sequence[Text] | None" = None  # where they are in memory; then `files` are their places
 
 
 class OnDisk(Protocol):

@@ -1,8 +1,8 @@
-"""Images that a table lists, one per row, with their labels; or one table per split."""
+"""Images or texts that a table lists, one per row, with their labels; or one table per split."""
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from leaven.formats.tables import BadLine, Embedded, TableFile, formats, metadat
 from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
 from leaven.sources.copies import copies
 from leaven.sources.source import Looked, Samples, class_counts, predefined
+from leaven.sources.text import text_fault
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
@@ -22,23 +23,25 @@ TEXT = ".csv"  # a file with an unknown ending is read as one with this
 
 class _Row(NamedTuple):
     place: str  # "line 7 of `faces.csv`"
-    image: Any  # None where it was not read
+    input: Any  # the image, or the texts; None where it was not read
     given: Any  # the label
 
 
 @dataclass(frozen=True)
-class ImageTable:
-    """A table of images. `name` is what findings call its file or folder; `endings` are what its files may end in."""
+class Table:
+    """A table of images or texts. `name` is what findings call its file or folder; `endings` are what its files may
+    end in. `text` has one column, or two whose texts are read together."""
 
     path: Path
     name: str
     target: TargetReader
     image: str | None = None
-    text: str | None = None  # the column with the text, where there are no images
+    text: str | Sequence[str] | None = None
     root: Path | None = None
     separator: str | None = None
     endings: tuple[str, ...] = ()
     is_metadata: bool = False  # whether the table is inside of the folder of images
+    skips_bad: bool = False  # whether texts that can't be used are left out; otherwise they are errors
 
     def look(self) -> Looked:
         """What is known before training; of the images, only the first is looked for."""
@@ -53,7 +56,7 @@ class ImageTable:
             target, values = self._read(rows)
             self._check_first_image(tables, rows)
             counts = {split: len(there) for split, there in rows.items()}
-            findings = (*ignored, *self._doubts(target, values), *self._repeated(rows, values))
+            findings = (*ignored, *self._unusable(rows), *self._doubts(target, values), *self._repeated(rows, values))
             return Looked(target.names, splits, findings, counts, class_counts(target, values))
         except BadSource as bad:
             return Looked((), splits, (bad.finding,))
@@ -64,23 +67,28 @@ class ImageTable:
         tables, ignored = self._labelled(self._tables())
         rows = {split: self._rows(file) for split, file in tables.items()}
         target, values = self._read(rows)
+        sizes = {split: len(there) for split, there in rows.items()}
+        if self._is_text:
+            every = [row for split in rows.values() for row in split]
+            texts = [row.input for row in every]
+            places = [row.place.replace("`", "") for row in every]
+            return Samples(target, values, places, predefined(sizes), findings=ignored, texts=texts)
         self._check_first_image(tables, rows)
         files, images = [], []
         for split, file in tables.items():
             root = self._root(file)
             for row in rows[split]:
-                is_inside = isinstance(row.image, Embedded)
-                files.append((row.image.name or row.place) if is_inside else str(root / row.image))
-                images.append(row.image.content if is_inside else None)
-        sizes = {split: len(there) for split, there in rows.items()}
+                is_inside = isinstance(row.input, Embedded)
+                files.append((row.input.name or row.place) if is_inside else str(root / row.input))
+                images.append(row.input.content if is_inside else None)
         findings = (*ignored, *copies(files, values)) if not any(images) else ignored
         return Samples(target, values, files, predefined(sizes), images if any(images) else None, findings)
 
     def _check_first_image(self, tables: Mapping[str, Path], rows: Mapping[str, Sequence[_Row]]) -> None:
         """A table with the wrong root is found by its first image."""
         split, file = next(iter(tables.items()))
-        image = rows[split][0].image
-        if self.text or not isinstance(image, str) or os.path.exists(place := self._root(file) / image):
+        image = rows[split][0].input
+        if self._is_text or not isinstance(image, str) or os.path.exists(place := self._root(file) / image):
             return
         fact = f"`{_from_here(place)}`, the first image of `{self.name}`, does not exist"
         help = "say where the paths start: `root=`" if self.root is None else ""
@@ -88,13 +96,26 @@ class ImageTable:
         raise BadSource(Finding("missing-file", fact, help, argument="root", label=label))
 
     @property
+    def _inputs(self) -> tuple[str, ...]:
+        """The columns with what the model sees."""
+        return text_columns(self.text) if self.text is not None else (self.image or FILE_NAME,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the inputs."""
+        return self._inputs
+
+    @property
+    def _is_text(self) -> bool:
+        return self.text is not None
+
+    @property
     def _column(self) -> str:
-        """The column with what the model sees."""
-        return self.text or self.image or FILE_NAME
+        return self._inputs[0]
 
     @property
     def _input(self) -> str:
-        return "text" if self.text else "image"
+        return "text" if self._is_text else "image"
 
     @property
     def _argument(self) -> str:
@@ -140,16 +161,20 @@ class ImageTable:
 
     def _has_no_labels(self, file: Path) -> bool:
         try:
-            there = open_table(file, self.separator).columns()
+            there = self._open(file).columns()
         except (OSError, ValueError, BadLine):  # reported when its rows are read
             return False
-        return self._column in there and not set(there) & set(self.target.columns)
+        return set(self._inputs) <= set(there) and not set(there) & set(self.target.columns)
 
     def _check_choice(self) -> None:
         """There are columns with labels, each named once, and none of them is that of the images."""
         columns = tuple(self.target.columns)
-        if self._column in columns:
-            fact = f"the column `{self._column}` is named as {self._input} and as {self.target.argument}"
+        if self._is_text and len(self._inputs) not in (1, 2):
+            fact = f"a text has one part or two, and `text` names {len(self._inputs) or 'no'} columns"
+            label = "one column, or two"
+            raise BadSource(Finding("wrong-columns", fact, f"name {label}", argument="text", label=label))
+        if both := [column for column in self._inputs if column in columns]:
+            fact = f"the column `{both[0]}` is named as {self._input} and as {self.target.argument}"
             help = f"name the column with the labels by `{self.target.argument}=`"
             label = f"it has the {self._input}s"
             raise BadSource(Finding("wrong-columns", fact, help, argument=self.target.argument, label=label))
@@ -178,12 +203,12 @@ class ImageTable:
         name = self._named(file)
         labels = tuple(self.target.columns)
         try:
-            table = open_table(file, self.separator)
-            self._check_columns(table, (self._column, *labels), name)
-            has_images = not is_look or table.size((self._column, *labels)) <= LARGEST_LOOK
-            if not has_images and table.size(labels) > LARGEST_LOOK:
+            table = self._open(file)
+            self._check_columns(table, (*self._inputs, *labels), name)
+            has_inputs = not is_look or table.size((*self._inputs, *labels)) <= LARGEST_LOOK
+            if not has_inputs and table.size(labels) > LARGEST_LOOK:
                 return []
-            columns = (self._column, *labels) if has_images else labels
+            columns = (*self._inputs, *labels) if has_inputs else labels
             rows = [(f"{place} of `{name}`", *cells) for place, cells in table.rows(columns)]
         except FileNotFoundError:
             raise self._bad(Finding("missing-file", f"`{name}` does not exist")) from None
@@ -196,18 +221,48 @@ class ImageTable:
             raise self._bad(Finding("missing-file", f"`{name}` can't be read: {reason}")) from None
         if not rows:
             raise self._bad(Finding("empty-table", f"`{name}` has no rows"))
-        if not has_images:
+        if not has_inputs:
             return [_Row(place, None, _given(cells)) for place, *cells in rows]
-        for place, image, *_ in rows:
-            if image is None or image == "":
-                fact = f"{place} has no {'text' if self.text else 'image'}"
-                raise BadSource(Finding("missing-file", fact, argument=self._input, label=_COLUMN))
-            if not isinstance(image, str if self.text else str | Embedded):
-                fact = (
-                    f"{place}: `{self._column}` must be a {'string' if self.text else 'file name'}, not {shown(image)}"
-                )
+        return [self._row(*row) for row in rows]
+
+    def _row(self, place: str, *cells: Any) -> _Row:
+        inputs, labels = cells[: len(self._inputs)], cells[len(self._inputs) :]
+        for column, cell in zip(self._inputs, inputs, strict=True):
+            if not self._is_text and (cell is None or cell == ""):
+                raise BadSource(Finding("missing-file", f"{place} has no image", argument=self._input, label=_COLUMN))
+            if not isinstance(cell, (str | None) if self._is_text else (str | Embedded)):
+                wanted = "a string" if self._is_text else "a file name"
+                fact = f"{place}: `{column}` must be {wanted}, not {shown(cell)}"
                 raise BadSource(Finding("wrong-format", fact, argument=self._input, label=_COLUMN))
-        return [_Row(place, image, _given(cells)) for place, image, *cells in rows]
+        if not self._is_text:
+            return _Row(place, inputs[0], _given(labels))
+        texts = tuple(cell or "" for cell in inputs)
+        return _Row(place, texts[0] if len(texts) == 1 else texts, _given(labels))
+
+    def _open(self, file: Path) -> TableFile:
+        """The table in a file; where bad texts are skipped, so are those in another encoding."""
+        return open_table(file, self.separator, is_lenient=self.skips_bad and self._is_text)
+
+    def _unusable(self, rows: Mapping[str, Sequence[_Row]]) -> Iterator[Finding]:
+        """That texts are empty or broken: an error, unless they are to be skipped."""
+        if not self._is_text:
+            return
+        bad = [(row.place, fault) for split in rows.values() for row in split if (fault := text_fault(row.input))]
+        if not bad:
+            return
+        place, fault = bad[0]
+        others = f"; {len(bad) - 1:,} more can't be used either" if len(bad) > 1 else ""
+        count = f"{len(bad):,} rows are" if len(bad) > 1 else "a row is"
+        fact = f"{count} skipped: {place} {fault}" if self.skips_bad else ""
+        help = "fill it in or remove the line; `on_bad_file skip` in the data block goes on without"
+        yield Finding(
+            "empty-text",
+            fact or f"{place} {fault}{others}",
+            "" if self.skips_bad else help,
+            is_error=not self.skips_bad,
+            argument="text",
+            label=_COLUMN,
+        )
 
     def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
         there = table.columns()
@@ -219,7 +274,7 @@ class ImageTable:
                 raise self._bad(Finding("wrong-format", fact, "rename one of them"))
             if column not in there:
                 listed = _columns(there[:LISTED])
-                argument = self._input if column == self._column else self.target.argument
+                argument = self._input if column in self._inputs else self.target.argument
                 raise BadSource(
                     Finding(
                         "unknown-column",
@@ -254,8 +309,8 @@ class ImageTable:
         every = [row for split in rows.values() for row in split]
         places: dict[str, list[int]] = {}
         for at, row in enumerate(every):
-            if isinstance(row.image, str) and not self.text:
-                places.setdefault(row.image, []).append(at)
+            if isinstance(row.input, str) and not self._is_text:
+                places.setdefault(row.input, []).append(at)
         repeated = {image: there for image, there in places.items() if len(there) > 1}
         if not repeated:
             return ()
@@ -278,12 +333,17 @@ class ImageTable:
         return BadSource(finding._replace(argument=self._argument, label=label))
 
 
-def metadata_folder(folder: Path, name: str, target: TargetReader) -> ImageTable:
+def metadata_folder(folder: Path, name: str, target: TargetReader) -> Table:
     """A folder of images that a table in it lists: `metadata.csv`, with the column `file_name`.
 
     Splits are folders with a table each: `train/metadata.csv`.
     """
-    return ImageTable(folder, name, target, FILE_NAME, is_metadata=True)
+    return Table(folder, name, target, FILE_NAME, is_metadata=True)
+
+
+def text_columns(text: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns whose texts a model reads together."""
+    return (text,) if isinstance(text, str) else tuple(text)
 
 
 def _columns(columns: Sequence[str]) -> str:

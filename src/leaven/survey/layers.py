@@ -9,7 +9,7 @@ A request says what to build in one of four ways:
     {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}
     {"pipeline": [["leaven.components.conv.Conv", {"channels": 32}], …], "channels": 3, "input_size": [32, 32]}
     {"file": "/path/mine.py", "name": "Net", "arguments": {}}        which runs the user's code
-    {"text_model": "/path/folder"}                                   a folder with a transformers configuration
+    {"text_config": {"model_type": "bert", …}, "pooling": "mean"}    a model of transformers by its configuration
 """
 
 import contextlib
@@ -101,8 +101,8 @@ def _build(request: dict[str, Any], changes: dict[str, Any]) -> nn.Module:
     arguments = {**request.get("arguments", {}), **changes}
     if "pipeline" in request:
         return _pipeline(request)
-    if "text_model" in request:
-        return transformers_models.build(request["text_model"])
+    if "text_config" in request:
+        return transformers_models.build(request)
     if "file" in request:
         made = _user_definition(request["file"], request["name"])
         if not isinstance(made, nn.Module):
@@ -218,13 +218,15 @@ def _trial(model: nn.Module, request: dict[str, Any]) -> Trial:
         return Trial()
     deadline = time.monotonic() + _TRIAL_SECONDS
     try:
+        if "text_config" in request:
+            return _forward(model, transformers_models.inputs(_SAMPLES), deadline)
         arguments = request.get("arguments", {})
         channels = model_parts.input_channels(model, arguments) or request.get("channels") or 3
         size = request.get("input_size") or model_parts.usual_size(model, arguments) or _USUAL_SIZE
         shape = (_SAMPLES, channels, *size)
         if isinstance(model, nn.Sequential) and "pipeline" in request:
             return _stage_by_stage(model, request["pipeline"], shape, deadline)
-        return _forward(model, shape, deadline)
+        return _forward(model, torch.zeros(shape, device="meta"), deadline)
     except Exception:
         return Trial()
 
@@ -239,7 +241,7 @@ def _stage_by_stage(model: nn.Sequential, written: list[Any], shape: _Shape, dea
     for (number, stage), (target, arguments) in zip(model.named_children(), written, strict=True):
         use = (target, json.dumps(arguments), shape)
         if use not in tried:
-            tried[use] = _forward(stage, shape, deadline)
+            tried[use] = _forward(stage, torch.zeros(shape, device="meta"), deadline)
         trial = tried[use]
         order |= {_path(number, path): called + at for path, at in trial.order.items()}
         shapes |= {_path(number, path): list(output) for path, output in trial.shapes.items()}
@@ -254,7 +256,7 @@ def _path(outer: str, inner: str) -> str:
     return f"{outer}.{inner}" if inner else outer
 
 
-def _forward(model: nn.Module, shape: _Shape, deadline: float) -> Trial:
+def _forward(model: nn.Module, inputs: Any, deadline: float) -> Trial:
     """What one forward pass shows; raises what the model raises."""
     called: dict[nn.Module, int] = {}
     outputs: dict[nn.Module, list[int]] = {}
@@ -273,7 +275,7 @@ def _forward(model: nn.Module, shape: _Shape, deadline: float) -> Trial:
     counter = FlopCounterMode(display=False)
     try:
         with torch.no_grad(), counter:
-            model.eval()(torch.zeros(shape, device="meta"))
+            model.eval()(inputs)
     finally:
         for hook in hooks:
             hook.remove()
@@ -284,7 +286,8 @@ def _forward(model: nn.Module, shape: _Shape, deadline: float) -> Trial:
         latest = called.get(module, latest)
         order[path] = latest
     shapes = {path: outputs[module] for path, module in model.named_modules() if module in outputs}
-    return Trial(order, shapes, _flops(counter, model), list(shape[2:]))
+    size = list(inputs.shape[2:]) if isinstance(inputs, Tensor) else None
+    return Trial(order, shapes, _flops(counter, model), size)
 
 
 def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
@@ -296,7 +299,7 @@ def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
 
 def _parts(model: nn.Module, request: dict[str, Any]) -> tuple[list[str], list[str], list[list[str]]]:
     """The paths of the modules that are the head, which computes the task's output, the stem, and each stage."""
-    if "text_model" in request:
+    if "text_config" in request:
         return transformers_models.head(model), transformers_models.stem(model), transformers_models.stages(model)
     stem = model_parts.stem(model)
     if "pipeline" in request:

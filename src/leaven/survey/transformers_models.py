@@ -1,22 +1,32 @@
 """Head, stem and stages of a model of the transformers library, by the structure that all of them share."""
 
-from torch import nn
+from collections.abc import Mapping
+from typing import Any
 
+import torch
+from torch import Tensor, nn
+
+from leaven.runtime.model.text import from_configuration, head_of
 from leaven.survey.model_parts import has_weights
 
+LENGTH = 32  # of the texts in a trial, in tokens
 
-def build(folder: str) -> nn.Module:
-    """The model that a folder's configuration describes, for classifying sequences; no code in the folder is run."""
-    from transformers import AutoConfig, AutoModelForSequenceClassification
 
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    made: nn.Module = AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-untyped-call]
-    return made
+def build(request: Mapping[str, Any]) -> nn.Module:
+    """The model that a configuration describes, for classifying texts."""
+    settings = {**request["text_config"], **request.get("arguments", {})}
+    return from_configuration(settings, request.get("pooling", ""), known=request.get("arguments", {}))
+
+
+def inputs(samples: int) -> dict[str, Tensor]:
+    """Some texts on the meta device, as a model takes them."""
+    ids = torch.zeros((samples, LENGTH), dtype=torch.int64, device="meta")
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 def head(model: nn.Module) -> list[str]:
     """The modules outside the base model."""
-    return [path for path, child in model.named_children() if path != _base(model) and has_weights(child)]
+    return head_of(model)
 
 
 def stem(model: nn.Module) -> list[str]:

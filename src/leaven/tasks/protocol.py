@@ -118,7 +118,7 @@ class Task(Protocol):
     def predictions(self, outputs: Any, target: Any) -> Sequence[Prediction]:
         """What a batch of outputs says."""
 
-    def row(self, model: nn.Module, image: Tensor) -> Tensor:
+    def row(self, model: nn.Module, image: Any) -> Tensor:
         """Numbers by which a model is recognised: what it computes for an image; a Failure where it can't."""
 
     def row_size(self, target: Any) -> int | None:

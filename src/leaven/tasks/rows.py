@@ -1,14 +1,15 @@
-"""Models with one row of outputs for each image: a number for each name of the target."""
+"""Models with one row of outputs for each image or text: a number for each name of the target."""
 
 from torch import Tensor, nn
 
 from leaven.formats.target import Target
+from leaven.runtime.data.model_inputs import ModelInputs, as_batch
 from leaven.runtime.failures import Failure
 
 
-def row(model: nn.Module, image: Tensor) -> Tensor:
+def row(model: nn.Module, image: ModelInputs) -> Tensor:
     """The outputs of a model for an image."""
-    outputs = model(image[None])
+    outputs = model(as_batch(image))
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
         raise Failure("the model does not return one row of outputs for each image")
     return outputs[0]

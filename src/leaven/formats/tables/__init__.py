@@ -56,10 +56,15 @@ def is_table(file: Path) -> bool:
     return file.suffix.lower() in formats()
 
 
-def open_table(file: Path, separator: str | None = None) -> TableFile:
-    """The table in a file; one with an unknown ending is read as comma-separated text."""
+def open_table(file: Path, separator: str | None = None, *, is_lenient: bool = False) -> TableFile:
+    """The table in a file; one with an unknown ending is read as comma-separated text.
+
+    With `is_lenient`, bytes that are not UTF-8 become halves of characters instead of errors.
+    """
     found = formats().get(file.suffix.lower(), formats()[".csv"])
     table: TableFile = found(file, separator) if separator is not None else found(file)
+    if is_lenient and hasattr(table, "errors"):
+        table.errors = "surrogateescape"
     return table
 
 

@@ -22,6 +22,7 @@ class Table:
     def __init__(self, file: Path, separator: str | None = None) -> None:
         self.file = file
         self.separator = separator or ("\t" if file.suffix.lower() == ".tsv" else ",")
+        self.errors = "strict"  # what is done with bytes that are not UTF-8
 
     def columns(self) -> Sequence[str]:
         with self._open() as lines:
@@ -39,7 +40,7 @@ class Table:
                 yield f"line {line}", tuple(cells[at].strip() if at < len(cells) else "" for at in places)
 
     def _open(self) -> io.TextIOWrapper:
-        return io.TextIOWrapper(open_regular(self.file), newline="", encoding=ENCODING)
+        return io.TextIOWrapper(open_regular(self.file), newline="", encoding=ENCODING, errors=self.errors)
 
     def _records(self, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
         """The last line of each record, and its cells; empty lines after the first are none."""

@@ -22,6 +22,7 @@ class Table:
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self.errors = "strict"  # what is done with bytes that are not UTF-8
 
     def columns(self) -> Sequence[str]:
         return list(dict.fromkeys(key for _, row in islice(self._objects(), FIRST) for key in row))
@@ -36,7 +37,7 @@ class Table:
     def _objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
         with open_regular(self.file) as lines:
             for number, line in enumerate(lines, 1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8", self.errors).strip()
                 if text:
                     yield f"line {number}", _object(text, number)
 

@@ -28,7 +28,8 @@ _LEAVE_AN_IMAGE = {  # of the transforms that are not random, with what is done 
 
 
 def store_decoded_images(plan: Plan) -> Plan:
-    if plan.data.source.target in _IN_MEMORY or not any(phase.trains for phase in plan.phases):
+    is_in_memory = plan.data.source.target in _IN_MEMORY or plan.data.eval.is_tokenizing
+    if is_in_memory or not any(phase.trains for phase in plan.phases):
         return plan
     stored: list[StoreDecoded] = []
     choices: list[Choice] = []

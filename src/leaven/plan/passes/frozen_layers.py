@@ -8,7 +8,7 @@ views. Which layers come before the first trainable one only the model's graph t
 from collections.abc import Iterator
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import SPLITS, times, why_not_stored, why_varying
+from leaven.plan.passes.inputs import SPLITS, times, why_not_stored, why_padded, why_varying
 from leaven.plan.plan import Choice, Plan, TrainPhase
 
 ABOUT = "frozen layers"
@@ -47,6 +47,8 @@ def _has_a_view_per_epoch(phase: TrainPhase) -> bool:
 def _why_not(phase: TrainPhase, plan: Plan) -> dict[str, str]:
     """Why outputs are not stored, for each split; empty where they are."""
     reason = next(why_not_stored(phase, plan), "") or next(_why_not_frozen(phase), "")
+    if not reason and plan.approximate is None and (padded := why_padded(plan)):
+        reason = f"{padded}; `train exact=false` stores them"
     return {"train": reason or _why_varying_in_training(phase, plan), "val": reason or why_varying(plan.data.eval)}
 
 

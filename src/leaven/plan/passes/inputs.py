@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from leaven.plan.plan import Plan, TrainPhase, Transforms
-from leaven.plan.values import Argument
+from leaven.plan.values import Argument, Call
 
 SPLITS = {"train": "training", "val": "validation"}  # that a plan stores something for, in words
 _DURING_TRAINING = ("train_step", "eval_step", "after_epoch")  # overrides that may use images, or change the model
@@ -41,6 +41,15 @@ def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
 def times(views: Argument | None) -> str:
     """How often something runs that runs once."""
     return "per image" if views is None else f"for each of {views.text} views of an image"
+
+
+def why_padded(plan: Plan) -> str:
+    """Why outputs for texts are not the same in every epoch, to the last digit; empty where they are."""
+    transforms = plan.data.eval
+    padding = [one.argument("padding") for one in transforms.calls if isinstance(one, Call)]
+    if not transforms.is_tokenizing or any(each is not None and each.value == "max_length" for each in padding):
+        return ""
+    return "the last digits of what they say about a text depend on how far its batch is padded"
 
 
 def why_varying(transforms: Transforms) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import times, why_not_stored, why_varying
+from leaven.plan.passes.inputs import times, why_not_stored, why_padded, why_varying
 from leaven.plan.plan import Choice, Plan, TrainPhase, UseTechnique
 
 ABOUT = "teacher"
@@ -16,6 +16,7 @@ def store_teacher_outputs(plan: Plan) -> Plan:
         if phase.trains and teaching:
             has_views = phase.views is not None and not plan.data.train.own
             reason = next(why_not_stored(phase, plan), "") or ("" if has_views else why_varying(plan.data.train))
+            reason = reason or why_padded(plan)
             if not reason:
                 steps = tuple(_asked_once(step) if step in teaching else step for step in phase.steps)
                 phase = replace(phase, steps=steps)

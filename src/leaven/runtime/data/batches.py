@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.lengths import grouped_by_length
 from leaven.runtime.data.loading import BatchKey, BatchReader, Decoded, Transform, start_loading, worker_setup
 from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.data.splits import SplitIndices
@@ -68,6 +69,7 @@ class Data:
         self.samples = samples
         self._workers, self._seed, self._sampler, self._on_bad_file = workers, seed, sampler, on_bad_file
         self._skipped: set[str] = set()
+        self._encoded: dict[int, Decoded] = {}  # by the transform
         self.use_batch_size(batch_size)
 
     def use_batch_size(self, size: int) -> None:
@@ -87,8 +89,18 @@ class Data:
             source = dataset.sources.get(name, dataset.sources["train"])
             stream = StreamReader(source, dataset.target, indices, transform, size, seed or 0, is_train)
             return StreamSplit(name, stream, 0 if workers == "auto" else workers)
-        reader = BatchReader(dataset, indices, transform, seed, self._on_bad_file == "skip", is_train, self.samples)
+        skips_bad, decoded = self._on_bad_file == "skip", self._all_at_once(dataset, transform)
+        reader = BatchReader(dataset, indices, transform, seed, skips_bad, is_train, self.samples, decoded)
         return IndexedSplit(name, reader, size, workers, self._sampler, self._skipped)
+
+    def _all_at_once(self, dataset: Dataset, transform: Any) -> Decoded | None:
+        """All samples after the transform, where it prepares them at once, as a tokenizer does."""
+        if not hasattr(transform, "encoded"):
+            return None
+        if id(transform) not in self._encoded:
+            skips_bad = self._on_bad_file == "skip"
+            self._encoded[id(transform)] = transform.encoded(dataset, skips_bad=skips_bad)
+        return self._encoded[id(transform)]
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(split):,} {split.name}" for split in (self.train, self.val, self.test))
@@ -207,10 +219,10 @@ class Split(Protocol):
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Any, Any]]:
-        """The images and targets of an epoch, on the CPU, from batch number `first` on.
+        """The inputs and targets of an epoch, on the CPU, from batch number `first` on.
 
         Of train, each process gets its share of every batch; of the others, every world-th sample. Without `shuffle`,
-        train is in the order of its samples, and no single one is left out.
+        train is in the order of its samples, or of their lengths, and no single one is left out.
         """
 
     def stages(self, epoch: int) -> list[tuple[Any, ...]]:
@@ -243,9 +255,16 @@ class IndexedSplit:
         self._skipped = skipped
         self._keys = _Keys()
         self._loader: DataLoader[Any] | None = None
+        every = getattr(reader.decoded, "lengths", None)
+        self._lengths: np.ndarray | None = None if every is None else every[reader.indices]  # where samples have any
 
     def __len__(self) -> int:
         return len(self.reader.indices)
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether samples are of different lengths, as texts are."""
+        return self._lengths is not None
 
     @property
     def workers(self) -> int:
@@ -311,7 +330,7 @@ class IndexedSplit:
 
     def _train_keys(self, epoch: int, rank: int, world: int, shuffle: bool) -> list[BatchKey]:
         indices = self.reader.indices
-        order = self._order(epoch) if shuffle else np.arange(len(indices))
+        order = self._order(epoch) if shuffle else self._fixed_order()
         keys = []
         shares = batch_shares(len(indices), self.batch_size, world)
         if not shuffle and (left := len(indices) - sum(share * world for _, share in shares)) == world:
@@ -335,6 +354,16 @@ class IndexedSplit:
         if self.reader.seed is None:
             return np.arange(len(self))
         rng = generator(self.reader.seed, epoch)
+        order = self._drawn(rng)
+        return order if self._lengths is None else grouped_by_length(order, self._lengths, self.batch_size, rng)
+
+    def _fixed_order(self) -> np.ndarray:
+        """The order without shuffling: that of the samples, or the longest first, so that batches are alike."""
+        if self._lengths is None:
+            return np.arange(len(self))
+        return np.argsort(-self._lengths, kind="stable")
+
+    def _drawn(self, rng: torch.Generator) -> np.ndarray:
         if self._sampler == "shuffled":
             return torch.randperm(len(self), generator=rng).numpy()
         if self.reader.dataset.values is None:
@@ -347,7 +376,8 @@ class IndexedSplit:
         own = range(rank, len(self), world)
         size = max(1, self.batch_size // world)
         chunks = [own[start : start + size] for start in range(0, len(own), size)]
-        return [BatchKey(0, chunk, self.reader.indices[chunk.start : chunk.stop : world]) for chunk in chunks]
+        indices = self.reader.indices[self._fixed_order()]
+        return [BatchKey(0, chunk, indices[chunk.start : chunk.stop : world]) for chunk in chunks]
 
     def _iterate(self) -> Iterator[Any]:
         """The batches of the current keys; the loader's workers are kept from one epoch to the next."""

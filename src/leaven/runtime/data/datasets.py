@@ -1,4 +1,4 @@
-"""Image datasets whose samples are loaded one at a time, by index: folders, tables, scikit-learn's digits.
+"""Datasets whose samples are loaded one at a time, by index: folders, tables, scikit-learn's digits.
 
 What counts as an image or a class in a folder is decided in `formats`, for the checker too; datasets that come as
 Python objects are in `torch_datasets.py`. The split is decided in `splits.py`, order and transforms in `batches.py`.
@@ -19,12 +19,15 @@ from PIL import Image
 from leaven.formats import status_line
 from leaven.formats.file_hashes import hashes_in
 from leaven.formats.finding import BadSource
+from leaven.formats.regular import open_regular
 from leaven.formats.target import Target, TargetReader, Value
 from leaven.runtime.data.images import open_image
-from leaven.runtime.failures import Caution, Failure
+from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.sources.folder import Folder
 from leaven.sources.source import Source
-from leaven.sources.table import ImageTable
+from leaven.sources.table import Table
+from leaven.sources.text import Text, parts_of, text_fault
+from leaven.sources.text_folder import TextFolder
 from leaven.tasks.classification.target import Classes, Label
 
 LABEL = Label()
@@ -167,14 +170,23 @@ def image_folder(path: str | os.PathLike[str], *, target: TargetReader | None = 
 def table(
     path: str | os.PathLike[str],
     *,
-    image: str,
+    image: str | None = None,
+    text: str | Sequence[str] | None = None,
     target: TargetReader = LABEL,
     root: str | os.PathLike[str] | None = None,
     separator: str | None = None,
 ) -> Dataset:
-    """The images that a table lists, one per row; a folder may hold one table per split: `train.csv`, `val.csv`."""
+    """The images or texts that a table lists, one per row; a folder may hold one table per split: `train.csv`,
+    `val.csv`. Two columns of texts are read as pairs."""
     file, start = Path(path), Path(root) if root is not None else None
-    return opened(ImageTable(file, file.as_posix(), target, image, root=start, separator=separator))
+    # which texts can be used is decided when they are loaded
+    return opened(Table(file, file.as_posix(), target, image, text, start, separator, skips_bad=True))
+
+
+def text_folder(path: str | os.PathLike[str]) -> Dataset:
+    """The texts of a folder with one sub-folder of files per class, optionally inside `train/`, `val/` and `test/`."""
+    folder = Path(path)
+    return opened(TextFolder(folder, folder.as_posix()))
 
 
 @status_line.doing("reading the data…")
@@ -186,6 +198,11 @@ def opened(source: Source) -> Dataset:
         raise Failure("\n".join((bad.finding.fact, *bad.finding.notes)), bad.finding.help) from None
     for finding in samples.findings:
         warnings.warn(finding.fact, Caution, stacklevel=3)
+    if samples.texts is not None or isinstance(source, TextFolder):
+        read = ListedTexts(samples.texts) if samples.texts is not None else TextFiles(samples.files)
+        texts = Texts(read, samples.files, source.columns if isinstance(source, Table) else ())
+        size, splits = len(samples.files), samples.predefined
+        return Dataset(samples.target, samples.values, size, texts, texts.name, splits, True, texts.digests)
     if samples.pixels is not None:
         stored, names = Pixels(samples.pixels), Named(samples.files)
         digests = stored.digests
@@ -204,3 +221,54 @@ def opened(source: Source) -> Dataset:
     return Dataset(
         samples.target, samples.values, len(samples.files), opener, opener.name, samples.predefined, digests=digests
     )
+
+
+# -- texts
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Reads texts by their index; one that no model can use is a bad file. `places` are what failures call them."""
+
+    read: Callable[[int], Text]
+    places: Sequence[str]
+    columns: tuple[str, ...] = ()  # of the table that they come from
+
+    def __call__(self, index: int) -> Text:
+        text = self.read(index)
+        if fault := text_fault(text):
+            raise BadFile(self.places[index], f"it {fault}")
+        return text
+
+    def name(self, index: int) -> str:
+        return self.places[index]
+
+    def digests(self, indices: np.ndarray) -> list[bytes]:
+        return [
+            content_digest("\0".join(parts_of(self.read(index))).encode(errors="replace")) for index in indices.tolist()
+        ]
+
+
+@dataclass(frozen=True)
+class ListedTexts:
+    """Texts in memory."""
+
+    texts: Sequence[Text]
+
+    def __call__(self, index: int) -> Text:
+        return self.texts[index]
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Texts in files, one each."""
+
+    files: Sequence[str]
+
+    def __call__(self, index: int) -> Text:
+        file = self.files[index]
+        try:
+            with open_regular(file) as stream:
+                return stream.read().decode("utf-8-sig", "surrogateescape")
+        except OSError as problem:
+            raise BadFile(file, problem.strerror or str(problem)) from None

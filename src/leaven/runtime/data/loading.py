@@ -107,7 +107,7 @@ class BatchReader(data.Dataset[Any]):
         return found
 
     def _add(self, epoch: int, position: int, index: int, pairs: list[_Pair], bad: list[str]) -> None:
-        if self.seed is not None:
+        if self.seed is not None and self.draws_from != "nothing":
             seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
         try:
             sample = self.dataset.load(index) if self.decoded is None else self.decoded.load(index)
@@ -136,11 +136,13 @@ class BatchReader(data.Dataset[Any]):
         return []
 
     @cached_property
-    def draws_from(self) -> Literal["torch", "all"]:
+    def draws_from(self) -> Literal["nothing", "torch", "all"]:
         """Which generators loading and transforms draw from: torchvision's transforms use torch's alone.
 
         Seeding Python's and NumPy's as well takes four times as long.
         """
+        if hasattr(self.transform, "encoded"):
+            return "nothing"
         is_known = self.dataset.values is not None and (self.transform is None or _is_torchvision(self.transform))
         return "torch" if is_known else "all"
 

@@ -15,6 +15,7 @@ from torch.utils.data import default_collate
 
 from leaven.formats.target import Target
 from leaven.runtime.data.places import Place
+from leaven.runtime.data.tokens import Tokens
 from leaven.runtime.failures import Failure
 
 
@@ -77,7 +78,9 @@ LABELLED = Labelled()
 
 
 def collate(images: Sequence[Any]) -> Any:
-    """One tensor of many; a failure where the transforms leave them different."""
+    """One tensor of many; a failure where the transforms leave them different. Texts are padded to one length."""
+    if isinstance(images[0], Tokens):
+        return images[0].together(images)
     try:
         return default_collate(list(images))
     except (RuntimeError, TypeError):

@@ -80,8 +80,8 @@ class InputConverter:
         if torch.equal(self.scale, torch.ones_like(self.scale)) and not self.shift.any():
             self.scale = None
 
-    def __call__(self, images: Tensor) -> Tensor:
-        if images.ndim != 4:
+    def __call__(self, images: Any) -> Any:
+        if not isinstance(images, Tensor) or images.ndim != 4:  # texts, or features
             return images
         if self.channels and images.shape[1] != self.channels:
             if images.shape[1] != 1:

@@ -80,4 +80,4 @@ class Outlook:
     def _training_facts(self) -> list[str]:
         loss, seconds = self._phase.losses.last, time.monotonic() - self._began
         facts = [f"loss {score_text(loss)}"] if loss is not None else []
-        return [*self._run_facts(), *facts, *([f"{self.seen / seconds:.0f} images/s"] if self.seen else [])]
+        return [*self._run_facts(), *facts, *([f"{self.seen / seconds:.0f} samples/s"] if self.seen else [])]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from leaven.formats.commands import to_resume
 from leaven.formats.run_folder import LAST, epoch_file, leaving_file
 from leaven.runtime.data.batches import Data, Split
+from leaven.runtime.data.model_inputs import first_tensor, some_of
 from leaven.runtime.failures import Diverged, Failure, Stopped
 from leaven.runtime.run import progress
 from leaven.runtime.run.batch_losses import BatchLosses
@@ -83,7 +84,7 @@ class Phase:
         self.is_frozen_part_unchanged: Unchanged | None = None  # where its outputs are stored
         self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
-        self._inputs: Tensor | StoredBatch | None = None  # of the current batch
+        self._inputs: Any = None  # of the current batch
         self._began = time.monotonic()
         self.outlook = Outlook(self)
         self._saved_at = time.monotonic()
@@ -452,12 +453,12 @@ class Phase:
             self._forwarding.end()
         # it may have been too large for what is computed before the first epoch
         inputs = self._inputs if self._inputs is not None else next(self.data.train.batches(0))[0]
-        if not isinstance(inputs, Tensor | StoredBatch):  # images of several sizes
+        if not isinstance(inputs, Tensor | StoredBatch | dict):  # images of several sizes
             return None
-        size = len(inputs) // 2
+        size = len(first_tensor(inputs)) // 2
         while size >= 1:
             try:
-                self.model(self.run.fabric.to_device(inputs[:size])).sum().backward()
+                self.model(self.run.fabric.to_device(some_of(inputs, size))).sum().backward()
                 return size * self.run.fabric.world_size
             except (RuntimeError, MemoryError):
                 self.model.zero_grad()

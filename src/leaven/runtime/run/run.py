@@ -457,10 +457,10 @@ class Run:
             return None
         return self.folder / name
 
-    def announce(self, file: Path, *, trust_code: bool = False) -> None:
+    def announce(self, file: Path, *, trust_code: bool = False, example: str = "photo.jpg") -> None:
         """Note that the run is finished, and print where the model is and how to use it."""
         self.update_lock(finished=True)
-        self.print(f"\nsaved {file}\n{to_use(file, trust_code=trust_code)}")
+        self.print(f"\nsaved {file}\n{to_use(file, trust_code=trust_code, example=example)}")
         if self.is_quick:
             self.print("smoke test passed; the model is not trained")
 

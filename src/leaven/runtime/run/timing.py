@@ -7,14 +7,17 @@ none of the settings that are measured.
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from statistics import median
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
-from leaven.runtime.data.batches import Split
+from leaven.runtime.data.batches import IndexedSplit, Split
+from leaven.runtime.data.model_inputs import changed
 from leaven.runtime.data.samples import collate
 from leaven.runtime.seeding import generator, generators_kept
 
@@ -42,9 +45,13 @@ def unchanged(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(buffers[name])
 
 
-def random_images(split: Split, size: int, device: torch.device) -> Tensor:
-    """A batch of noise, of the shape and type that the transforms of a split lead to."""
+def random_images(split: Split, size: int, device: torch.device) -> Any:
+    """A batch of noise, of the shape and type that the transforms of a split lead to; of texts, the longest ones."""
     with generators_kept():
+        if isinstance(split, IndexedSplit) and split.has_lengths:
+            key = split.keys(0, shuffle=False)[0]
+            longest, _ = next(split.read([replace(key, positions=range(size), indices=np.resize(key.indices, size))]))
+            return changed(longest, lambda tensor: tensor.to(device))
         image: Tensor = collate(split.stages(0)[-1][:1])
     noise = torch.randn((size, *image.shape[1:]), generator=generator(0))
     return noise.to(device, image.dtype)

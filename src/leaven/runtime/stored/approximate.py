@@ -17,6 +17,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from leaven.formats.duration_text import duration_text
 from leaven.formats.store import key_of
+from leaven.runtime.data.model_inputs import ModelInputs, first_tensor
 from leaven.runtime.run.timing import seconds_of
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.computing import Computation, Computing, group_of
@@ -38,28 +39,30 @@ class Way:
     has_channels_last: bool = False
     is_bf16: bool = False
 
-    def __call__(self, images: Tensor) -> tuple[Any, ...]:
+    def __call__(self, images: ModelInputs) -> tuple[Any, ...]:
+        first = first_tensor(images)
         if self.has_channels_last:
-            images = images.contiguous(memory_format=torch.channels_last)
+            images = first.contiguous(memory_format=torch.channels_last)
         precision: AbstractContextManager[object] = nullcontext()
         if self.is_bf16:
-            precision = torch.autocast(images.device.type, torch.bfloat16)
+            precision = torch.autocast(first.device.type, torch.bfloat16)
         with precision:
             outputs = self.part(images)
-        return tuple(each.to(images.dtype) if _is_bf16(each) and self.is_bf16 else each for each in outputs)
+        dtype = first.dtype if first.is_floating_point() else torch.float32
+        return tuple(each.to(dtype) if _is_bf16(each) and self.is_bf16 else each for each in outputs)
 
 
 def _is_bf16(output: Any) -> bool:
     return isinstance(output, Tensor) and output.dtype == torch.bfloat16
 
 
-def ways(part: fx.GraphModule, images: Tensor, *, with_bf16: bool = True) -> dict[str, Way]:
+def ways(part: fx.GraphModule, images: ModelInputs, *, with_bf16: bool = True) -> dict[str, Way]:
     """The ways to run a part, by what is different in words that follow "run"."""
     folded = fold_norms(part)
     same = PLAIN if folded is part else "with folded batch norms"
     joined = "with" if folded is part else f"{same},"
     found = {PLAIN: Way(part), same: Way(folded)}
-    if images.ndim == 4:
+    if isinstance(images, Tensor) and images.ndim == 4:
         last = deepcopy(folded).to(memory_format=torch.channels_last)
         found[f"{joined} channels last"] = Way(last, has_channels_last=True)
         found[f"{joined} channels last, bf16"] = Way(last, has_channels_last=True, is_bf16=True)
@@ -141,7 +144,9 @@ def fastest(
     """The computation in the fastest way that is within the tolerance, and what was measured, in words."""
     fabric = computing.fabric
     images = fabric.to_device(next(split.read(split.keys(0, fabric.global_rank, fabric.world_size)[:1]))[0])
-    known = key_of(**computing.facts(computation, split)[1], what="the fastest way", shape=list(images.shape))
+    known = key_of(
+        **computing.facts(computation, split)[1], what="the fastest way", shape=list(first_tensor(images).shape)
+    )
     found = ways(part, images, with_bf16=fabric.strategy.precision.precision == "32-true")
 
     def choose() -> tuple[str, str]:
@@ -159,7 +164,7 @@ def fastest(
     return Computation(title, found[chosen], {**computation.facts, "way": chosen}), told
 
 
-def _measured(found: dict[str, Way], images: Tensor, computing: Computing) -> tuple[str, str]:
+def _measured(found: dict[str, Way], images: ModelInputs, computing: Computing) -> tuple[str, str]:
     exact = _tensors(found[PLAIN], images, computing)
     differences: dict[str, float] = {}
     for name, way in found.items():
@@ -172,7 +177,7 @@ def _measured(found: dict[str, Way], images: Tensor, computing: Computing) -> tu
         for name, difference in differences.items()
         if difference <= TOLERANCE
     }
-    times = seconds_of(steps, images.device, computing.run.stop_here)
+    times = seconds_of(steps, first_tensor(images).device, computing.run.stop_here)
     best = min(times, key=times.__getitem__)
     if best == PLAIN:
         return PLAIN, f"{PLAIN}, which is the fastest here ({duration_text(times[PLAIN])} per batch)"
@@ -181,14 +186,14 @@ def _measured(found: dict[str, Way], images: Tensor, computing: Computing) -> tu
     return best, f"{best}: {faster}; their outputs differ by {differences[best]:.2g} of their norm"
 
 
-def _step(way: Way, images: Tensor, computing: Computing) -> Callable[[], None]:
+def _step(way: Way, images: ModelInputs, computing: Computing) -> Callable[[], None]:
     def step() -> None:
         _tensors(way, images, computing)
 
     return step
 
 
-def _tensors(way: Way, images: Tensor, computing: Computing) -> list[Tensor]:
+def _tensors(way: Way, images: ModelInputs, computing: Computing) -> list[Tensor]:
     with torch.no_grad(), computing.fabric.autocast():
         return [each for each in way(images) if isinstance(each, Tensor)]
 

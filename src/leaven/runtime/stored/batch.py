@@ -5,6 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
+from leaven.runtime.data.model_inputs import ModelInputs, changed
+
 Outputs = tuple[Any, ...]
 
 
@@ -16,7 +18,7 @@ class StoredBatch:
 
     __slots__ = ("images", "outputs", "size")
 
-    def __init__(self, images: Tensor | None, outputs: Mapping[str, Outputs], size: int) -> None:
+    def __init__(self, images: ModelInputs | None, outputs: Mapping[str, Outputs], size: int) -> None:
         self.images = images
         self.outputs = outputs
         self.size = size
@@ -27,7 +29,7 @@ class StoredBatch:
     def __getitem__(self, rows: slice) -> "StoredBatch":
         """Some samples of the batch."""
         size = len(range(self.size)[rows])
-        images = self.images[rows] if self.images is not None else None
+        images = changed(self.images, lambda tensor: tensor[rows]) if self.images is not None else None
         return StoredBatch(images, {name: _some(kept, rows) for name, kept in self.outputs.items()}, size)
 
     def to(self, *args: Any, **kwargs: Any) -> "StoredBatch":
@@ -37,7 +39,8 @@ class StoredBatch:
             return value.to(*args, **kwargs) if isinstance(value, Tensor) else value
 
         outputs = {name: tuple(map(moved, kept)) for name, kept in self.outputs.items()}
-        return StoredBatch(moved(self.images), outputs, self.size)
+        images = self.images if self.images is None else changed(self.images, moved)
+        return StoredBatch(images, outputs, self.size)
 
 
 def _some(outputs: Outputs, rows: slice) -> Outputs:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from leaven.formats.store import Store, key_of
 from leaven.runtime.data.loading import BatchKey
+from leaven.runtime.data.model_inputs import changed, some_of
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
 from leaven.runtime.seeding import draws, generator, seed_all
@@ -34,7 +35,7 @@ class Computation:
     """What is computed once per image. `facts` are all that its outputs depend on besides the images."""
 
     title: str
-    run: Callable[[Tensor], tuple[Any, ...]]
+    run: Callable[[Any], tuple[Any, ...]]
     facts: dict[str, Any]
 
 
@@ -90,7 +91,7 @@ class Computing:
         self.fabric = run.fabric
         self.batch_size = batch_size
         self.computed = 0  # images
-        self.noise = torch.empty(0)
+        self.noise: Any = torch.empty(0)
         self._known: dict[str, tuple[Layout, dict[str, Any]]] = {}
 
     def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs | StoredViews:
@@ -142,6 +143,8 @@ class Computing:
 
         The libraries may sum up in another order for other sizes. The largest must be equal.
         """
+        if split.has_lengths and not is_padded_alike(split):
+            raise NotStored("the last digits of what they say about a text depend on how long its batch is")
         world = self.fabric.world_size
         keys = split.keys(0, self.fabric.global_rank, world)
         if split.name != "train" and world == 1:
@@ -200,19 +203,21 @@ class Computing:
         if have_drawn():
             raise NotStored("the transforms draw random numbers")
 
-    def _noise(self, split: "IndexedSplit") -> Tensor:
+    def _noise(self, split: "IndexedSplit") -> Any:
         """A few random images, of the size of the split's."""
         loaded = split.reader[_key(split, range(1))]
         if isinstance(loaded, Failure):
             raise loaded
         if not len(loaded[1]):
             raise NotStored("some files can't be read")
+        if isinstance(loaded[0], dict):  # a text, a few times
+            return self.fabric.to_device(changed(loaded[0], lambda tensor: tensor.expand(_PROBED, -1).contiguous()))
         noise = torch.randn((_PROBED, *loaded[0].shape[1:]), generator=generator(0))
         return noise.to(self.fabric.device, loaded[0].dtype)
 
     def _probe(self, computation: Computation) -> tuple[Layout, list[str]]:
         """What the outputs look like, and what they are for a few random images: a change of the code shows in them."""
-        outputs, fewer = self._run(computation, self.noise), self._run(computation, self.noise[:-1])
+        outputs, fewer = self._run(computation, self.noise), self._run(computation, some_of(self.noise, _PROBED - 1))
         layout = Layout.of(outputs, fewer, (_PROBED, _PROBED - 1))
         return layout, [identity.digest(output) for output in outputs if isinstance(output, Tensor)]
 
@@ -272,13 +277,18 @@ class Computing:
             first = max(0, stop - self.batch_size) if split.name == "train" else start
             yield range(first, stop), stop - start
 
-    def _run(self, computation: Computation, images: Tensor) -> tuple[Any, ...]:
+    def _run(self, computation: Computation, images: Any) -> tuple[Any, ...]:
         with torch.no_grad(), self.fabric.autocast():
             have_drawn = draws()
             outputs = computation.run(images)
             if have_drawn():
                 raise NotStored("random numbers are drawn")
         return outputs
+
+
+def is_padded_alike(split: "IndexedSplit") -> bool:
+    """Whether every batch of texts is padded to the same length."""
+    return getattr(split.reader.transform, "padding", "") == "max_length"
 
 
 def _approximate_images(split: "IndexedSplit") -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.model.graph import NotTraceable, cut_again, find_cut
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.seeding import seed_all
@@ -55,11 +56,11 @@ class FrozenPart:
         title = f"the frozen layers of {type(model).__name__} up to {' and '.join(self.names)}"
         return Computation(title, self.before, identity.of_part(self.before))
 
-    def check(self, model: nn.Module, images: Tensor) -> None:
+    def check(self, model: nn.Module, images: Any) -> None:
         """Compare outputs and gradients of the whole model with those of its two parts, on some images."""
         with torch.no_grad():
             outputs = tuple(_stored_form(each) for each in self.before(images))
-        stored = StoredBatch(None, {MODEL: outputs}, len(images))
+        stored = StoredBatch(None, {MODEL: outputs}, len(first_tensor(images)))
         with evaluating(model), torch.no_grad():
             is_equal = torch.equal(model(images), model(stored))
         if not is_equal or not _are_equal(_trained(model, images), _trained(model, stored)):
@@ -96,7 +97,7 @@ def _stored_form(output: Any) -> Any:
     return form.as_computed(output.permute(0, *form.order).contiguous())
 
 
-def _trained(model: nn.Module, inputs: Tensor | StoredBatch) -> list[Tensor]:
+def _trained(model: nn.Module, inputs: Any) -> list[Tensor]:
     """The outputs and gradients of a step, after which the model is as before."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

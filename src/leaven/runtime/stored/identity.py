@@ -125,6 +125,8 @@ def of_transform(transform: Any) -> Any:
     if inspect.isclass(transform):
         return f"{transform.__module__}.{transform.__qualname__}"
     kind = type(transform)
+    if hasattr(transform, "identity"):  # a tokenizer
+        return transform.identity()
     if isinstance(transform, nn.Module) and kind.__module__.partition(".")[0] in ("torch", "torchvision"):
         return {
             "class": f"{kind.__module__}.{kind.__qualname__}",

@@ -42,6 +42,7 @@ class Evaluation:
     confusion: np.ndarray
     skipped: tuple[str, ...] = ()
     samples: tuple[Sample, ...] = ()
+    inputs: str = "images"  # what was measured, in a word
 
     @property
     def accuracy(self) -> float:
@@ -83,7 +84,7 @@ class Evaluation:
         """Of many classes, those that are predicted worst come first."""
         each = self.per_class
         order = sorted(each, key=lambda name: each[name]["f1"]) if len(each) > MOST_LISTED else list(each)
-        found = [Table("Classes", ("class", *_HEADS, "images"), [self._row(name, each[name]) for name in order])]
+        found = [Table("Classes", ("class", *_HEADS, self.inputs), [self._row(name, each[name]) for name in order])]
         if pairs := self.confused():
             rows = [(true, said, f"{count} of {each[true]['count']}") for true, said, count in pairs]
             found.append(Table("Most frequent errors", ("actual", "predicted", "how often"), rows))
@@ -130,7 +131,7 @@ class Evaluation:
     def __str__(self) -> str:
         width = max(map(len, self.scores))
         lines = [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
-        return "\n".join([f"{self.count} images", *lines, "", *self._class_lines(), "", self.table()])
+        return "\n".join([f"{self.count} {self.inputs}", *lines, "", *self._class_lines(), "", self.table()])
 
     def _class_lines(self) -> list[str]:
         table = self.tables()[0]

@@ -28,6 +28,7 @@ class Evaluation:
     skipped: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     separator: str = ";"
+    inputs: str = "images"  # what was measured, in a word
 
     @property
     def count(self) -> int:
@@ -74,7 +75,7 @@ class Evaluation:
         each = self.per_label
         order = sorted(each, key=lambda name: each[name]["f1"]) if len(each) > MOST_LISTED else list(each)
         rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
-        return [Table("Labels", ("label", "precision", "recall", "f1", "avg precision", "images"), rows)]
+        return [Table("Labels", ("label", "precision", "recall", "f1", "avg precision", self.inputs), rows)]
 
     def plots(self) -> list[Plot]:
         each = self.per_label
@@ -134,13 +135,13 @@ class Evaluation:
         scores = self.scores
         width = max(map(len, scores))
         lines = [f"{name:<{width}}  {value:.4f}" for name, value in scores.items()]
-        return "\n".join([f"{self.count} images", *lines, "", *self._label_lines()])
+        return "\n".join([f"{self.count} {self.inputs}", *lines, "", *self._label_lines()])
 
     def _label_lines(self) -> list[str]:
         """A row for each label; of many labels, those that are predicted worst."""
         each = self.per_label
         if not each:
-            return ["none of the images has a label that the model knows"]
+            return [f"none of the {self.inputs} has a label that the model knows"]
         table = self.tables()[0]
         title = "label" if len(each) <= MOST_LISTED else f"the {MOST_LISTED} worst labels"
         return aligned([[title, *table.heads[1:]], *table.rows[:MOST_LISTED]])

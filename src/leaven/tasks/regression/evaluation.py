@@ -27,6 +27,7 @@ class Evaluation:
     actual: np.ndarray
     predicted: np.ndarray
     skipped: tuple[str, ...] = ()
+    inputs: str = "images"  # what was measured, in a word
 
     @property
     def count(self) -> int:
@@ -113,7 +114,9 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.count} images", *self._score_lines(), "", "largest errors", *self._worst_lines()])
+        return "\n".join(
+            [f"{self.count} {self.inputs}", *self._score_lines(), "", "largest errors", *self._worst_lines()]
+        )
 
     def _score_lines(self) -> list[str]:
         if len(self.target.names) == 1:

@@ -3,11 +3,12 @@
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import freeze
 from leaven.runtime.model.input_spec import InputConverter, input_spec_after, input_spec_of
@@ -48,7 +49,7 @@ class Teacher:
         at = next(at for at, (theirs, ours) in enumerate(zip(known, classes, strict=True)) if theirs != ours)
         raise Failure(f"class {at + 1} of the teacher is {known[at]}, but class {at + 1} of the data is {classes[at]}")
 
-    def __call__(self, images: Tensor | StoredBatch) -> Tensor:
+    def __call__(self, images: Any) -> Tensor:
         """The outputs for a batch, in full precision."""
         if isinstance(images, StoredBatch):
             if self.stored_as in images.outputs:
@@ -57,13 +58,13 @@ class Teacher:
             assert images.images is not None
             images = images.images
         images_before, size, outputs = self.model.__dict__.get(_ANSWER, (_nothing, None, None))
-        if images_before() is not images or size != self.convert.size:
+        if images_before() is not first_tensor(images) or size != self.convert.size:
             with torch.no_grad(), self.fabric.autocast():
                 outputs = self.model(self.convert(images))
             if not isinstance(outputs, Tensor):
                 raise Failure(f"the teacher answers with a {type(outputs).__name__}, not with one output per class")
             outputs = outputs.float()
-            self.model.__dict__[_ANSWER] = (weakref.ref(images), self.convert.size, outputs)
+            self.model.__dict__[_ANSWER] = (weakref.ref(first_tensor(images)), self.convert.size, outputs)
         assert isinstance(outputs, Tensor)
         return outputs
 

@@ -1,0 +1,27 @@
+"""What the configuration of a text model tells, as both halves read it: what it is for, and how long texts may be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_GENERATE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForSeq2SeqLM", "WithLMHeadModel")
+_ENCODERS = ("bert", "xlnet", "flaubert", "xlm", "transfo")  # whose older names end like those of generative models
+
+_POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "longformer", "data2vec-text")
+
+
+def is_generative(config: Mapping[str, Any]) -> bool:
+    """Whether a model was trained to write text, not to read it."""
+    architectures = config.get("architectures") or ()
+    if not architectures or any(str(config.get("model_type", "")).startswith(each) for each in _ENCODERS):
+        return False
+    return all(str(name).endswith(_GENERATE) for name in architectures)
+
+
+def longest_input(config: Mapping[str, Any]) -> int | None:
+    """How many tokens a model can take; None where it takes any number, or does not say."""
+    positions = config.get("max_position_embeddings")
+    if not isinstance(positions, int) or positions <= 0:
+        return None
+    if config.get("model_type") in _POSITIONS_AFTER_PADDING:
+        return positions - (config.get("pad_token_id") or 0) - 1
+    return positions

@@ -1,0 +1,79 @@
+"""What is known of a text model before it is loaded: where its files are on this machine, and its configuration.
+
+A configuration comes from the model's folder, from an installed package, from what the hub's library downloaded before,
+or, for the most usual models, from `catalog/text_models.json`. Nothing is downloaded.
+"""
+
+import json
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import leaven.catalog
+from leaven.catalog.card import Card
+from leaven.catalog.values import Invocation
+from leaven.messages.places import span_of
+
+CONFIG = "config.json"
+_OWNERS = ("google-bert/", "distilbert/", "FacebookAI/")  # under which the hub has the usual models
+
+
+def folder_of(source: Invocation) -> Path | None:
+    """The folder of a model on this machine that a recipe names; None for a name on the hub."""
+    if source.card.model.weights_package is not None:
+        return packaged_folder(source.card)
+    name = source.value("name")
+    folder = span_of(source.origin).source.folder / name if isinstance(name, str) else None
+    return folder if folder is not None and os.path.isfile(folder / CONFIG) else None
+
+
+def packaged_folder(card: Card) -> Path | None:
+    """The folder of an installed package that a model comes in."""
+    assert card.model.weights_package is not None
+    inside = os.path.dirname(card.model.weights_package.file)
+    places = (Path(folder, inside) for folder in sys.path)
+    return next((place for place in places if os.path.isfile(place / CONFIG)), None)
+
+
+def configuration(source: Invocation) -> dict[str, Any] | None:
+    """What the configuration of a model says; None where it is not on this machine."""
+    folder = folder_of(source)
+    if folder is not None:
+        return _read(folder / CONFIG)
+    name = source.value("name")
+    if not isinstance(name, str):
+        return None
+    downloaded = _downloaded(name)
+    return downloaded if downloaded is not None else _usual().get(_bare(name))
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads(file.read_bytes())
+        return found if isinstance(found, dict) and isinstance(found.get("model_type"), str) else None
+    return None
+
+
+def _downloaded(name: str) -> dict[str, Any] | None:
+    """The configuration that the hub's library has downloaded for a model."""
+    home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub"))
+    model = hub / f"models--{name.replace('/', '--')}"
+    with suppress(OSError, UnicodeDecodeError):
+        commit = (model / "refs" / "main").read_text(encoding="utf-8").strip()
+        return _read(model / "snapshots" / commit / CONFIG)
+    return None
+
+
+def _bare(name: str) -> str:
+    return next((name.removeprefix(owner) for owner in _OWNERS if name.startswith(owner)), name)
+
+
+@cache
+def _usual() -> dict[str, dict[str, Any]]:
+    file = Path(leaven.catalog.__file__).with_name("text_models.json")
+    found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,204 @@
+"""How texts become what a model takes: token ids, each text once, and batches that are padded to their longest text.
+
+Decides what is stored of a text and how a batch is made of several; which texts make up a batch is decided in
+`batches.py`, and what a text is in `sources/text.py`.
+"""
+
+import hashlib
+import os
+import warnings
+from array import array
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leaven.formats import status_line
+from leaven.formats.text_models import longest_input
+from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.tokens import PaddingRule, Tokens
+from leaven.runtime.failures import BadFile, Caution, Failure
+from leaven.runtime.model.text import files_of_model, read_configuration
+from leaven.sources.text import Text, parts_of, text_fault
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+AT_ONCE = 1000  # texts that are tokenized together
+Padding = Literal["longest", "max_length"]
+_NO_LIMIT = 10**6  # tokenizers without a limit say a number above it
+TOKENIZER_FILES = (  # that a tokenizer is saved as; none of them holds code
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"),
+    *("vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
+)
+
+
+class Tokenizer:
+    """Turns texts into token ids, with the tokenizer that a model was trained with.
+
+    `source` is the model's folder or its name on the hub. Texts of more than `max_length` tokens are truncated: by
+    default to what the model can take. Batches are padded to their longest text, or always to `max_length`.
+    """
+
+    def __init__(
+        self, source: str | os.PathLike[str], *, max_length: int | None = None, padding: Padding = "longest"
+    ) -> None:
+        self.source = os.fspath(source)
+        self.padding = padding
+        self._tokenizer = _loaded(self.source)
+        limit = longest_input(read_configuration(self.source).to_dict())
+        told = self._tokenizer.model_max_length
+        limits = [each for each in (limit, told) if each is not None and each < _NO_LIMIT]
+        if max_length is not None and limits and max_length > min(limits):
+            raise Failure(
+                f"the model takes at most {min(limits)} tokens, not {max_length}",
+                f"write `tokenize max_length={min(limits)}` or less",
+                about="data.eval",
+            )
+        self.max_length = max_length if max_length is not None else min(limits, default=512)
+
+    @classmethod
+    def from_files(cls, folder: Path, max_length: int, padding: Padding) -> "Tokenizer":
+        """The tokenizer whose files are in a folder, without its model."""
+        made = cls.__new__(cls)
+        made.source, made.max_length, made.padding = str(folder), max_length, padding
+        made._tokenizer = _loaded(made.source)
+        return made
+
+    def __call__(self, text: Text) -> Tokens:
+        """What the model takes for one text, as a batch of one would have it without its first dimension."""
+        if fault := text_fault(text):
+            raise Failure(f"the text {fault}")
+        (encoded,) = self._encoded([text], is_truncated=True)
+        return Tokens({name: torch.tensor(numbers) for name, numbers in encoded.items()}, self._padding)
+
+    def tokens(self, sample: Mapping[str, Tensor]) -> list[str]:
+        """The tokens of a text, as people read them."""
+        return list(self._tokenizer.convert_ids_to_tokens(sample["input_ids"].tolist()))
+
+    def encoded(self, dataset: Dataset, *, skips_bad: bool) -> "EncodedTexts":
+        """All texts of a dataset, each tokenized once. One that can't be used is a failure, unless it is skipped."""
+        texts: list[Text] = []
+        bad: dict[int, BadFile] = {}
+        for index in range(len(dataset)):
+            try:
+                texts.append(dataset.load(index))
+            except BadFile as problem:
+                if not skips_bad:
+                    raise
+                bad[index] = problem
+                texts.append("")
+        found = EncodedTexts(bad, self._padding)
+        with status_line.doing("tokenizing…"):
+            for start in range(0, len(texts), AT_ONCE):
+                found.extend(self._truncated(texts[start : start + AT_ONCE], found))
+                status_line.update(lambda: f"tokenizing: {found.count:,} of {len(texts):,} texts…")
+        if found.truncated:
+            fact = f"{found.truncated:,} of {len(texts):,} texts have more than {self.max_length} tokens"
+            warnings.warn(f"{fact}; what is beyond is cut off", Caution, stacklevel=4)
+        return found
+
+    def _truncated(self, texts: Sequence[Text], into: "EncodedTexts") -> list[dict[str, list[int]]]:
+        """Texts as tokens; those that are too long are cut, and counted."""
+        found = self._encoded(texts, is_truncated=False)
+        long = [at for at, each in enumerate(found) if len(each["input_ids"]) > self.max_length]
+        for at, cut in zip(long, self._encoded([texts[at] for at in long], is_truncated=True), strict=True):
+            found[at] = cut
+        into.truncated += len(long)
+        return found
+
+    def _encoded(self, texts: Sequence[Text], *, is_truncated: bool) -> list[dict[str, list[int]]]:
+        if not texts:
+            return []
+        columns = list(zip(*map(self._parts, texts), strict=True))
+        encoded = self._tokenizer(
+            *map(list, columns),
+            truncation=is_truncated,
+            max_length=self.max_length if is_truncated else None,
+            verbose=False,
+        )
+        names = [name for name in self.names if name in encoded]
+        return [{name: encoded[name][at] for name in names} for at in range(len(texts))]
+
+    def _parts(self, text: Text) -> tuple[str, ...]:
+        return parts_of(text)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the model takes, in the order in which it takes it."""
+        return tuple(self._tokenizer.model_input_names)
+
+    @cached_property
+    def _padding(self) -> PaddingRule:
+        pad = self._tokenizer.pad_token_id
+        fills = {
+            "input_ids": pad if pad is not None else self._tokenizer.eos_token_id or 0,
+            "token_type_ids": self._tokenizer.pad_token_type_id,
+        }
+        width = self.max_length if self.padding == "max_length" else None
+        return PaddingRule(fills, self._tokenizer.padding_side == "left", width)
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write the files of the tokenizer into a folder; none of them holds code."""
+        self._tokenizer.save_pretrained(folder)
+        written = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+        if not written:
+            raise Failure(f"the tokenizer of {self.source} can't be saved as files")
+        return written
+
+    def identity(self) -> dict[str, Any]:
+        """All that the tokens of a text depend on, as plain data."""
+        rules = getattr(self._tokenizer, "backend_tokenizer", None)
+        if rules is None:
+            raise Failure(f"what the tokenizer of {self.source} does is not known")
+        digest = hashlib.blake2b(rules.to_str().encode(), digest_size=20).hexdigest()
+        return {"tokenizer": digest, "max_length": self.max_length, "padding": self.padding}
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.source!r}, max_length={self.max_length})"
+
+
+def _loaded(source: str) -> "PreTrainedTokenizerBase":
+    from transformers import AutoTokenizer
+
+    with files_of_model(source, "tokenizer"):
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    return found
+
+
+class EncodedTexts:
+    """The tokens of all texts of a dataset, one after the other in memory; those that are `bad` have none."""
+
+    rest = None  # of the transforms: the tokenizer is all
+    approximation = ""
+
+    def __init__(self, bad: Mapping[int, BadFile], padding: PaddingRule) -> None:
+        self.bad = bad
+        self.padding = padding
+        self.truncated = 0
+        self.count = 0
+        self._flat: dict[str, array[int]] = {}
+        self._ends = array("q", [0])
+
+    def extend(self, encoded: Sequence[Mapping[str, Sequence[int]]]) -> None:
+        for sample in encoded:
+            for name, numbers in sample.items():
+                self._flat.setdefault(name, array("i" if name == "input_ids" else "b")).extend(numbers)
+            self._ends.append(self._ends[-1] + len(sample["input_ids"]))
+        self.count += len(encoded)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """How many tokens each text has."""
+        return np.diff(np.asarray(self._ends))
+
+    def load(self, index: int) -> Tokens:
+        if index in self.bad:
+            raise self.bad[index]
+        start, end = self._ends[index], self._ends[index + 1]
+        own = {name: np.frombuffer(flat, flat.typecode)[start:end] for name, flat in self._flat.items()}
+        return Tokens({name: torch.from_numpy(each.astype(np.int64)) for name, each in own.items()}, self.padding)

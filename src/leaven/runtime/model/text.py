@@ -1,0 +1,233 @@
+"""Models of the transformers library that classify texts: they take what a tokenizer makes of a batch, and return
+logits.
+
+Decides how such a model is built from its folder, its name on the hub or an installed package, and which models are
+refused. Nothing here runs code that comes with a model.
+"""
+
+import inspect
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import Tensor, nn
+
+from leaven.formats.text_models import is_generative
+from leaven.runtime.downloads import from_hub
+from leaven.runtime.failures import Failure
+from leaven.runtime.model.builder import Made, Weights, loads_weights, record
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+Pooling = Literal["", "mean"]
+_NOT_KEPT = (  # of a configuration
+    *("_name_or_path", "transformers_version", "auto_map", "architectures", "id2label", "label2id", "dtype"),
+)
+
+
+def text_model(
+    source: str | os.PathLike[str],
+    num_labels: int,
+    *,
+    pretrained: bool = False,
+    pooling: Pooling = "",
+    keep_head: bool = False,
+    **settings: Any,
+) -> nn.Module:
+    """A model for texts with so many outputs: `model(inputs)` takes what a `Tokenizer` makes, and returns logits.
+
+    `source` is a folder or a name on the hub; its tokenizer is there too. With `pooling="mean"`, the head gets the
+    mean of what the model says about each token, in place of what the model itself has for whole texts. `settings` are
+    those of the model's configuration.
+    """
+    place = os.fspath(source)
+    config = read_configuration(place)
+    _refuse_generative(place, config)
+    if keep_head and config.num_labels != num_labels:
+        raise Failure(f"the head of {place} has {config.num_labels} outputs, but the data needs {num_labels}")
+    config.num_labels = num_labels
+    for name, value in settings.items():
+        if not hasattr(config, name):
+            raise Failure(f"the configuration of {place} has no `{name}`", about="model")
+        setattr(config, name, value)
+    if pretrained and loads_weights():
+        model = _filled(place, config)
+        if not keep_head:
+            _initialise_head(model)
+        known = Weights(file=place) if os.path.isdir(place) else Weights(tag=place)
+    else:
+        model, known = _from_config(config), None
+    return _taking_batches(model, config, pooling, known)
+
+
+def from_configuration(settings: Mapping[str, Any], pooling: Pooling = "", known: Collection[str] = ()) -> nn.Module:
+    """The model that a configuration describes, as data, without weights; the settings in `known` must be its own."""
+    from transformers import AutoConfig
+
+    given = {name: value for name, value in settings.items() if name not in (*_NOT_KEPT, "model_type")}
+    try:
+        config = AutoConfig.for_model(str(settings["model_type"]), **given)
+    except (KeyError, ValueError, TypeError) as problem:
+        raise Failure(f"the model's configuration can't be read: {problem}") from None
+    plain = type(config)()
+    if unknown := [name for name in known if not hasattr(plain, name)]:
+        raise Failure(f"the configuration of {config.model_type} has no `{unknown[0]}`")
+    return _taking_batches(_from_config(config), config, pooling, None)
+
+
+@cache
+def packaged_folder(package: str) -> str:
+    """The folder of an installed package that has a model of the transformers library in it."""
+    from importlib.metadata import PackageNotFoundError, files
+
+    try:
+        found = [file for file in files(package) or () if file.name == "config.json" and len(file.parts) > 1]
+    except PackageNotFoundError:
+        raise Failure(f"the package {package} is not installed", f"pip install {package}") from None
+    for file in sorted(found, key=lambda each: len(each.parts)):
+        place = Path(str(file.locate())).parent
+        if (place / "config.json").is_file():
+            return str(place)
+    raise Failure(f"the package {package} has no model in it", f"pip install --force-reinstall {package}")
+
+
+def read_configuration(source: str) -> "PretrainedConfig":
+    """What a model's folder, or the hub, says about its architecture."""
+    from transformers import AutoConfig
+
+    with files_of_model(source, "model"):
+        found: PretrainedConfig = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    return found
+
+
+@contextmanager
+def files_of_model(source: str, what: str) -> Iterator[None]:
+    """While the library reads a model's files: what is not there, or can't be downloaded, is a failure that says so."""
+    from transformers.utils import logging as its_logging
+
+    logging: Any = its_logging
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if os.path.isdir(source):
+        logging.disable_progress_bar()
+    try:
+        with from_hub(source):
+            yield
+    except Failure:
+        raise _not_found(source, what) from None
+    except (OSError, ValueError, KeyError) as problem:
+        if not os.path.isdir(source):
+            raise _not_found(source, what) from None
+        reason = " ".join(str(problem).split()).partition(". ")[0]
+        raise Failure(f"the {what} in {source} can't be read: {reason}", about="model") from None
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()
+
+
+def _not_found(source: str, what: str) -> Failure:
+    return Failure(
+        f"the {what} {source} is not a folder here, and could not be downloaded",
+        "without a network connection, give the path of its folder, or use `minilm(pretrained=true)`",
+        about="model",
+    )
+
+
+def _refuse_generative(source: str, config: "PretrainedConfig") -> None:
+    if is_generative({"architectures": config.architectures, "model_type": config.model_type}):
+        raise Failure(
+            f"{source} generates text ({', '.join(config.architectures or [config.model_type])}); it is no classifier",
+            "choose an encoder, such as bert-base-cased or roberta-base",
+            about="model",
+        )
+
+
+# -- building
+
+
+def _filled(source: str, config: "PretrainedConfig") -> nn.Module:
+    from transformers import AutoModelForSequenceClassification
+
+    with files_of_model(source, "model"):
+        model: nn.Module = AutoModelForSequenceClassification.from_pretrained(
+            source, config=config, ignore_mismatched_sizes=True, trust_remote_code=False
+        )
+    return model.float()
+
+
+def _from_config(config: "PretrainedConfig") -> nn.Module:
+    from transformers import AutoModelForSequenceClassification
+
+    if type(config) not in AutoModelForSequenceClassification._model_mapping:
+        raise Failure(f"transformers has no {config.model_type} that classifies texts", about="model")
+    auto: Any = AutoModelForSequenceClassification
+    made: nn.Module = auto.from_config(config, trust_remote_code=False)
+    return made
+
+
+def head_of(model: nn.Module) -> list[str]:
+    """The modules outside of the base model that have parameters."""
+    prefix = str(getattr(model, "base_model_prefix", ""))
+    return [name for name, child in model.named_children() if name != prefix and any(True for _ in child.parameters())]
+
+
+def _initialise_head(model: Any) -> None:
+    """A head as the library initialises it: the file may have one of the same size, for other classes."""
+    for name in head_of(model):
+        for module in model.get_submodule(name).modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=getattr(model.config, "initializer_range", 0.02))
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+
+def _taking_batches(model: Any, config: "PretrainedConfig", pooling: Pooling, weights: Weights | None) -> nn.Module:
+    """The model as the loop calls it. It stays the library's own class but for how it is called."""
+    if pooling == "mean":
+        model.base_model.pooler = None  # what it says about whole texts is not used
+    kind: Any = type(model)
+    model.__class__ = _batch_class(kind, pooling)
+    told = json.loads(config.to_json_string(use_diff=True))
+    settings = {name: value for name, value in told.items() if name not in _NOT_KEPT}
+    settings |= {"model_type": config.model_type, "num_labels": config.num_labels}
+    record(model, made=Made("transformers", kind.__name__, {"config": settings, "pooling": pooling}), weights=weights)
+    built: nn.Module = model
+    return built
+
+
+@cache
+def _batch_class(kind: Any, pooling: Pooling) -> type[nn.Module]:
+    """A class of the library's whose models take a batch and return logits."""
+
+    def forward(self: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+        logits: Tensor = kind.forward(self, **_named(self, inputs)).logits
+        return logits
+
+    def forward_mean(self: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+        hidden = self.base_model(**_named(self, inputs))[0]
+        counted = inputs["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+        pooled = (hidden * counted).sum(1) / counted.sum(1).clamp(min=1)
+        logits: Tensor = self.classifier(self.dropout(pooled))
+        return logits
+
+    made = forward_mean if pooling == "mean" else forward
+    return type(kind.__name__, (kind,), {"forward": made, "__module__": kind.__module__, "_takes": _taken(kind)})
+
+
+def _taken(kind: type[nn.Module]) -> tuple[str, ...]:
+    parameters = inspect.signature(kind.forward).parameters
+    return tuple(name for name in ("input_ids", "attention_mask", "token_type_ids") if name in parameters)
+
+
+def _named(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a batch that a model takes. While torch.fx traces it, nobody knows which are there."""
+    if isinstance(inputs, Mapping):
+        return {name: inputs[name] for name in model._takes if name in inputs}
+    has_types = getattr(model.config, "type_vocab_size", 0) > 1
+    return {name: inputs[name] for name in model._takes if has_types or name != "token_type_ids"}

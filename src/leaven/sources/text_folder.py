@@ -1,0 +1,84 @@
+"""A folder of text files: one sub-folder per class, perhaps inside `train`, `val` and `test`."""
+
+import os
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.image_folder import PART_NAMES, files_below, sub_folders
+from leaven.sources.source import Looked, Samples, predefined
+
+if TYPE_CHECKING:
+    from leaven.formats.target import TargetReader
+
+ENDINGS = (".txt", ".text", ".md")
+_HELP = f"put each class into a sub-folder of files that end in {', '.join(ENDINGS)}"
+
+
+class TextFolder(NamedTuple):
+    """A folder of texts. `name` is what findings call it."""
+
+    path: Path
+    name: str
+    target: "TargetReader | None" = None  # labels are the names of folders
+    skips_bad: bool = False
+
+    def look(self) -> Looked:
+        try:
+            parts = self._parts()
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+        train = next(iter(parts.values()))
+        counts = {split: sum(map(len, there.values())) for split, there in parts.items()}
+        return Looked(tuple(train), tuple(filter(None, parts)), (), counts, tuple(map(len, train.values())))
+
+    def open(self) -> Samples:
+        from leaven.tasks.classification.target import Classes  # a look does without
+
+        parts = self._parts()
+        classes = Classes(tuple(next(iter(parts.values()))))
+        files: list[str] = []
+        values, sizes = array("q"), {}
+        for split, there in parts.items():
+            before = len(files)
+            for name, texts in there.items():
+                files += texts
+                values.extend([classes.value(name)] * len(texts))
+            sizes[split] = len(files) - before
+        return Samples(classes, values, files, predefined(sizes))
+
+    def _parts(self) -> dict[str, dict[str, list[str]]]:
+        """The files of each class of each split; all of it is the split '' where there are none."""
+        if not os.path.isdir(self.path):
+            fault = "is a file, not a folder" if os.path.exists(self.path) else "does not exist"
+            raise self._bad("missing-file", f"`{self.name}` {fault}")
+        tops = sub_folders(self.path)
+        splits = {split: [top for top in tops if top.lower() in names] for split, names in PART_NAMES.items()}
+        if not splits["train"] or sum(map(len, splits.values())) != len(tops):
+            return {"": self._classes(self.path, self.name)}
+        parts = {
+            split: self._classes(self.path / there[0], f"{self.name}/{there[0]}")
+            for split, there in splits.items()
+            if there
+        }
+        for split, there in parts.items():
+            if unknown := sorted(there.keys() - parts["train"].keys()):
+                fact = f"`{self.name}/{splits[split][0]}` has the class `{unknown[0]}`, which train does not have"
+                raise self._bad("unequal-classes", fact, "rename it, or add it to train")
+        return parts
+
+    def _classes(self, folder: Path, name: str) -> dict[str, list[str]]:
+        found = {top: _texts(folder / top) for top in sub_folders(folder)}
+        if len(found) < 2:
+            raise self._bad("no-classes", f"`{name}` has {len(found) or 'no'} sub-folder{'s' * (not found)}", _HELP)
+        if empty := [top for top, texts in found.items() if not texts]:
+            raise self._bad("empty-class", f"`{name}/{empty[0]}` has no text files", _HELP)
+        return found
+
+    def _bad(self, id: str, fact: str, help: str = "") -> BadSource:
+        return BadSource(Finding(id, fact, help, argument="path", label="texts are read from this folder"))
+
+
+def _texts(folder: Path) -> list[str]:
+    return sorted(file for file in files_below(folder) if file.lower().endswith(ENDINGS))
