@@ -22,6 +22,7 @@ from leaven.bundle.inputs import Takes, as_image, as_taken, name_of
 from leaven.bundle.manifest import Manifest
 from leaven.formats.tables import is_table, split_tables
 from leaven.formats.target import BadTarget, Known, Target, values_of
+from leaven.formats.texts import Text
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset, table, text_folder
 from leaven.runtime.data.model_inputs import first_tensor
@@ -30,7 +31,6 @@ from leaven.runtime.data.samples import Labelled, Samples
 from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
-from leaven.sources.text import Text
 from leaven.tasks.protocol import Evaluation
 
 SplitName = Literal["train", "val", "test", "all"]

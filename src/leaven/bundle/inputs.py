@@ -17,9 +17,9 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from leaven.formats.regular import open_regular
+from leaven.formats.texts import Text, text_fault
 from leaven.runtime.data.images import convert_image, open_image
 from leaven.runtime.failures import BadFile, Failure
-from leaven.sources.text import Text, text_fault
 
 HEIC_ENDINGS = (".heic", ".heif")
 _HEIC_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftypmif1", b"ftypmsf1")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from leaven.bundle.inputs import Takes
 from leaven.formats.tables import formats, open_table
+from leaven.formats.texts import Text, parts_of
 from leaven.runtime.failures import Failure
-from leaven.sources.text import Text, parts_of
 
 STANDARD_INPUT = "-"
 LINES = (".txt", ".text", ".md", ".log")

@@ -13,7 +13,7 @@ from leaven.formats.finding import Finding
 
 if TYPE_CHECKING:
     from leaven.formats.target import Target, Value
-    from leaven.sources.text import Text
+    from leaven.formats.texts import Text
 
 
 class Looked(NamedTuple):

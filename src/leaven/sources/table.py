@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import BadLine, Embedded, TableFile, formats, metadata_tables, open_table, split_tables
 from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
+from leaven.formats.texts import text_fault
 from leaven.sources.copies import copies
 from leaven.sources.source import Looked, Samples, class_counts, predefined
-from leaven.sources.text import text_fault
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8

@@ -21,12 +21,12 @@ from leaven.formats.file_hashes import hashes_in
 from leaven.formats.finding import BadSource
 from leaven.formats.regular import open_regular
 from leaven.formats.target import Target, TargetReader, Value
+from leaven.formats.texts import Text, parts_of, text_fault
 from leaven.runtime.data.images import open_image
 from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.sources.folder import Folder
 from leaven.sources.source import Source
 from leaven.sources.table import Table
-from leaven.sources.text import Text, parts_of, text_fault
 from leaven.sources.text_folder import TextFolder
 from leaven.tasks.classification.target import Classes, Label
 

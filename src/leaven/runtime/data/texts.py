@@ -1,7 +1,7 @@
 """How texts become what a model takes: token ids, each text once, and batches that are padded to their longest text.
 
 Decides what is stored of a text and how a batch is made of several; which texts make up a batch is decided in
-`batches.py`, and what a text is in `sources/text.py`.
+`batches.py`, and what a text is in `formats/texts.py`.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from torch import Tensor
 
 from leaven.formats import status_line
 from leaven.formats.text_models import longest_input
+from leaven.formats.texts import Text, parts_of, text_fault
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.tokens import PaddingRule, Tokens
 from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.runtime.model.text import files_of_model, read_configuration
-from leaven.sources.text import Text, parts_of, text_fault
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

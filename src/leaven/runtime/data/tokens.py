@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PaddingRule:
-    """How texts of a batch get one length: with which numbers, on which side, and to which width, if not the longest's."""
+    """How texts of a batch get one length: with which numbers, on which side, and to which width if not the longest."""
 
     fills: Mapping[str, int] = field(default_factory=dict)
     is_left: bool = False
