@@ -29,8 +29,11 @@ TRIALS = "trials"  # what a choice is about that is of the sweep
 REASON_COLUMN = 76
 
 
-def explain(plan: Plan, width: int | None = None, color: bool = False, costs: Sequence[Cost] = ()) -> str:
-    """The plan, a line per step, reasons to the right; fitted to a terminal of that width, if one is given."""
+def explain(plan: Plan, width: int | None = None, color: bool = False, costs: Sequence[Cost] | None = None) -> str:
+    """The plan, a line per step, reasons to the right; fitted to a terminal of that width, if one is given.
+
+    With costs, what the planner chose is compared with what the recipe asks for.
+    """
     paint = painter(color)
     lines = [f"{paint('headline', plan.name)}: {_length(plan)}", ""]
     for text, why in aligned(_rows(plan, costs), REASON_COLUMN, width, at=SPACE, hanging=len(INDENT) + 4):
@@ -40,7 +43,7 @@ def explain(plan: Plan, width: int | None = None, color: bool = False, costs: Se
     return "\n".join(lines) + "\n"
 
 
-def _rows(plan: Plan, costs: Sequence[Cost]) -> Iterator[Line]:
+def _rows(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[Line]:
     """What is done and why; the first column has the titles of the sections."""
     for title, why, steps in _sections(plan, costs):
         if len(title) > len(INDENT):
@@ -55,11 +58,11 @@ def _length(plan: Plan) -> str:
     return "one phase" if count == 1 else f"{count} phases"
 
 
-def _sections(plan: Plan, costs: Sequence[Cost]) -> Iterator[tuple[str, str, list[Line]]]:
+def _sections(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[tuple[str, str, list[Line]]]:
     """The title of each section, the reason for it, and its steps."""
     if plan.sweep is not None:
-        yield "sweep", "", [*_sweep(plan.sweep), *_choices(plan, of_trials=True)]
-    yield "data", "", [*_data(plan.data), *_choices(plan)]
+        yield "sweep", "", [*_sweep(plan.sweep), *_choices(plan, "", costs, of_trials=True)]
+    yield "data", "", [*_data(plan.data), *_choices(plan, "", costs)]
     yield "model", "", list(_model(plan.model, plan.task))
     for phase in plan.phases:
         length = "solved" if phase.solver is not None else phase.epochs.text
@@ -123,7 +126,7 @@ def _teacher(model: BuildModel | EarlierModel) -> str:
     return ", ".join(text for text, _ in list(_model(model))[: 1 if model.is_bundle else 2])
 
 
-def _phase(phase: TrainPhase, plan: Plan, costs: Sequence[Cost]) -> Iterator[Line]:
+def _phase(phase: TrainPhase, plan: Plan, costs: Sequence[Cost] | None) -> Iterator[Line]:
     for one in phase.preparations:
         if isinstance(one, Reinitialise):
             yield f"re-initialised: {', '.join(one.paths)}", _why(one.because)
@@ -154,14 +157,18 @@ def _phase(phase: TrainPhase, plan: Plan, costs: Sequence[Cost]) -> Iterator[Lin
             yield f"{setting.name} {setting.text}", _why(setting.because)
 
 
-def _choices(plan: Plan, phase: str = "", costs: Sequence[Cost] = (), *, of_trials: bool = False) -> Iterator[Line]:
-    """What the planner chose for a phase, for the data or for trials, and what it costs."""
+def _choices(plan: Plan, phase: str, costs: Sequence[Cost] | None, *, of_trials: bool = False) -> Iterator[Line]:
+    """What the planner chose for a phase, for the data or for trials, what it costs, and what was asked for."""
     for choice in plan.choices:
         if choice.phase == phase and (choice.about == TRIALS) == of_trials:
             yield f"{choice.about}: {choice.chosen}", f"planner: {choice.reason}"
-    for cost in costs:
+            if costs is not None and choice.is_improved:
+                yield f"  as asked: {choice.asked}", ""
+    for cost in costs or ():
         if cost.phase == phase:
             yield f"{cost.about}: {cost.text}", "expected on this machine"
+            if cost.passes < cost.passes_as_asked:
+                yield f"  as asked: {cost.text_as_asked}", ""
 
 
 def _frozen(freeze: FreezeLayers) -> str:

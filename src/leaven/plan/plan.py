@@ -367,9 +367,14 @@ class Choice:
 
     about: str  # what could be done in several ways: "frozen layers"
     phase: str
+    asked: str  # the way that the recipe describes
     chosen: str
     reason: str
-    is_improved: bool  # whether it is another way than the recipe describes
+
+    @property
+    def is_improved(self) -> bool:
+        """Whether it is done in another way than the recipe describes."""
+        return self.chosen != self.asked
 
 
 @dataclass(frozen=True, slots=True)

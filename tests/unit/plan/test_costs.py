@@ -7,6 +7,7 @@ import pytest
 import leaven
 from leaven.language.source import Source
 from leaven.plan.costs import Cost, expected_costs
+from leaven.plan.explain import explain
 from leaven.survey.frozen_part import answer
 
 # 1,617 samples are left for training
@@ -21,8 +22,19 @@ def test_frozen_layers_run_once_per_image_and_their_outputs_take_space() -> None
     model = "model timm.resnet10t()\n"
     (cost,) = costs(f"{model}{DATA}train epochs=10\nfreeze all - head\n")
     assert (cost.passes, cost.passes_as_asked) == (1_797, 17_970)
-    assert cost.text.startswith("1,797 forward passes instead of 17,970, 3.7 MB on disk, about ")
+    assert cost.text.startswith("1,797 forward passes, 3.7 MB on disk, about ")
+    assert cost.text_as_asked.startswith("17,970 forward passes, about ")
     assert cost.text.endswith(" of processor time")
+
+
+def test_the_plan_as_asked_is_beside_the_plan_as_it_is_run() -> None:
+    plan = leaven.make_plan(Source("a.leaven", f"model timm.resnet10t()\n{DATA}train epochs=10\nfreeze all - head\n"))
+    said = explain(plan, costs=expected_costs(plan, size=(32, 32)))
+    lines = [line.partition("#")[0].strip() for line in said.splitlines()]
+    at = lines.index("frozen layers: run once per image; their outputs are stored")
+    assert lines[at + 1] == "as asked: run in every epoch"
+    assert lines[at + 2].startswith("frozen layers: 1,797 forward passes, 3.7 MB on disk, about ")
+    assert lines[at + 3].startswith("as asked: 17,970 forward passes, about ")
 
 
 def test_views_are_counted_and_augmented_images_are_not_stored() -> None:

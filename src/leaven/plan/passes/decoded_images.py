@@ -14,6 +14,7 @@ from leaven.plan.plan import Choice, Plan, StoreDecoded, TrainPhase, Transforms
 from leaven.plan.values import Bound, Call, Value
 
 ABOUT = "images"
+_AS_ASKED = "read each time they are needed"
 _IN_MEMORY = tuple(f"leaven.runtime.{name}" for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100"))
 _FROM_FILES = tuple(
     f"leaven.runtime.{name}" for name in ("image_folder", "table", "imagenet", "stanford_dogs", "oxford_pets")
@@ -37,7 +38,7 @@ def store_decoded_images(plan: Plan) -> Plan:
         reason = next(_reasons(plan, split, used), "")
         about = f"{ABOUT}, {SPLITS[split]}"
         if reason:
-            choices.append(Choice(about, "", "read each time they are needed", reason, False))
+            choices.append(Choice(about, "", _AS_ASKED, _AS_ASKED, reason))
             continue
         first = () if plan.task.moves_targets else tuple(takewhile(_leaves_an_image, used.calls))
         approximate = plan.approximate if _begins_smaller(first) else None
@@ -45,7 +46,7 @@ def store_decoded_images(plan: Plan) -> Plan:
         asked = "`exact=false` asks for this approximation" if approximate is not None else ""
         stored.append(StoreDecoded(split, len(first), _done(first), approximate))
         chosen = f"{how}{_done(first)} once, and stored"
-        choices.append(Choice(about, "", chosen, asked or "they are the same in every epoch", True))
+        choices.append(Choice(about, "", _AS_ASKED, chosen, asked or "they are the same in every epoch"))
     data = replace(plan.data, decoded=tuple(stored))
     return replace(plan, data=data, choices=(*plan.choices, *_joined(choices)))
 

@@ -63,13 +63,13 @@ def _choices(phase: TrainPhase, why_not: dict[str, str]) -> Iterator[Choice]:
     for split, reason in list(why_not.items())[: 1 if is_same else 2]:
         about = ABOUT if is_same else f"{ABOUT}, {SPLITS[split]}"
         views = phase.views if split == "train" else None
+        asked = f"run in every epoch{f', on {views.text} views of an image' if views is not None else ''}"
         if reason:
-            on = f", on {views.text} views of an image" if views is not None else ""
-            yield Choice(about, phase.name, f"run in every epoch{on}", reason, is_improved=False)
+            yield Choice(about, phase.name, asked, asked, reason)
             continue
         how = ", in the fastest way here" if phase.approximate is not None else ""
         chosen = f"run once {times(views)}{how}; their outputs are stored"
-        yield Choice(about, phase.name, chosen, _why_stored(phase, is_limited=views is not None), is_improved=True)
+        yield Choice(about, phase.name, asked, chosen, _why_stored(phase, is_limited=views is not None))
 
 
 def _why_stored(phase: TrainPhase, *, is_limited: bool) -> str:

@@ -56,4 +56,4 @@ def _choices(data: ReadData, phases: tuple[TrainPhase, ...]) -> Iterator[Choice]
     batch = (data.measured_batch,) if data.measured_batch is not None else ()
     for name, settings in (("", batch), *((phase.name, phase.measured) for phase in phases)):
         for each in settings:
-            yield Choice(each.name, name, _TOLD[each.name], f"`{each.name}=auto`", is_improved=False)
+            yield Choice(each.name, name, _TOLD[each.name], _TOLD[each.name], f"`{each.name}=auto`")

@@ -6,6 +6,7 @@ from leaven.plan.passes.inputs import times, why_not_stored, why_padded, why_var
 from leaven.plan.plan import Choice, Plan, TrainPhase, UseTechnique
 
 ABOUT = "teacher"
+_AS_ASKED = "runs in every epoch"
 
 
 def store_teacher_outputs(plan: Plan) -> Plan:
@@ -20,10 +21,10 @@ def store_teacher_outputs(plan: Plan) -> Plan:
             if not reason:
                 steps = tuple(_asked_once(step) if step in teaching else step for step in phase.steps)
                 phase = replace(phase, steps=steps)
-            chosen = "runs in every epoch" if reason else f"runs once {times(phase.views)}; its outputs are stored"
+            chosen = _AS_ASKED if reason else f"runs once {times(phase.views)}; its outputs are stored"
             asked = "`features` asks for this approximation" if phase.views is not None else ""
             because = reason or asked or "it gives the same outputs in every epoch"
-            choices.append(Choice(ABOUT, phase.name, chosen, because, is_improved=not reason))
+            choices.append(Choice(ABOUT, phase.name, _AS_ASKED, chosen, because))
         phases.append(phase)
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
 

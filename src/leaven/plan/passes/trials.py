@@ -10,6 +10,7 @@ from dataclasses import replace
 from leaven.plan.plan import Choice, Plan
 
 ABOUT = "trials"
+_AS_ASKED = "one after the other, each in a process of its own"
 _ONE_AT_A_TIME = "leaven.runtime.MLflow"
 
 
@@ -17,9 +18,9 @@ def train_trials_together(plan: Plan) -> Plan:
     if plan.sweep is None or len(plan.sweep.trials) < 2:
         return plan
     reason = next(_reasons(plan), "")
-    chosen = "one after the other, each in a process of its own" if reason else "train together, in one process"
+    chosen = _AS_ASKED if reason else "train together, in one process"
     because = reason or "only the layers after the stored outputs are trained"
-    choice = Choice(ABOUT, "", chosen, because, is_improved=not reason)
+    choice = Choice(ABOUT, "", _AS_ASKED, chosen, because)
     return replace(plan, sweep=replace(plan.sweep, together=not reason), choices=(*plan.choices, choice))
 
 
