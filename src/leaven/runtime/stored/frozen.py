@@ -80,10 +80,11 @@ class Unchanged:
 
     def has_same_weights(self) -> bool:
         versions = self._now()
-        if versions == self._versions:
-            return True
-        self._versions = versions
-        return identity.of_weights(self._state) == self._weights
+        if versions != self._versions:
+            if identity.of_weights(self._state) != self._weights:
+                return False
+            self._versions = versions
+        return True
 
     def _now(self) -> list[int]:
         return [tensor._version for tensor in self._state.values()]

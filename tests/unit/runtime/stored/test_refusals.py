@@ -13,6 +13,9 @@ import leaven
 from leaven import runtime
 from leaven.formats.store import Store
 from leaven.language.source import Source
+from leaven.runtime.failures import Failure
+from leaven.runtime.run.stopping import StopSignal
+from leaven.runtime.trials.group import Group
 
 __all__ = ["photos", "store"]  # fixtures
 
@@ -56,6 +59,22 @@ def test_layers_that_are_changed_run_again(change: str, photos: Path, capsys: py
     assert Tensor not in kinds[0]
     assert kinds[1] == (kinds[0] if change == "data" else {Tensor})
     assert ("because they were changed" in capsys.readouterr().out) == (change != "data")
+
+
+def test_trials_that_train_together_do_not_write_to_the_frozen_weights_that_they_share(photos: Path) -> None:
+    def body() -> None:
+        phase, _ = prepared(photos)
+        begun(phase)
+        for _ in phase.epochs():
+            with torch.no_grad():
+                phase.model.get_parameter("0.weight").mul_(0.5)
+            phase.end_epoch({"val.loss": 1.0})
+
+    group = Group(lambda _waiting: None, StopSignal())
+    group.run({"lr=0.1": body})
+    (trial,) = group.trials
+    assert isinstance(trial.problem, Failure)
+    assert "writes to the weights of frozen layers" in trial.problem.headline
 
 
 class Normed(nn.Module):
