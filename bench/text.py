@@ -146,8 +146,9 @@ def with_leaven(method: str, folder: Path) -> dict[str, float]:
     sys.argv = [str(program), "--output", str(folder / "runs")]
     scores: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
-        run = names["build_run"](names["parse_args"]())
-        data = names["build_data"](*([run.args] if "args" in names["build_data"].__code__.co_varnames else []))
+        args = names["parse_args"]()
+        run = names["build_run"](args)
+        data = names["build_data"](*([args] if "args" in names["build_data"].__code__.co_varnames else []))
         model = names["build_model"](len(data.classes))
         metrics = names["build_metrics"](len(data.classes))
         with Clock() as clock:

@@ -4,6 +4,7 @@
 """
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ import pytest
 import timm
 import torch
 from PIL import Image
-from tests import at_work
+from tests import at_work, tiny_bert
 from tests.lang.sections import IS_BLESSING
 
 import leaven
@@ -32,7 +33,7 @@ from leaven.statements.options import Options
 
 ROOT = Path(__file__).parents[1]
 GOLDENS = sorted(recipe.parent for recipe in (ROOT / "tests/programs").glob("*/recipe.leaven"))
-NEEDS_NETWORK = {"three_lines", "cifar10", "flowers102"}
+NEEDS_NETWORK = {"three_lines", "cifar10", "flowers102", "text_pairs"}
 RUNNABLE = [folder for folder in GOLDENS if folder.name not in NEEDS_NETWORK]
 OPTIONS = {"inherited": Options({"lr": "3e-3"}, ("schedule.factor=0.3",), ("ema 0.9",))}
 RULES = ["--isolated", "--line-length", "120"]
@@ -78,6 +79,11 @@ def lay_out_data(folder: Path) -> None:
         tags = ["sand;dog", "sea", "sand;sea;people", ""]
         lines = ["file,tags", *(f"beach/{number}.jpg,{tags[number % 4]}" for number in range(32))]
         (folder / "beach.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if "reviews.csv" in recipe:
+        tiny_bert.write_csv(folder / "reviews.csv", 40)
+    if "pairs.jsonl" in recipe:
+        rows = [{"premise": text, "hypothesis": "it was good", "label": kind} for text, kind in tiny_bert.reviews(40)]
+        (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     if "resnet18.pth" in recipe:
         (folder / "resnet18.pth").touch()
 

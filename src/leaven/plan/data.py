@@ -50,7 +50,7 @@ def read_data(recipe: Recipe) -> ReadData:
 
 
 def _source(data: Data) -> Call:
-    source, card = data.source, data.source.card
+    source, card = _without_images(data.source), data.source.card
     text, reasons = call_text(source), because_of_call(source)
     if card.kind == "user":
         arguments = [Argument("", Bound(call_of(source))), *_target_reader(data, {})]
@@ -65,6 +65,13 @@ def _source(data: Data) -> Call:
     if card.data.classes:
         arguments.append(Argument("classes", plain_value(card.data.classes)))
     return Call("leaven.runtime.torchvision_dataset", tuple(arguments), text=text, because=reasons)
+
+
+def _without_images(source: Invocation) -> Invocation:
+    """A table of texts, without the default of the column that images would be in."""
+    if source.value("text") is None:
+        return source
+    return replace(source, settings=tuple(setting for setting in source.settings if setting.name != "image"))
 
 
 def _matching(recipe: Recipe) -> Call | None:
@@ -149,7 +156,7 @@ def _tokenizing(recipe: Recipe) -> Transforms:
     tokenize = recipe.data.tokenize
     assert tokenize is not None
     chosen = arguments_of(tokenize, by_name=True)
-    length = next((f" of at most {each.text} tokens" for each in chosen if each.name == "max_length"), "")
+    length = next((f", at most {each.text} tokens of a text" for each in chosen if each.name == "max_length"), "")
     reasons = because_of_call(tokenize)
     call = Call("leaven.runtime.Tokenizer", (Argument("", text_source(recipe.model)), *chosen), because=reasons)
     return Transforms((replace(call, text="tokenize"),), f"tokenized by the model's own tokenizer{length}", reasons)

@@ -116,7 +116,7 @@ def _rate(start: Start, freezing: Freezing | None) -> Rate:
     few = start.has_adapters or reused < FEW_REUSED * sum(p.count for p in start.layers.parameters)
     rate = start.rates.few_reused if few else start.rates.reused
     what = "adapters" if start.has_adapters else "few reused parameters" if few else "reused layers"
-    if not new:
+    if not new or rate == start.rates.new_beside:
         return Rate(rate, f"{what} are trainable")
     joined = reduce(Joined, [one.selector for one in new])
     return Rate(rate, f"{what} are trainable; new ones learn faster", joined)

@@ -1,9 +1,20 @@
 """Training on texts: what exists for images exists for texts, from a recipe to a prediction."""
 
+import json
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from tests import at_work, tiny_bert
+
+from leaven import bundle, tasks
+from leaven.bundle import Bundle
+from leaven.bundle.texts import find_texts
+from leaven.runtime import Failure, text_model
+from leaven.runtime.data.samples import collate
+from leaven.runtime.model.weights import read_weights
 
 pytest.importorskip("transformers")
 START = 'model transformers.auto("bert", pretrained=true)\ndata csv("reviews.csv", text="sentence", label="label")\n'
@@ -67,3 +78,140 @@ def ended_badly(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.mark.parametrize("name", sorted(TECHNIQUES))
 def test_a_technique_trains_on_texts(name: str, ended_badly: dict[str, str]) -> None:
     assert name not in ended_badly, ended_badly[name]
+
+
+# -- from a recipe to predictions, whatever is predicted
+
+ASKED = {
+    "classes": ('text="sentence", label="label"', lambda n: f"{(n % 2 and 'bad') or 'good'}"),
+    "labels": (
+        'text="sentence", labels="label"',
+        lambda n: ";".join(["short"] * (n % 5 < 2) + ["even"] * (n % 2 == 0)),
+    ),
+    "numbers": ('text="sentence", target="label"', lambda n: f"{n % 7}"),
+    "pairs": ('text=["sentence", "label"], label="other"', lambda n: "fine"),
+}
+
+
+@pytest.fixture(scope="module", params=sorted(ASKED))
+def trained(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A bundle of a model that was trained on two batches."""
+    ask, label = ASKED[request.param]
+    place = tmp_path_factory.mktemp(request.param)
+    (place / "bert").symlink_to(folder / "bert")
+    rows = [f"{text},{label(n)},{n % 2}" for n, (text, _) in enumerate(tiny_bert.reviews(60))]
+    (place / "table.csv").write_text("\n".join(["sentence,label,other", *rows, ""]), encoding="utf-8")
+    recipe = f'model transformers.auto("bert", pretrained=true)\ndata csv("table.csv", {ask})\ntrain batch=8\n'
+    at_work.run(at_work.program(place, recipe), "--quick")
+    (file,) = place.glob("runs/*/*/model.bundle")
+    return bundle.load(file)
+
+
+def texts_of(model: Bundle) -> list[Any]:
+    texts: list[Any] = [text for text, _ in tiny_bert.reviews(7)]
+    return [(text, "fine") for text in texts] if model.manifest.takes.size == (2,) else texts
+
+
+def test_a_copy_predicts_the_same(trained: Bundle, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.bundle"
+    copy.write_bytes(trained.path.read_bytes())
+    again = bundle.load(copy)
+    for text in texts_of(trained):
+        assert again(text).to_json(9) == trained(text).to_json(9)
+
+
+def test_a_text_alone_and_among_others_is_predicted_the_same(trained: Bundle) -> None:
+    for text, among in zip(texts_of(trained), trained(texts_of(trained)), strict=True):
+        assert flat(among.to_json(9)) == pytest.approx(flat(trained(text).to_json(9)), rel=1e-4, abs=1e-5)
+
+
+def test_evaluation_counts_every_text(trained: Bundle) -> None:
+    table = trained.path.parents[3] / "table.csv"
+    one, other = (trained.evaluate(table, batch=size) for size in (7, 60))
+    assert str(one).startswith("60 texts\n")
+    assert one.scores == pytest.approx(other.scores, rel=1e-4)
+
+
+def test_it_can_be_exported_for_texts_of_any_length(trained: Bundle, tmp_path: Path) -> None:
+    exported = torch.export.load(trained.export("torch_export", tmp_path / "model.pt2")).module()
+    inputs = collate([trained.prepare(text) for text in texts_of(trained)])
+    with torch.inference_mode():
+        expected = tasks.find(trained.task).exported(trained.model, trained.target)(inputs)  # type: ignore[union-attr]
+        torch.testing.assert_close(exported(*inputs.values()), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_card_of_a_bundle_is_about_texts(trained: Bundle) -> None:
+    assert "image" not in trained.card
+    assert "tokenizer" in trained.card
+
+
+@pytest.mark.parametrize("wrong", [3, "", "   ", {"text": "good"}, None])
+def test_what_is_no_text_is_refused(trained: Bundle, wrong: object) -> None:
+    with pytest.raises(Failure):
+        trained(wrong)
+
+
+def test_a_bundle_holds_no_pickle(trained: Bundle) -> None:
+    names = zipfile.ZipFile(trained.path).namelist()
+    assert "tokenizer/tokenizer.json" in names
+    assert not [name for name in names if name.endswith((".bin", ".pkl", ".pt", ".pth"))]
+
+
+def flat(plain: object) -> list[float]:
+    """The numbers in plain data, in order."""
+    match plain:
+        case dict():
+            return [number for value in plain.values() for number in flat(value)]
+        case list():
+            return [number for value in plain for number in flat(value)]
+        case float() | int():
+            return [float(plain)]
+    return []
+
+
+# -- resuming
+
+
+def test_a_run_that_was_interrupted_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
+    recipe = START + "train epochs=2, batch=8\n"
+    whole, stopped = (at_work.program(beside(folder, tmp_path / name), recipe) for name in ("whole", "stopped"))
+    at_work.run(whole)
+    at_work.interrupt(stopped, at=at_work.Moment(step=4))
+    at_work.run(stopped, "--resume", str(at_work.run_folder(stopped)))
+    weights = [read_weights(next(file.parent.glob("runs/*/*/model.bundle"))) for file in (whole, stopped)]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+# -- the command line
+
+
+def test_texts_are_predicted_from_arguments_files_and_tables(trained: Bundle, tmp_path: Path) -> None:
+    takes = trained.manifest.takes
+    is_pair = takes.size == (2,)
+    (tmp_path / "lines.txt").write_text("good\tfine\n\nbad\tfine\n" if is_pair else "good\n\nbad\n")
+    given = ["good", "fine"] if is_pair else ["good"]
+    assert len(find_texts(given, takes, ())[0]) == 1
+    assert len(find_texts([str(tmp_path / "lines.txt")], takes, ())[0]) == 2
+    assert len(find_texts([str(trained.path.parents[3] / "table.csv")], takes, ())[0]) == 60
+    found, problems = find_texts(["nowhere.csv"], takes, ())
+    assert not found
+    assert problems[0].headline == "nowhere.csv does not exist"
+    _, problems = find_texts([str(trained.path.parents[3] / "table.csv")], takes, ["none"])
+    assert "its columns are sentence, label, other" in problems[0].help
+
+
+def test_a_model_that_writes_text_is_refused_when_it_runs(folder: Path, tmp_path: Path) -> None:
+    made = tiny_bert.make(tmp_path / "gpt", architectures="BertModel")
+    config = json.loads((made / "config.json").read_text())
+    (made / "config.json").write_text(
+        json.dumps({**config, "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]})
+    )
+    with pytest.raises(Failure, match="generates text"):
+        text_model(made, 2)
+
+
+def test_a_model_that_is_nowhere_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Failure, match="is not a folder here, and could not be downloaded") as failure:
+        text_model("nobody/nothing", 2)
+    assert "minilm" in failure.value.help

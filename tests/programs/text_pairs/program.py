@@ -1,0 +1,95 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+Whether one sentence follows from another: adapters in the attention of a model from the hub, merged at the end.
+
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+
+    python program.py                            train
+    python program.py --resume RUN               resume an interrupted run
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import torch
+from torch import nn
+from torchmetrics import Accuracy
+
+from leaven import bundle, runtime, techniques
+from leaven.tasks import classification as task
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=(
+            "Whether one sentence follows from another: adapters in the attention of a model from the hub, merged at "
+            "the end."
+        ),
+    )
+    return runtime.parse(parser, output="runs/recipe")
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    return runtime.Run(args, seed=0, monitor="val.accuracy")
+
+
+def build_data() -> runtime.Data:
+    tokenize = runtime.Tokenizer("distilbert-base-uncased")
+    dataset = runtime.table("pairs.jsonl", text=["premise", "hypothesis"], target=task.Label("label"))  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
+    # line 5
+    return runtime.Data(dataset, split, train_transform=tokenize, eval_transform=tokenize, batch_size=8, seed=0)
+
+
+@runtime.model_builder  # lets the bundle rebuild the model
+def build_model(num_classes: int) -> nn.Module:
+    return runtime.text_model("distilbert-base-uncased", num_labels=num_classes, pretrained=True)  # line 2
+
+
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
+
+
+def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "train": 2 epochs; 76,804 of 66,439,684 parameters trainable."""
+    phase = run.phase("train", model, data, epochs=2, is_last=True)  # line 5
+    techniques.Lora(  # line 4
+        rank=4,
+        on=["distilbert.transformer.layer.*.attention.q_lin", "distilbert.transformer.layer.*.attention.v_lin"],
+    ).on_model(model)
+    runtime.freeze(model, only=["distilbert"], dropout="on")  # line 4; adapters stay trainable
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-4)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+
+    for _ in phase.epochs():
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
+            phase.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.log(loss)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    data = build_data()
+    model = build_model(len(data.classes))
+    metrics = build_metrics(len(data.classes))
+
+    train(run, model, data, metrics)
+
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    techniques.merge_adapters(model)  # line 4
+    bundle.save_run(run, model, data, scores)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)

