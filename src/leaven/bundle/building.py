@@ -17,9 +17,10 @@ from torch import nn
 from leaven.bundle.limits import TooLarge
 from leaven.bundle.source_code import Code, Sources
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import without_weights
+from leaven.runtime.model.builder import torchvision_models, without_weights
 from leaven.runtime.model.heads import replace_head
 from leaven.runtime.model.text import from_configuration
+from leaven.tasks import find as find_task
 
 # What would read files or the network.
 _FETCHING = {
@@ -45,21 +46,34 @@ class _LibraryModel:
         /,
         head: tuple[str, int] | None = None,
         arguments: Mapping[str, Any] | None = None,
+        fitted: tuple[str, int] | None = None,
         **more: Any,
     ) -> None:
         self.name = name
         self.head = head
+        self.fitted = fitted
         self.arguments = plain({**(arguments or {}), **more}, f"the arguments of {name}")
+
+    def _heads(self) -> dict[str, Any]:
+        return {**_head_data(self.head), **({"fitted": list(self.fitted)} if self.fitted is not None else {})}
+
+    def _with_heads(self, made: Any) -> nn.Module:
+        model = _with_head(_module(made, self.name), self.head)
+        if self.fitted is not None:
+            task: Any = find_task(self.fitted[0])
+            task.fit_head(model, self.fitted[1])
+        return model
 
 
 class Timm(_LibraryModel):
     """A model of timm's, by its name and the arguments of `timm.create_model`.
 
-    `head=("fc", 10)` says that the linear layer at that path was replaced by one for ten classes.
+    `head=("fc", 10)` says that the linear layer at that path was replaced by one for ten classes,
+    `fitted=("segmentation", 10)` that the function of that task did what it takes.
     """
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        return {"by": "timm", "name": self.name, "arguments": self.arguments, **_head_data(self.head)}
+        return {"by": "timm", "name": self.name, "arguments": self.arguments, **self._heads()}
 
     def build(self, code: Code) -> nn.Module:
         import timm
@@ -68,27 +82,29 @@ class Timm(_LibraryModel):
             raise Failure(f"timm {timm.__version__} has no model {self.name}", "the bundle says which version had it")
         _refuse_fetching(self.arguments)
         model = _built(self.name, timm.create_model, self.name, pretrained=False, **self.arguments)
-        return _with_head(_module(model, self.name), self.head)
+        return self._with_heads(model)
 
 
 class Torchvision(_LibraryModel):
-    """A classifier of torchvision's, by its name and the arguments of its builder; `head` is as for `Timm`."""
+    """A model of torchvision's, by its name and the arguments of its builder; heads are as for `Timm`."""
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        return {"by": "torchvision", "name": self.name, "arguments": self.arguments, **_head_data(self.head)}
+        return {"by": "torchvision", "name": self.name, "arguments": self.arguments, **self._heads()}
 
     def build(self, code: Code) -> nn.Module:
         import torchvision
         from torchvision import models
 
-        if self.name not in models.list_models(module=models):
-            raise Failure(f"torchvision {torchvision.__version__} has no classifier {self.name}")
+        if not any(self.name in models.list_models(module=each) for each in torchvision_models()):
+            raise Failure(f"torchvision {torchvision.__version__} has no model {self.name}")
         _refuse_fetching(self.arguments)
         extra = (
             {"init_weights": False} if self.name in ("googlenet", "inception_v3") else {}
         )  # else slow, with a warning
+        if "weights_backbone" in inspect.signature(models.get_model_builder(self.name)).parameters:
+            extra = {**extra, "weights_backbone": None}
         model = _built(self.name, models.get_model, self.name, weights=None, **extra | self.arguments)
-        return _with_head(_module(model, self.name), self.head)
+        return self._with_heads(model)
 
 
 class Transformers:
@@ -181,9 +197,9 @@ def read_builder(data: Any) -> BuiltBy:
     """What `describe` wrote, read back."""
     match data:
         case {"by": "timm", "name": str(name), "arguments": dict(arguments)}:
-            return Timm(name, head=_read_head(data), arguments=arguments)
+            return Timm(name, head=_read_head(data), fitted=_read_fitted(data), arguments=arguments)
         case {"by": "torchvision", "name": str(name), "arguments": dict(arguments)}:
-            return Torchvision(name, head=_read_head(data), arguments=arguments)
+            return Torchvision(name, head=_read_head(data), fitted=_read_fitted(data), arguments=arguments)
         case {"by": "transformers", "name": str(name), "config": dict(config), "pooling": "" | "mean" as pooling}:
             return Transformers(name, config, pooling, _read_head(data))
         case {"by": "components", "parts": [*parts]}:
@@ -199,6 +215,15 @@ def _read_head(data: Mapping[str, Any]) -> tuple[str, int] | None:
             return None
         case [str(path), int(outputs)] if outputs <= MOST_OUTPUTS:
             return path, outputs
+    raise ValueError("the model's head can't be read")
+
+
+def _read_fitted(data: Mapping[str, Any]) -> tuple[str, int] | None:
+    match data.get("fitted"):
+        case None:
+            return None
+        case [str(task), int(outputs)] if outputs <= MOST_OUTPUTS and hasattr(find_task(task), "fit_head"):
+            return task, outputs
     raise ValueError("the model's head can't be read")
 
 

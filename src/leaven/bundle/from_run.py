@@ -80,10 +80,10 @@ def _described(model: nn.Module, known: Built) -> BuiltBy | None:
             return _components(model)
         match made.by:
             case "timm":
-                return Timm(made.name, head=known.head, arguments=made.arguments)
+                return Timm(made.name, head=known.head, fitted=known.fitted, arguments=made.arguments)
             case "torchvision":
                 arguments = {**made.arguments, **({} if known.has_auxiliary_heads else {"aux_logits": False})}
-                return Torchvision(made.name, head=known.head, arguments=arguments)
+                return Torchvision(made.name, head=known.head, fitted=known.fitted, arguments=arguments)
             case "transformers":
                 return Transformers(made.name, made.arguments["config"], made.arguments["pooling"], known.head)
             case "user":

@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 NONE: Mapping[str, Any] = {}
 USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 
-# What is predicted for each sample: one of several classes, numbers, a yes or no for each output, or boxes.
-TargetKind = Literal["class", "number", "binary", "boxes"]
+# What is predicted for each sample: one of several classes, numbers, a yes or no for each output, boxes, or the class
+# of each pixel.
+TargetKind = Literal["class", "number", "binary", "boxes", "mask"]
 Input = Literal["image", "text"]
 
 
@@ -94,6 +95,7 @@ class ModelTraits(NamedTuple):
     interpolation: str = "bilinear"
     license: str = ""
     has_auxiliary_outputs: bool = False
+    has_own_backbone: bool = False  # a part whose weights are published, too, and loaded unless it is told not to
     parameters: int | None = None  # as it was published
     has_weights: bool = True
     weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
@@ -168,15 +170,17 @@ class TaskTraits(NamedTuple):
     reader: str = ""  # the class in the task's `target.py` that reads the labels of the data
     outputs: str = "classes"  # what programs call the number of outputs
     models: str = "classification"  # the task that its models are published for
+    backbones: str = ""  # the task of models of timm whose features it takes, under a head of its own
     loss: str = ""  # the default statement
     metrics: str = ""  # the default statement
-    metric_arguments: Mapping[str, str] = NONE  # of torchmetrics; "outputs" stands for their number
+    metric_arguments: Mapping[str, Any] = NONE  # of torchmetrics; "outputs" stands for their number
     augmentation: tuple[Literal["crop", "flip"], ...] = ()  # random transforms that leave the target as it is
     stratified_by: str = ""  # how the data is split by default, in words
     samples: str = ""  # the class in its `code.py` that makes batches, where transforms move targets with the image
     fits_head: str = ""  # the function in its `code.py` that fits the head of a model with weights, if it has one
     extra_outputs: int = 0  # that a model has besides those of the names: the background
     has_eval_loss: bool = True  # whether evaluation computes a loss
+    criterion: str = ""  # the class in its `code.py` that applies a loss to what its published models return
 
 
 class OptimizerTraits(NamedTuple):

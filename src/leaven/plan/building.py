@@ -73,7 +73,10 @@ def _outputs(task: Task) -> Value:
 
 def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | None:
     """What fits the head of a published model, where that is more than a layer."""
-    if task.known is None or not task.known.fits_head or not isinstance(weights, HubWeights | StarterWeights):
+    if task.known is None or not task.known.fits_head:
+        return None
+    is_backbone = isinstance(model.source, Invocation) and task.takes_backbone(model.source.card)
+    if not is_backbone and not isinstance(weights, HubWeights | StarterWeights):
         return None
     if isinstance(model.head, KeepHead) or model.head.path is not None:
         return None
@@ -145,6 +148,8 @@ def _call(source: Invocation, weights: Weights | None, outputs: Value) -> Call:
         published = [Argument("pretrained", True)] if isinstance(weights, HubWeights) else []
         return call_of(source, card.model.timm_name, more=[*published, *fitted])
     published = [Argument("weights", weights.tag or "DEFAULT")] if isinstance(weights, HubWeights) else []
+    if card.model.has_own_backbone and not published:
+        published = [Argument("weights_backbone", None)]
     return call_of(source, by_name=True, more=[*published, *fitted])
 
 

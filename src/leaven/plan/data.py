@@ -92,7 +92,7 @@ def _target(data: Data) -> dict[str, Setting]:
 
 def _target_reader(data: Data, named: Mapping[str, Setting]) -> list[Argument]:
     """What reads the labels, unless it is what data is read by anyway."""
-    if data.task.name == USUAL and not named:
+    if (data.task.name == USUAL and not named) or not data.source.card.data.has_columns:
         return []
     assert data.task.known is not None
     arguments = tuple(argument(setting, name=name if at else "") for at, (name, setting) in enumerate(named.items()))

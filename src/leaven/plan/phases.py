@@ -82,7 +82,7 @@ def _phase(
         freeze=frozen,
         unfreeze_later=unfreeze_later(phase.freezing, layers),
         unfreezes_all=was_frozen and frozen is None,
-        loss=_loss(phase.loss),
+        loss=_applied(_loss(phase.loss), recipe),
         loss_has_tensors=not is_user_function(phase.loss) and any(map(_is_tensor, phase.loss.settings)),
         loss_by_model=phase.loss.card.kind == "loss" and phase.loss.card.loss.by_model,
         optimizer=_optimizer(phase, layers),
@@ -144,6 +144,18 @@ def _steps(phase: Phase, recipe: Recipe, layers: Layers) -> Iterator[Reinitialis
 
 
 # -- loss, optimizer, early stop
+
+
+def _applied(loss: Call | Bound, recipe: Recipe) -> Call | Bound:
+    """The loss, where published models of the task return more than it takes."""
+    task, source = recipe.data.task, recipe.model.source
+    if task.known is None or not task.known.criterion or not isinstance(source, Invocation):
+        return loss
+    if source.card.kind == "user" or not task.takes_model_for(source.card.model.task):
+        return loss
+    text = loss.text if isinstance(loss, Call) else loss.call.text
+    because_ = loss.because if isinstance(loss, Call) else loss.call.because
+    return Call(f"leaven.tasks.{task.name}.{task.known.criterion}", (Argument("", loss),), text=text, because=because_)
 
 
 def _loss(loss: Invocation) -> Call | Bound:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 
 from leaven.catalog.layers import Layers
-from leaven.catalog.selectors import Joined, Selection, Selector, Word, matching
+from leaven.catalog.selectors import Joined, Selection, Selector, Without, Word, matching
 from leaven.catalog.values import Default, Invocation, Quantity, Setting, is_written
 from leaven.language.record import Record
 from leaven.recipe.freezing import chooses_layers
@@ -131,13 +131,16 @@ def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group]
     few = start.samples is not None and start.samples < FEW_SAMPLES
     if not few or not start.has_weights or start.layers is None or start.has_adapters or start.is_changed:
         return ()
-    norms = matching(Word("norms"), start.layers)
+    selector: Selector = Word("norms")
+    if matching(selector, start.layers) & matching(Word("head"), start.layers):
+        selector = Without(selector, Word("head"))  # a decoder was never trained on other data
+    norms = matching(selector, start.layers)
     has_batch_norms = any("BatchNorm" in p.module_type for p in start.layers.parameters)
     has_own_groups = any(group.layers.parameters and group.layers.parameters <= norms for group in groups)
     if not has_batch_norms or has_own_groups or any(map(chooses_layers, techniques)):
         return ()
     reason = f"{start.samples:,} training samples are too few for batch norms"
-    return (Freeze(Selection(Word("norms"), norms), "frozen", Default(reason)),)
+    return (Freeze(Selection(selector, norms), "frozen", Default(reason)),)
 
 
 def default_epochs(train: Invocation, samples: int | None, input: str = "image") -> Invocation:

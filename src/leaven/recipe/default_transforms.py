@@ -14,6 +14,7 @@ from leaven.recipe.model_facts import ModelFacts
 from leaven.recipe.recipe import Transforms
 
 USUAL_SIZE = 224
+_LEAST_CROP = 0.25  # of an image that is segmented: in a smaller part, things are hard to tell
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
 _ON_TENSORS = ("normalize", "random_erasing", "gaussian_noise", "linear_transformation")
 
@@ -95,7 +96,7 @@ def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -
         return Transforms((), origin)
     if model.size is None and data.is_natural is None:
         return Transforms((), Default("as they are in the data"))
-    if data.size is not None or data.is_natural is False:
+    if data.size is not None or data.is_natural is False or data.task.moves_targets:  # of which nothing may be cut off
         return Transforms((transform("resize", origin, size=list(size)),), origin)
     return Transforms(_cropped(size, model, origin), origin)
 
@@ -120,6 +121,8 @@ def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eva
     stages = eval.stages
     if "crop" in safe and data.size is not None and data.size == size:
         stages = (transform("random_crop", sized, size=_side(size), padding=max(1, size[0] // 8)),)
+    elif "crop" in safe and data.task.moves_targets:
+        stages = (transform("random_resized_crop", sized, size=_side(size), scale=[_LEAST_CROP, 1.0]),)
     elif "crop" in safe:
         stages = (transform("random_resized_crop", sized, size=_side(size)),)
     return Transforms((*stages, transform("horizontal_flip", origin)) if "flip" in safe else stages, origin)

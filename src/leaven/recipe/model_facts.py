@@ -80,12 +80,18 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         arguments=frozenset(parameter.name for parameter in card.parameters),
         kept=setting_span(head, chosen) if (head := chosen.setting("head")) else None,
     )
-    if data.is_known and not data.task.takes_model_for(known.task):
+    is_backbone = data.is_known and data.task.takes_backbone(card)
+    if data.is_known and not is_backbone and not data.task.takes_model_for(known.task):
         example = {"image": "resnet18", "text": "minilm"}.get(data.task.input)
         made_for = known.task.replace("-", " ")
         scope.add(messages.for_other_task(model.source, made_for, data.task.title, example))
         return described
-    described = _with_layers(described, model.source, _library_request(model.source), scope)
+    request = _library_request(model.source)
+    if is_backbone:
+        request["fitted"] = data.task.fits_head
+    elif model.pretrained and "aux_loss" in described.arguments:
+        request["arguments"]["aux_loss"] = True  # published weights are of a model with auxiliary outputs
+    described = _with_layers(described, model.source, request, scope)
     if described.layers is not None and not described.layers.head and model.head == NewHead(None):
         scope.add(messages.no_head(model.source))
     return described

@@ -10,6 +10,7 @@ from leaven.catalog.traits import TaskTraits
 from leaven.language.record import Record
 
 if TYPE_CHECKING:
+    from leaven.catalog.card import Card
     from leaven.formats.target import TargetReader
 
 USUAL = "classification"
@@ -48,6 +49,22 @@ class Task(Record):
     def takes_model_for(self, task: str) -> bool:
         """Whether a model that was pre-trained for `task` can be used for this one with a new head."""
         return task == (f"{self.input}-{self.known.models}" if self.known is not None else self.name)
+
+    @property
+    def moves_targets(self) -> bool:
+        """Whether targets have a place in the image, and transforms move both."""
+        return self.known is not None and bool(self.known.samples)
+
+    @property
+    def fits_head(self) -> str:
+        """The function that gives a model a head for this task, if it has one."""
+        return f"leaven.tasks.{self.name}.{self.known.fits_head}" if self.known is not None else ""
+
+    def takes_backbone(self, card: "Card") -> bool:
+        """Whether the features of a model are used under a head of the task's own."""
+        if self.known is None or not self.known.backbones or card.kind != "model":
+            return False
+        return bool(card.model.timm_name) and card.model.task == f"{self.input}-{self.known.backbones}"
 
     def reader(self, arguments: Mapping[str, Any]) -> "TargetReader":
         """What reads the labels of the data, for arguments by the names that it gives them."""

@@ -4,6 +4,7 @@ from leaven.formats.split_sizes import Count
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import digits, image_folder, table, text_folder
 from leaven.runtime.data.hub_datasets import hub_dataset
+from leaven.runtime.data.mask_folders import mask_folder
 from leaven.runtime.data.named_datasets import (
     cifar10,
     cifar100,
@@ -34,7 +35,7 @@ from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.runtime.run.arguments import parse
 from leaven.runtime.run.guard import guard
 from leaven.runtime.run.loggers import MLflow, TensorBoard
-from leaven.runtime.run.losses import Criterion, FocalLoss, balanced_weights
+from leaven.runtime.run.losses import Criterion, DiceLoss, FocalLoss, balanced_weights
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.run import CheckpointPolicy, Run
 from leaven.runtime.run.schedules import constant, cosine, linear, multi_step, one_cycle, plateau, polynomial, step_down
@@ -48,6 +49,7 @@ __all__ = [
     "Count",
     "Criterion",
     "Data",
+    "DiceLoss",
     "Failure",
     "FocalLoss",
     "HeadSolver",
@@ -74,6 +76,7 @@ __all__ = [
     "import_file",
     "linear",
     "load_weights",
+    "mask_folder",
     "mnist",
     "model_builder",
     "multi_step",

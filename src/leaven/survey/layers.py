@@ -6,7 +6,8 @@ are head, stem and stages is decided in `model_parts.py`.
 
 A request says what to build in one of four ways:
 
-    {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}
+    {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}     with "fitted", a function
+        that gives it another head
     {"pipeline": [["leaven.components.conv.Conv", {"channels": 32}], …], "channels": 3, "input_size": [32, 32]}
     {"file": "/path/mine.py", "name": "Net", "arguments": {}}        which runs the user's code
     {"text_config": {"model_type": "bert", …}, "pooling": "mean"}    a model of transformers by its configuration
@@ -59,7 +60,7 @@ def message(error: BaseException) -> str:
 
 def _with_a_head(model: nn.Module, request: dict[str, Any]) -> nn.Module:
     """A timm model that was published without a head gets one, as it will for the data's classes."""
-    if getattr(model, "num_classes", None) != 0 or not request.get("timm_name"):
+    if getattr(model, "num_classes", None) != 0 or not request.get("timm_name") or request.get("fitted"):
         return model
     fitted = build(request, num_classes=_SOME_CLASSES)
     return fitted if model_parts.head(fitted) else model
@@ -72,12 +73,19 @@ def build(request: dict[str, Any], **changes: Any) -> nn.Module:
     """The requested model, on the meta device where it can be built there."""
     try:
         with torch.device("meta"):
-            return _build(request, changes)
+            return _fitted(_build(request, changes), request)
     except (RuntimeError, NotImplementedError) as error:
         if "meta" not in str(error):
             raise
     with _weights_on_meta():  # its constructor needs values
-        return _build(request, changes).to("meta")
+        return _fitted(_build(request, changes).to("meta"), request)
+
+
+def _fitted(model: nn.Module, request: dict[str, Any]) -> nn.Module:
+    """The model with the head that its task gives it."""
+    if request.get("fitted"):
+        _imported(request["fitted"])(model, _SOME_CLASSES)
+    return model
 
 
 @contextlib.contextmanager
@@ -305,6 +313,8 @@ def _parts(model: nn.Module, request: dict[str, Any]) -> tuple[list[str], list[s
     if "pipeline" in request:
         head = model_parts.last_stage(model)
         return head, stem, model_parts.pipeline_stages(model, stem, head)
+    if request.get("fitted"):
+        return model_parts.last_stage(model), stem, model_parts.stages(model, stem)
     head = model_parts.head(model) if "file" not in request else []
     return head or _sized_by_classes(model, request), stem, model_parts.stages(model, stem)
 

@@ -17,7 +17,7 @@ from leaven.survey.docstring import first_sentence
 from leaven.survey.signature import Signature
 
 _SUPPLIED = frozenset({"weights", "weights_backbone", "progress", "num_classes", "pretrained", "backbone"})
-_TASKS = {"segmentation": "segmentation", "detection": "detection", "video": "video", "optical_flow": "flow"}
+_TASKS = {"segmentation": "image-segmentation", "detection": "detection", "video": "video", "optical_flow": "flow"}
 
 
 def survey(cards: CardFile) -> None:
@@ -35,6 +35,7 @@ def survey(cards: CardFile) -> None:
             task=_TASKS.get(family, "image-classification"),
             has_fixed_input_size=bool(known & {"image_size", "input_size"}),
             has_auxiliary_outputs="aux_logits" in known,
+            has_own_backbone="weights_backbone" in signatures.read(entry).names(),
         )
         card = cards.add(
             f"torchvision.{name}",

@@ -20,6 +20,8 @@ def why_never_stored(plan: Plan) -> Iterator[str]:
 def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
     """Why nothing that depends on images can be stored in a phase, whatever the transforms are."""
     yield from why_never_stored(plan)
+    if plan.task.moves_targets and not phase.loss_by_model:
+        yield "the targets are moved with the images"
     if phase.loss_by_model:
         yield "the model computes its losses from the images themselves"
     if phase.epochs.value == 1 and phase.solver is None:

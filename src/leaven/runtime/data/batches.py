@@ -276,7 +276,7 @@ class IndexedSplit:
 
     def class_counts(self) -> list[int]:
         values, count = self.reader.dataset.values, len(self.target.names)
-        if values is None:
+        if values is None or self.target.kind != "class":
             return [0] * count
         labels = np.asarray(values)[self.reader.indices]
         return [int(number) for number in np.bincount(labels, minlength=count)]

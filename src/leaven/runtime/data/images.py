@@ -38,7 +38,7 @@ def open_image(
     except Exception as problem:  # a damaged file makes Pillow raise nearly anything
         if isinstance(problem, OSError) and problem.errno in _NOT_THE_FILES_FAULT:
             raise
-        raise BadFile(name, _reason(source, problem)) from None
+        raise BadFile(name, reason(source, problem)) from None
 
 
 def _stream(source: str | os.PathLike[str] | BinaryIO) -> AbstractContextManager[BinaryIO]:
@@ -75,7 +75,7 @@ def _eight_bits(values: np.ndarray, mode: str) -> np.ndarray:
     return np.nan_to_num(scaled).round().astype(np.uint8)
 
 
-def _reason(source: str | os.PathLike[str] | BinaryIO, problem: Exception) -> str:
+def reason(source: str | os.PathLike[str] | BinaryIO, problem: Exception) -> str:
     if isinstance(problem, FileNotFoundError):
         return "there is no such file"
     if isinstance(problem, IsADirectoryError):

@@ -111,13 +111,14 @@ class BatchReader(data.Dataset[Any]):
             seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
         try:
             sample = self.dataset.load(index) if self.decoded is None else self.decoded.load(index)
+            image, value = self._with_value(sample, index)
+            given = self.samples.given(image, value)
         except BadFile as failure:
             if not self.skips_bad_files:
                 raise
             bad.append(failure.file)
             return
-        image, value = self._with_value(sample, index)
-        pairs.append((self._transformed(self.samples.given(image, value)), value))
+        pairs.append((self._transformed(given), value))
 
     def _with_value(self, sample: Any, index: int) -> tuple[Any, Any]:
         return sample if self.dataset.values is None else (sample, self.dataset.values[index])
@@ -129,10 +130,10 @@ class BatchReader(data.Dataset[Any]):
             if self.seed is not None:
                 seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
             try:
-                sample = self.dataset.load(index)
+                given = self.samples.given(*self._with_value(self.dataset.load(index), index))
             except BadFile:
                 continue
-            return stages_of(self.samples.given(*self._with_value(sample, index)), self.transform)
+            return stages_of(given, self.transform)
         return []
 
     @cached_property

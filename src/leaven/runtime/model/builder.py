@@ -55,6 +55,7 @@ class Built:
 
     made: Made | None = None
     head: tuple[str, int] | None = None  # the layer that was replaced, and its number of outputs
+    fitted: tuple[str, int] | None = None  # the task whose function fitted the head, and its number of outputs
     has_auxiliary_heads: bool = True
     weights: Weights | None = None
     function: Callable[..., nn.Module] | None = None
@@ -149,8 +150,9 @@ def _makers(function: Callable[..., Any]) -> Iterator[tuple[Any, str, Callable[.
         for owner in (timm, timm.models):
             yield owner, "create_model", _timm_maker(owner.create_model)
     if models := sys.modules.get("torchvision.models"):
-        for name in models.list_models(module=models):
-            yield models, name, _torchvision_maker(getattr(models, name), name)
+        for package in torchvision_models():
+            for name in models.list_models(module=package):
+                yield package, name, _torchvision_maker(getattr(package, name), name)
     components = [module for name, module in sys.modules.items() if name.startswith(_COMPONENTS)]
     for module in components:
         yield from _constructors(module, "component", "")
@@ -159,6 +161,13 @@ def _makers(function: Callable[..., Any]) -> Iterator[tuple[Any, str, Callable[.
         yield from _constructors(module, "user", place)
         for name, made in inspect.getmembers(module, inspect.isfunction):
             yield module, name, _noting(made, place)
+
+
+def torchvision_models() -> list[ModuleType]:
+    """The packages of torchvision's models that a bundle may build."""
+    from torchvision import models  # a program that uses none does not import them
+
+    return [models, models.segmentation]
 
 
 def _is_users(value: Any) -> bool:
@@ -189,7 +198,10 @@ def _torchvision_maker(made: Callable[..., Any], name: str) -> Callable[..., Any
             model = made(*args, weights=weights, **kwargs)
         tag = getattr(weights, "name", weights)
         known = Weights(tag=str(tag)) if weights is not None else None
-        record(model, made=None if args else Made("torchvision", name, kwargs), weights=known)
+        given = {key: value for key, value in kwargs.items() if key != "weights_backbone"}
+        if getattr(model, "aux_classifier", None) is not None:
+            given["aux_loss"] = True  # which published weights bring along
+        record(model, made=None if args else Made("torchvision", name, given), weights=known)
         return model
 
     return build

@@ -28,6 +28,29 @@ class FocalLoss(nn.Module):
         return loss.mean() if self.alpha is None else (self.alpha[targets] * loss).sum() / self.alpha[targets].sum()
 
 
+class DiceLoss(nn.Module):
+    """One minus the overlap of predicted and actual areas (Milletari et al., 2016), and the cross-entropy of pixels.
+
+    Pixels below 0 have no class, and are ignored; classes that are not in the batch don't count.
+    """
+
+    def __init__(self, cross_entropy: float = 1.0) -> None:
+        super().__init__()
+        self.cross_entropy = cross_entropy
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        is_known = targets >= 0
+        actual = F.one_hot(targets.clamp(min=0), logits.shape[1]).movedim(-1, 1) * is_known[:, None]
+        predicted = logits.float().softmax(dim=1) * is_known[:, None]
+        over = [0, *range(2, logits.ndim)]
+        overlap, areas = (predicted * actual).sum(over), predicted.sum(over) + actual.sum(over)
+        is_there = actual.sum(over) > 0
+        loss = ((1 - (2 * overlap + 1) / (areas + 1)) * is_there).sum() / is_there.sum().clamp(min=1)
+        if self.cross_entropy:
+            loss = loss + self.cross_entropy * F.cross_entropy(logits, targets)
+        return loss
+
+
 def balanced_weights(split: Split) -> Tensor:
     """One weight per class, larger for rarer classes; the mean over the samples is 1."""
     counts = torch.tensor(split.class_counts(), dtype=torch.float32)

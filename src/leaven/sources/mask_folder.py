@@ -1,0 +1,244 @@
+"""A folder of images and masks: `images/` and `masks/` with the same names, optionally inside of `train/` and `val/`.
+
+Decides which mask belongs to which image, and what the classes are called. Masks are read when their images are.
+"""
+
+import csv
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
+from leaven.sources.source import Looked, Samples, predefined
+
+if TYPE_CHECKING:
+    from leaven.tasks.segmentation.target import Colour, MaskClasses
+
+IMAGES = ("images", "image", "imgs", "img")
+MASKS = ("masks", "mask", "labels", "labels_mask", "annotations")
+CLASS_FILES = ("classes.txt", "class_dict.csv", "labels.txt")
+_SHOWN = 3
+_HEX = re.compile(r"#([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2})")
+_SUFFIXES = ("_mask", "-mask", "_label", "_labels", "_gt")
+
+
+class Pair(NamedTuple):
+    image: str
+    mask: str
+
+
+class MaskFolder(NamedTuple):
+    """`classes` are names in a list, or a file of them; `known` are those of a trained model."""
+
+    path: Path
+    name: str
+    classes: "Sequence[str] | str | Path | None" = None
+    ignore: int = 255
+    skips_bad: bool = False
+    known: "MaskClasses | None" = None
+
+    def look(self) -> Looked:
+        try:
+            names, _ = self._named()
+            pairs, findings = self._pairs()
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+        counts = {split: len(there) for split, there in pairs.items()}
+        return Looked(names, tuple(split for split in counts if split), findings, counts)
+
+    def open(self) -> Samples:
+        target = self.known or self._target()
+        pairs, findings = self._pairs()
+        every = [pair for there in pairs.values() for pair in there]
+        sizes = {split: len(there) for split, there in pairs.items()}
+        values = [target.value(pair.mask) for pair in every]
+        return Samples(target, values, [pair.image for pair in every], predefined(sizes), findings=findings)
+
+    def _target(self) -> "MaskClasses":
+        from leaven.tasks.segmentation.target import MaskClasses  # a look does without
+
+        names, colours = self._named()
+        return MaskClasses(names, colours, self.ignore)
+
+    # -- classes
+
+    def _named(self) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
+        """The names of the classes, and the colours that masks have in their place, where they have."""
+        if self.known is not None:
+            return self.known.names, self.known.colours
+        if isinstance(self.classes, tuple | list):
+            return self._checked(tuple(map(str, self.classes)), ())
+        file = Path(self.classes) if self.classes is not None else self._class_file()
+        try:
+            rows = read_classes(file)
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
+            fact = f"the classes in `{file.name}` can't be read: {reason}"
+            raise BadSource(_about("classes", "wrong-format", fact, _HOW)) from None
+        colours = tuple(colour for _, colour in rows if colour is not None)
+        if colours and len(colours) < len(rows):
+            fact = f"`{file.name}` has a colour for some classes and none for others"
+            raise BadSource(_about("classes", "wrong-format", fact, _HOW))
+        return self._checked(tuple(name for name, _ in rows), colours)
+
+    def _class_file(self) -> Path:
+        found = next((self.path / name for name in CLASS_FILES if (self.path / name).is_file()), None)
+        if found is None:
+            fact = f"the classes of the masks in `{self.name}` are not named"
+            raise BadSource(_about("path", "no-classes", fact, _HOW.format(folder=self.name)))
+        return found
+
+    def _checked(
+        self, names: tuple[str, ...], colours: "tuple[Colour, ...]"
+    ) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
+        twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+        if twice is not None:
+            raise BadSource(_about("classes", "no-classes", f"the class `{twice}` is named twice", "name each once"))
+        if len(names) < 2:
+            fact = f"there is only the class `{names[0]}`" if names else "no classes are named"
+            raise BadSource(_about("classes", "no-classes", f"{fact}, but segmentation needs two or more", _TWO))
+        return names, colours
+
+    # -- images and masks
+
+    def _pairs(self) -> tuple[dict[str, list[Pair]], tuple[Finding, ...]]:
+        """The images of each split with their masks; without splits, all are ''."""
+        if not self.path.is_dir():
+            fact = f"`{self.name}` {'is a file, not a folder' if self.path.exists() else 'does not exist'}"
+            raise BadSource(_about("path", "missing-file", fact, ""))
+        places = self._places()
+        found: dict[str, list[Pair]] = {}
+        findings: list[Finding] = []
+        for split, (images, masks) in places.items():
+            found[split], problems = self._paired(images, masks)
+            findings += problems
+        return found, tuple(findings)
+
+    def _places(self) -> dict[str, tuple[Path, Path]]:
+        """The folders of images and masks of each split."""
+        whole = _beside(self.path)
+        if whole is not None:
+            inner = {split: (_split(whole[0], split), _split(whole[1], split)) for split in PART_NAMES}
+            both = {split: (images, masks) for split, (images, masks) in inner.items() if images and masks}
+            return both if "train" in both else {"": whole}
+        splits = {split: there for split in PART_NAMES if (place := _split(self.path, split)) and (there := _beside(place))}
+        if "train" not in splits:
+            has = ", ".join(f"`{name}`" for name in sub_folders(self.path)[:_SHOWN]) or "no folders"
+            fact = f"`{self.name}` has {has}, but not `images` and `masks`"
+            help = f"put the images into `{self.name}/images` and their masks, with the same names, into "
+            raise BadSource(_about("path", "missing-file", fact, f"{help}`{self.name}/masks`"))
+        return splits
+
+    def _paired(self, images: Path, masks: Path) -> tuple[list[Pair], list[Finding]]:
+        by_name = {_stem(file, masks): file for file in image_files(masks)}
+        found, lonely = [], []
+        for file in sorted(image_files(images)):
+            stem = _stem(file, images)
+            mask = by_name.pop(stem, None)
+            mask = mask or next((by_name.pop(stem + end) for end in _SUFFIXES if stem + end in by_name), None)
+            if mask is None:
+                lonely.append(file)
+            else:
+                found.append(Pair(file, mask))
+        where = _below(self.name, images, self.path)
+        if not found:
+            fact = f"no image in `{where}` has a mask in `{_below(self.name, masks, self.path)}`"
+            raise BadSource(_about("path", "missing-file", fact, "give each mask the name of its image: `1.jpg`, `1.png`"))
+        findings = []
+        if lonely:
+            fact = f"{_counted(len(lonely), 'image')} in `{where}` {_has(lonely)} no mask and {_are(lonely)} ignored"
+            findings.append(_unpaired(fact, lonely, "add the masks, or remove the images"))
+        left = sorted(by_name.values())
+        if left:
+            at = _below(self.name, masks, self.path)
+            fact = f"{_counted(len(left), 'mask')} in `{at}` {_has(left)} no image and {_are(left)} ignored"
+            findings.append(_unpaired(fact, left, "add the images, or remove the masks"))
+        return found, findings
+
+
+def read_classes(file: Path) -> "list[tuple[str, Colour | None]]":
+    """The classes of a file, one per line: `road`, `road 128 64 128`, `road,128,64,128` or `road #804080`."""
+    found = []
+    for row in csv.reader(file.read_text("utf-8-sig").splitlines()):
+        cells = [cell.strip() for cell in row if cell.strip()]
+        if not cells or cells[0].startswith("#") or cells[0].lower() == "name":
+            continue
+        found.append(_class(cells))
+    return found
+
+
+def _class(cells: Sequence[str]) -> "tuple[str, Colour | None]":
+    if len(cells) == 1:
+        cells = cells[0].rsplit(None, 3) if _ends_in_numbers(cells[0]) else cells[0].rsplit(None, 1)
+        cells = cells if len(cells) == 4 or (len(cells) == 2 and _HEX.fullmatch(cells[1])) else [" ".join(cells)]
+    if len(cells) == 2 and (code := _HEX.fullmatch(cells[1])):
+        return cells[0], (int(code[1], 16), int(code[2], 16), int(code[3], 16))
+    if len(cells) == 4:
+        red, green, blue = map(int, cells[1:])
+        if not all(0 <= part <= 255 for part in (red, green, blue)):
+            raise ValueError(f"{cells[0]} has the colour {red}, {green}, {blue}, but a colour has numbers from 0 to 255")
+        return cells[0], (red, green, blue)
+    if len(cells) > 1:
+        raise ValueError(f"`{', '.join(cells)}` is not a name with a colour")
+    return cells[0], None
+
+
+def _ends_in_numbers(line: str) -> bool:
+    return bool(re.fullmatch(r".*\S(\s+\d{1,3}){3}", line))
+
+
+def looks_like_masks(folder: Path) -> bool:
+    """Whether a folder has images and masks."""
+    splits = [place for split in PART_NAMES if (place := _split(folder, split)) is not None]
+    return any(_beside(place) is not None for place in (folder, *splits))
+
+
+def _beside(folder: Path) -> tuple[Path, Path] | None:
+    """The folders of images and of masks in a folder."""
+    there = {name.lower(): folder / name for name in sub_folders(folder)}
+    images = next((there[name] for name in IMAGES if name in there), None)
+    masks = next((there[name] for name in MASKS if name in there), None)
+    return (images, masks) if images is not None and masks is not None else None
+
+
+def _split(folder: Path, split: str) -> Path | None:
+    return next((folder / name for name in sub_folders(folder) if name.lower() in PART_NAMES[split]), None)
+
+
+def _stem(file: str, folder: Path) -> str:
+    return os.path.splitext(os.path.relpath(file, folder))[0].replace(os.sep, "/")
+
+
+def _below(name: str, place: Path, top: Path) -> str:
+    return f"{name}/{place.relative_to(top).as_posix()}"
+
+
+def _unpaired(fact: str, files: Sequence[str], help: str) -> Finding:
+    listed = ", ".join(f"`{os.path.basename(file)}`" for file in files[:_SHOWN])
+    more = f" and {len(files) - _SHOWN:,} more" if len(files) > _SHOWN else ""
+    finding = Finding("unpaired-mask", fact, help, (f"{listed}{more}",), is_error=False)
+    return finding._replace(argument="path", label="images and masks are read from this folder")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _has(files: Sequence[str]) -> str:
+    return "has" if len(files) == 1 else "have"
+
+
+def _are(files: Sequence[str]) -> str:
+    return "is" if len(files) == 1 else "are"
+
+
+_HOW = 'name them in the order of their numbers: `classes=["background", "road"]`, or one per line in `classes.txt`'
+_TWO = 'the first is usually the background: `classes=["background", "road"]`'
+_LABELS: Mapping[str, str] = {"path": "images and masks are read from this folder", "classes": "the classes of pixels"}
+
+
+def _about(argument: str, id: str, fact: str, help: str) -> Finding:
+    return Finding(id, fact, help, argument=argument, label=_LABELS[argument])

@@ -1,0 +1,204 @@
+"""The code of semantic segmentation: what needs torch."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from leaven.formats.target import Target
+from leaven.runtime.data.batches import Split
+from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.mask_folders import masks_of
+from leaven.runtime.data.places import Place
+from leaven.runtime.data.samples import collate
+from leaven.runtime.failures import Failure
+from leaven.runtime.model.builder import record
+from leaven.runtime.run.run import Run
+from leaven.tasks import scoring
+from leaven.tasks.protocol import Description
+from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
+from leaven.tasks.segmentation.decoder import add_decoder
+from leaven.tasks.segmentation.evaluation import Evaluation, Tally
+from leaven.tasks.segmentation.masks import as_moved, as_target, read_mask, shares
+from leaven.tasks.segmentation.overlay import overlay
+from leaven.tasks.segmentation.prediction import Prediction, predictions
+from leaven.tasks.segmentation.target import MaskClasses, MaskFile
+
+__all__ = [
+    "Evaluation",
+    "Mean",
+    "Metrics",
+    "PixelLoss",
+    "Prediction",
+    "Samples",
+    "Tally",
+    "describe",
+    "evaluate",
+    "exported",
+    "fit_head",
+    "folder",
+    "predictions",
+    "row",
+    "row_size",
+]
+
+AUXILIARY = 0.4  # of the loss of the auxiliary output
+MOST_LISTED = 100
+_ROW_SIDE = 2
+_HEADS = ("classifier", "aux_classifier")
+
+
+class Samples:
+    """Images with masks, which the transforms move together."""
+
+    is_placed: ClassVar[bool] = True
+
+    def given(self, image: Any, value: Any) -> tuple[Any, ...]:
+        size = image.size if hasattr(image, "getbands") else tuple(image.shape[-2:][::-1])
+        classes = read_mask(value, size) if isinstance(value, MaskFile) else np.asarray(value)
+        return image, as_moved(classes)
+
+    def inputs(self, images: Sequence[Any]) -> Any:
+        return collate(images)
+
+    def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
+        return torch.stack([as_target(mask) for (mask,) in moved])
+
+    def caption(self, one: Any, target: Target) -> str:
+        """The classes with the largest shares."""
+        found = shares(_classes(one), len(target.names))
+        largest = [at for at in np.argsort(-found, kind="stable")[:3] if found[at] > 0]
+        return "\n".join(f"{target.names[at]} {100 * found[at]:.0f} %" for at in largest) or "no class"
+
+    def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
+        assert isinstance(target, MaskClasses)
+        return overlay(pixels, _classes(one), target)
+
+    def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
+        """The class of each pixel of each image, in its own size."""
+        return [_placed(one, place) for one, place in zip(logits_of(outputs), places, strict=True)]
+
+
+def _classes(one: Any) -> np.ndarray:
+    """A mask in a batch, or one that was moved, as numbers of classes."""
+    found: np.ndarray = (as_target(one) if type(one) is not Tensor else one).cpu().numpy()
+    return found
+
+
+def _placed(logits: Tensor, place: Place) -> Tensor:
+    width, height = place.size
+    across, down = (_coordinates(logits, n, place, at) for at, n in enumerate((width, height)))
+    grid = torch.stack(torch.meshgrid(down, across, indexing="ij")[::-1], dim=-1)[None]
+    found = functional.grid_sample(logits[None].float(), grid, padding_mode="border", align_corners=False)
+    return found[0].argmax(dim=0)
+
+
+def _coordinates(logits: Tensor, count: int, place: Place, axis: int) -> Tensor:
+    """Where the pixels of an image lie in the logits, from -1 to 1."""
+    middles = torch.arange(count, device=logits.device) + 0.5
+    return (middles - place.shift[axis]) / place.scale[axis] * 2 / logits.shape[-1 - axis] - 1
+
+
+def logits_of(outputs: Any) -> Tensor:
+    """The logits among the outputs of a model: torchvision's returns them by name, with auxiliary ones."""
+    found = outputs["out"] if isinstance(outputs, Mapping) else outputs
+    if not isinstance(found, Tensor) or found.ndim != 4:
+        raise Failure("the model does not return the logits of each pixel, of shape (N, classes, height, width)")
+    return found
+
+
+class PixelLoss(nn.Module):
+    """A loss of the logits, and of the auxiliary ones that some models return in training."""
+
+    def __init__(self, loss: Criterion, auxiliary: float = AUXILIARY) -> None:
+        super().__init__()
+        self.loss = loss
+        self.auxiliary = auxiliary
+
+    def forward(self, outputs: Any, targets: Tensor) -> Tensor:
+        found = self.loss(logits_of(outputs), targets)
+        if torch.is_grad_enabled() and isinstance(outputs, Mapping) and "aux" in outputs:
+            found = found + self.auxiliary * self.loss(outputs["aux"], targets)
+        return found
+
+
+def fit_head(model: nn.Module, classes: int) -> None:
+    """Give a model outputs for these classes: a model of torchvision new last layers, one of timm a decoder."""
+    if hasattr(model, "forward_intermediates"):
+        add_decoder(model, classes)
+    else:
+        _replace_classifiers(model, classes)
+    record(model, fitted=("segmentation", classes))
+
+
+def _replace_classifiers(model: nn.Module, classes: int) -> None:
+    for head in [getattr(model, name) for name in _HEADS if getattr(model, name, None) is not None]:
+        layers = {path: each for path, each in head.named_modules() if isinstance(each, nn.Conv2d)}
+        outputs = list(layers.values())[-1].out_channels
+        for path, old in layers.items():
+            if old.out_channels == outputs and old.kernel_size == (1, 1):
+                parent, _, name = path.rpartition(".")
+                new = nn.Conv2d(old.in_channels, classes, 1, bias=old.bias is not None)
+                setattr(head.get_submodule(parent), name, new.to(old.weight.device))
+
+
+def evaluate(
+    run: Run,
+    model: nn.Module,
+    split: Split,
+    metrics: Metrics,
+    criterion: Criterion | None = None,
+    step: EvalStep = outputs_of,
+) -> dict[str, float]:
+    """The loss and the metrics, at the size to which the images are resized: `{"val.iou": 0.71}`."""
+    return scoring.evaluate(run, model, split, metrics, criterion, step, measured)
+
+
+def measured(outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """What metrics compare: the predicted class of each pixel, and the actual one."""
+    return logits_of(outputs).argmax(dim=1), targets
+
+
+class Logits(nn.Module):
+    """A model that returns the logits of each pixel, and nothing else."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        return logits_of(self.model(images))
+
+
+def exported(model: nn.Module, target: MaskClasses) -> nn.Module:
+    return Logits(model).eval()
+
+
+def row(model: nn.Module, image: Tensor) -> Tensor:
+    """The mean logits of each quarter of an image."""
+    return functional.adaptive_avg_pool2d(logits_of(model(image[None])), _ROW_SIDE).flatten()
+
+
+def row_size(target: MaskClasses) -> int:
+    return len(target.names) * _ROW_SIDE**2
+
+
+def folder(path: Path, target: MaskClasses, columns: Sequence[str]) -> Dataset:
+    """A folder of images and masks with the model's classes."""
+    return masks_of(path, target)
+
+
+def describe(target: MaskClasses) -> Description:
+    listed = "\n".join(f"- {name}" for name in target.names[:MOST_LISTED])
+    more = f"\n- and {len(target.names) - MOST_LISTED} more" if len(target.names) > MOST_LISTED else ""
+    return Description(
+        purpose=f"says which of {len(target.names)} classes each pixel of an image belongs to",
+        title="Classes",
+        outputs=listed + more,
+        outputs_name="logits",
+        example=".shares",
+    )

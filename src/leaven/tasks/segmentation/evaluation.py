@@ -1,0 +1,156 @@
+"""How well a segmentation model does: intersection over union, of all pixels of each class, at the size of the images."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from leaven.formats.score_text import score_text
+from leaven.pictures.confusion import draw_confusion
+from leaven.tasks.aligned import aligned
+from leaven.tasks.protocol import Case, Plot, Table
+from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
+from leaven.tasks.segmentation.overlay import overlay
+from leaven.tasks.segmentation.target import MaskClasses
+
+WORST = 10
+_LARGEST = 240  # pixels of the longer side of a mask that is kept to be shown
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One image: its mean IoU, and its pixels by actual and predicted class; small masks to show."""
+
+    file: str
+    iou: float
+    actual: np.ndarray
+    predicted: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What was measured: the pixels of all images by actual and predicted class."""
+
+    target: MaskClasses
+    matrix: np.ndarray
+    images: tuple[Measured, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many images were measured."""
+        return len(self.images)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The mean IoU of the classes, and the share of the pixels that are right."""
+        found = ious(self.matrix)
+        mean = float(np.nanmean(found)) if np.isfinite(found).any() else math.nan
+        return {"iou": mean, "accuracy": float(np.trace(self.matrix) / max(1, self.matrix.sum()))}
+
+    @property
+    def per_class(self) -> dict[str, dict[str, float]]:
+        """IoU, precision and recall of each class, and its share of the pixels."""
+        right = np.diag(self.matrix).astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            precision, recall = right / self.matrix.sum(axis=0), right / self.matrix.sum(axis=1)
+            share = self.matrix.sum(axis=1) / max(1, self.matrix.sum())
+        columns = {"iou": ious(self.matrix), "precision": precision, "recall": recall, "share": share}
+        by_column = {word: named(values, self.target) for word, values in columns.items()}
+        return {name: {word: values[name] for word, values in by_column.items()} for name in self.target.names}
+
+    def _order(self) -> list[int]:
+        """The images, from the one with the lowest IoU."""
+        return [int(at) for at in np.argsort([each.iou for each in self.images], kind="stable")]
+
+    def tables(self) -> list[Table]:
+        rows = [[name, *map(score_text, scores.values())] for name, scores in self.per_class.items()]
+        return [Table("Classes", ("class", "iou", "precision", "recall", "share of pixels"), rows)]
+
+    def plots(self) -> list[Plot]:
+        names, matrix = self.target.names, self.matrix
+        return [Plot("confusion", "Actual and predicted classes of pixels", lambda: draw_confusion(names, matrix))]
+
+    def cases(self, k: int) -> list[Case]:
+        """By the mean IoU of the classes in the image."""
+        return [self._case(at) for at in self._order()[:k]]
+
+    def _case(self, at: int) -> Case:
+        each = self.images[at]
+        actual, said = (self._classes(mask) for mask in (each.actual, each.predicted))
+        return Case(at, each.file, actual, said, f"IoU {each.iou:.3f}", is_right=each.iou > 0.5)
+
+    def _classes(self, mask: np.ndarray) -> str:
+        counts = np.bincount(mask[mask >= 0], minlength=len(self.target.names))
+        largest = [at for at in np.argsort(-counts, kind="stable")[:3] if counts[at]]
+        return ", ".join(f"{self.target.names[at]} {100 * counts[at] / counts.sum():.0f} %" for at in largest)
+
+    def shown(self, at: int, image: Image.Image) -> Image.Image:
+        """An image beside its actual and its predicted classes, as the page of an evaluation shows it."""
+        each = self.images[at]
+        size = each.actual.shape[1], each.actual.shape[0]
+        pixels = np.asarray(image.convert("RGB").resize(size))
+        drawn = [overlay(pixels, mask, self.target) for mask in (each.actual, each.predicted)]
+        return Image.fromarray(np.concatenate(drawn, axis=1 if size[1] >= size[0] else 0))
+
+    def wrong(self) -> list[dict[str, str]]:
+        """All images: hardly any is right in every pixel."""
+        return [{"file": self.images[at].file, "iou": f"{self.images[at].iou:.6f}"} for at in self._order()]
+
+    def to_json(self) -> dict[str, Any]:
+        images = [{"file": self.images[at].file, "iou": self.images[at].iou} for at in self._order()]
+        scores = {name: value if math.isfinite(value) else None for name, value in self.scores.items()}
+        return {
+            "images": self.count,
+            "scores": scores,
+            "classes": {
+                name: {word: value if math.isfinite(value) else None for word, value in values.items()}
+                for name, values in self.per_class.items()
+            },
+            "worst": images[:WORST],
+            "wrong": images,
+            "skipped": list(self.skipped),
+        }
+
+    def __str__(self) -> str:
+        width = max(map(len, self.scores))
+        lines = [f"{self.count} images", *(f"{name:<{width}}  {score_text(v)}" for name, v in self.scores.items())]
+        rows = [[name, *map(score_text, scores.values())] for name, scores in self.per_class.items()]
+        worst = [[self.images[at].file, f"{self.images[at].iou:.4f}"] for at in self._order()[:WORST]]
+        lines += ["", *aligned([["", "iou", "precision", "recall", "share"], *rows])]
+        return "\n".join([*lines, "", *aligned([["lowest", "iou"], *worst])])
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {', '.join(f'{name} {score_text(value)}' for name, value in self.scores.items())}>"
+
+
+class Tally:
+    """Adds up pixels by actual and predicted class."""
+
+    def __init__(self, target: MaskClasses) -> None:
+        self.target = target
+        self.matrix = np.zeros((len(target.names), len(target.names)), np.int64)
+        self.images: list[Measured] = []
+
+    def add(self, outputs: Sequence[Tensor], values: Sequence[Any], names: Sequence[str]) -> None:
+        for output, value, name in zip(outputs, values, names, strict=True):
+            predicted = output.numpy()
+            actual = read_mask(value, (predicted.shape[1], predicted.shape[0]))
+            matrix = confusion(actual, predicted, len(self.target.names))
+            self.matrix += matrix
+            found = ious(matrix)
+            mean = float(np.nanmean(found)) if np.isfinite(found).any() else 1.0  # nothing to say, nothing said
+            self.images.append(Measured(name, mean, _smaller(actual), _smaller(predicted)))
+
+    def result(self, skipped: tuple[str, ...]) -> Evaluation:
+        return Evaluation(self.target, self.matrix, tuple(self.images), skipped)
+
+
+def _smaller(mask: np.ndarray) -> np.ndarray:
+    """A mask that is small enough to be kept for every image."""
+    step = max(1, math.ceil(max(mask.shape) / _LARGEST))
+    return np.ascontiguousarray(mask[::step, ::step].astype(np.int16))

@@ -1,0 +1,144 @@
+"""Masks as arrays: how they are read from files, moved with their images, and made into targets.
+
+While a mask is moved, its classes count from 1 and 0 is no class: what a rotation or padding adds is 0, and so ignored.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from leaven.formats.regular import open_regular
+from leaven.runtime.data.images import reason
+from leaven.runtime.failures import BadFile
+from leaven.tasks.segmentation.target import Colour, MaskClasses, MaskFile
+
+NO_CLASS = -100  # in targets: what losses and metrics ignore
+_SHOWN = 3
+
+
+def read_mask(mask: MaskFile, size: tuple[int, int] | None = None) -> np.ndarray:
+    """The class of each pixel, counted from 0, and NO_CLASS where there is none; a BadFile where it can't be read.
+
+    `size` is the width and height of the image, which the mask must have.
+    """
+    stored = _stored(mask, has_colours=bool(mask.target.colours))
+    if size is not None and (stored.shape[1], stored.shape[0]) != size:
+        own = f"{stored.shape[1]}×{stored.shape[0]}"
+        raise BadFile(mask.file, f"the mask is {own} pixels, but its image is {size[0]}×{size[1]}")
+    if mask.target.colours:
+        return _of_colours(stored, mask)
+    return _of_numbers(stored, mask)
+
+
+def _stored(mask: MaskFile, *, has_colours: bool) -> np.ndarray:
+    """The pixels as they are stored: the numbers of a grey or palette image, or colours."""
+    try:
+        with open_regular(mask.file) as stream, Image.open(stream) as image:
+            if has_colours:
+                return np.asarray(image.convert("RGB"))
+            if image.mode not in ("P", "L", "1", "I", "I;16"):
+                image = _grey(image, mask)
+            return np.asarray(image)
+    except BadFile:
+        raise
+    except MemoryError:
+        raise
+    except Exception as problem:  # a damaged file makes Pillow raise nearly anything
+        raise BadFile(mask.file, reason(mask.file, problem)) from None
+
+
+def _grey(image: Image.Image, mask: MaskFile) -> Image.Image:
+    """A mask that is stored in colour, where all channels are the same number."""
+    channels = np.asarray(image.convert("RGB"))
+    if (channels != channels[..., :1]).any():
+        raise BadFile(mask.file, "the mask has colours, and it is not known which class each means")
+    return Image.fromarray(channels[..., 0])
+
+
+def _of_numbers(stored: np.ndarray, mask: MaskFile) -> np.ndarray:
+    count, numbers = len(mask.target.names), mask.numbers
+    found = stored.astype(np.int64)
+    if numbers is not None:
+        found = np.full(stored.shape, -1, np.int64)
+        for number, meant in numbers.items():
+            found[stored == number] = meant
+    found = np.where(stored == mask.target.ignored, NO_CLASS, found)
+    wrong = (found != NO_CLASS) & ((found < 0) | (found >= count))
+    if wrong.any():
+        values = ", ".join(map(str, np.unique(stored[wrong])[:_SHOWN]))
+        raise BadFile(mask.file, f"the mask has the value {values}, but there are only {count} classes, from 0")
+    return found
+
+
+def _of_colours(stored: np.ndarray, mask: MaskFile) -> np.ndarray:
+    codes = _codes(stored)
+    found = np.full(codes.shape, NO_CLASS, np.int64)
+    is_known = codes == _code((mask.target.ignored,) * 3)
+    for number, colour in enumerate(mask.target.colours):
+        found[codes == _code(colour)] = number
+        is_known |= codes == _code(colour)
+    if not is_known.all():
+        colours = [f"({red}, {green}, {blue})" for red, green, blue in stored[~is_known][:1]]
+        raise BadFile(mask.file, f"the mask has the colour {colours[0]}, which is not that of a class")
+    return found
+
+
+def _codes(colours: np.ndarray) -> np.ndarray:
+    wide = colours.astype(np.int64)
+    codes: np.ndarray = (wide[..., 0] << 16) + (wide[..., 1] << 8) + wide[..., 2]
+    return codes
+
+
+def _code(colour: Colour) -> int:
+    return (colour[0] << 16) + (colour[1] << 8) + colour[2]
+
+
+# -- moved with the image
+
+
+def as_moved(classes: np.ndarray) -> Any:
+    """A mask that transforms move: classes from 1."""
+    from torchvision import tv_tensors
+
+    counted = np.where(classes == NO_CLASS, 0, classes + 1)
+    return tv_tensors.Mask(torch.from_numpy(counted.astype(np.uint8 if counted.max(initial=0) < 256 else np.int32)))
+
+
+def as_target(moved: Any) -> Tensor:
+    """A mask after the transforms, as losses and metrics take it: classes from 0."""
+    counted = torch.as_tensor(moved).as_subclass(Tensor).long()
+    counted = counted.squeeze(0) if counted.ndim == 3 else counted
+    return torch.where(counted == 0, NO_CLASS, counted - 1)
+
+
+def shares(classes: np.ndarray, count: int) -> np.ndarray:
+    """The share of the pixels that each class has."""
+    counts = np.bincount(classes[classes >= 0].ravel(), minlength=count)
+    found: np.ndarray = counts / max(1, counts.sum())
+    return found
+
+
+def confusion(actual: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:
+    """How many pixels of each class (rows) are predicted as each class; those without a class are left out."""
+    is_known = actual >= 0
+    pairs = actual[is_known] * count + predicted[is_known]
+    found: np.ndarray = np.bincount(pairs, minlength=count * count).reshape(count, count)
+    return found
+
+
+def ious(matrix: np.ndarray) -> np.ndarray:
+    """The intersection over union of each class; NaN where it is neither there nor predicted."""
+    both = np.diag(matrix).astype(np.float64)
+    union = matrix.sum(axis=0) + matrix.sum(axis=1) - both
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = np.where(union > 0, both / union, np.nan)
+    return found
+
+
+def named(values: Sequence[float], target: MaskClasses) -> Mapping[str, float]:
+    """Values by the names of the classes."""
+    return dict(zip(target.names, map(float, values), strict=True))

@@ -1,0 +1,74 @@
+"""What a segmentation model says about one image: the class of each pixel, and how much of the image each class has."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from leaven.tasks.segmentation.masks import shares
+from leaven.tasks.segmentation.overlay import overlay, with_legend
+from leaven.tasks.segmentation.target import MaskClasses
+
+LEAST = 0.0005  # of an image that a class has, to be told
+
+
+class Prediction:
+    """The class of each pixel, in the size of the image.
+
+    `prediction.mask` is an array of numbers of classes, `prediction.shares` says how much of the image each class has.
+    """
+
+    def __init__(self, target: MaskClasses, mask: np.ndarray) -> None:
+        self.target = target
+        self.mask = mask
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """The share of the image that each class has, the largest first."""
+        found = shares(self.mask, len(self.target.names))
+        return {self.target.names[at]: float(found[at]) for at in np.argsort(-found, kind="stable")}
+
+    def drawn(self, image: Image.Image) -> Image.Image:
+        """The image with the classes in colours over it, and a legend."""
+        pixels = np.asarray(image.convert("RGB"))
+        index = {name: at for at, name in enumerate(self.target.names)}
+        there = [(f"{name} {100 * share:.1f} %", index[name]) for name, share in self._told(len(index)).items()]
+        return with_legend(Image.fromarray(overlay(pixels, self.mask, self.target)), there, self.target)
+
+    def save(self, file: str) -> None:
+        """Write the mask as an image whose pixels are numbers of classes."""
+        Image.fromarray(self.mask.astype(np.uint8 if self.mask.max(initial=0) < 256 else np.int32)).save(file)
+
+    def _told(self, top: int) -> dict[str, float]:
+        found = {name: share for name, share in self.shares.items() if share >= LEAST}
+        return dict(list((found or self.shares).items())[:top])
+
+    def describe(self, top: int) -> str:
+        told = self._told(top)
+        width = max(map(len, told))
+        return "\n".join(f"{name:<{width}}  {100 * share:5.1f} %" for name, share in told.items())
+
+    def cells(self, top: int) -> dict[str, str]:
+        return {name: f"{self.shares[name]:.6f}" for name in self.target.names}
+
+    def shown_cells(self, top: int) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for rank, (name, share) in enumerate(self._told(max(top, 3)).items(), 1):
+            end = f"_{rank}" if rank > 1 else ""
+            found |= {f"class{end}": name, f"share{end}": f"{100 * share:5.1f} %"}
+        return found
+
+    def to_json(self, top: int) -> dict[str, Any]:
+        return {"size": list(self.mask.shape[::-1]), "shares": dict(self.shares)}
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self._told(3).items())
+        return f"<Prediction: {told}>"
+
+
+def predictions(outputs: Sequence[Tensor], target: MaskClasses) -> list[Prediction]:
+    """What a batch of outputs says: the classes of each image, in its own size."""
+    return [Prediction(target, one.cpu().numpy()) for one in outputs]
