@@ -98,11 +98,11 @@ class Torchvision(_LibraryModel):
         if not any(self.name in models.list_models(module=each) for each in torchvision_models()):
             raise Failure(f"torchvision {torchvision.__version__} has no model {self.name}")
         _refuse_fetching(self.arguments)
-        extra = (
-            {"init_weights": False} if self.name in ("googlenet", "inception_v3") else {}
-        )  # else slow, with a warning
+        extra: dict[str, Any] = {}
+        if self.name in ("googlenet", "inception_v3"):
+            extra = {"init_weights": False}  # else slow, with a warning
         if "weights_backbone" in inspect.signature(models.get_model_builder(self.name)).parameters:
-            extra = {**extra, "weights_backbone": None}
+            extra = {"weights_backbone": None}
         model = _built(self.name, models.get_model, self.name, weights=None, **extra | self.arguments)
         return self._with_heads(model)
 

@@ -43,13 +43,15 @@ th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
 
 def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any], saved: Mapping[str, float]) -> str:
     """The page of an evaluation; `image` opens the one at a place, `saved` are the scores that the model came with."""
+    marked = getattr(found, "shown", None)  # of a task whose predictions have a place in the image
+    shown = (lambda at: marked(at, image(at))) if marked is not None else image
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="quiet">{escape(about)}</p>',
         _scores(found.scores),
         _saved(saved),
         *(_plot(plot) for plot in found.plots()),
-        _cases(found.cases(WORST), image),
+        _cases(found.cases(WORST), shown),
         *(_table(table) for table in found.tables() if table.rows),
         _skipped(found.skipped),
     ]

@@ -140,13 +140,19 @@ def wrong_input(stage: Invocation, takes: str, previous: str, shape: str) -> Dia
     )
 
 
-def wrong_output(last: Invocation, shape: str, needed: int | None, outputs: str) -> Diagnostic:
+def wrong_output(
+    last: Invocation, shape: str, needed: int | None, outputs: str, *, is_mask: bool = False
+) -> Diagnostic:
     """`outputs` is the name by which a recipe has the number of outputs."""
+    wanted, end = f"(N, {needed or outputs})", f"global_pool() -> linear({outputs})"
+    if is_mask:
+        wanted = f"(N, {needed or outputs}, H, W)"
+        end = f"conv({outputs}, kernel=1, norm=false, activation=none)"
     return error(
         "wrong-shape",
-        f"the model outputs shape {shape}, but must output (N, {needed or outputs})",
+        f"the model outputs shape {shape}, but must output {wanted}",
         Spot(span_of(last.origin), "the last stage"),
-        fix=f"end with `-> global_pool() -> linear({outputs})`",
+        fix=f"end with `-> {end}`",
     )
 
 

@@ -18,6 +18,7 @@ _WHOLE = {  # used by their full names
     "torch.optim": "torch",
     "torch.optim.lr_scheduler": "torch",
     "torchvision.models": "torchvision",
+    "torchvision.models.segmentation": "torchvision",
     "torchvision.datasets": "torchvision",
     "timm": "timm",
     "timm.optim": "timm.optim",

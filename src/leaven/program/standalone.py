@@ -53,6 +53,8 @@ def obstacles(plan: Plan) -> list[str]:
     devices = plan.run.argument("devices")
     if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
         found.append("it trains on several devices")
+    if plan.task.moves_targets:
+        found.append(f"{plan.task.name} moves what is marked in an image with the image")
     if any(phase.solver is not None for phase in plan.phases):
         found.append("it solves the head (remove `solver` of `linear_probe` to train it step by step)")
     if any(phase.views is not None for phase in plan.phases):

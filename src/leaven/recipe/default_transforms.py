@@ -140,7 +140,7 @@ def _deterministic(train: Transforms, data: DataFacts, model: ModelFacts) -> Tra
         side = stage.value("size")
         if name == "random_resized_crop":
             how = {word: stage.value(word) for word in ("interpolation", "antialias")}
-            if (sides := height_and_width(side)) is not None:
+            if (sides := height_and_width(side)) is not None and not data.task.moves_targets:
                 stages += _cropped(sides, model, origin, **how)
             elif side is not None:  # known only when the recipe runs
                 square = side if isinstance(side, tuple) else (side, side)

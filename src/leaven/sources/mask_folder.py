@@ -37,7 +37,6 @@ class MaskFolder(NamedTuple):
     name: str
     classes: "Sequence[str] | str | Path | None" = None
     ignore: int = 255
-    skips_bad: bool = False
     known: "MaskClasses | None" = None
 
     def look(self) -> Looked:
@@ -69,7 +68,7 @@ class MaskFolder(NamedTuple):
         """The names of the classes, and the colours that masks have in their place, where they have."""
         if self.known is not None:
             return self.known.names, self.known.colours
-        if isinstance(self.classes, tuple | list):
+        if self.classes is not None and not isinstance(self.classes, str | Path):
             return self._checked(tuple(map(str, self.classes)), ())
         file = Path(self.classes) if self.classes is not None else self._class_file()
         try:
@@ -124,7 +123,9 @@ class MaskFolder(NamedTuple):
             inner = {split: (_split(whole[0], split), _split(whole[1], split)) for split in PART_NAMES}
             both = {split: (images, masks) for split, (images, masks) in inner.items() if images and masks}
             return both if "train" in both else {"": whole}
-        splits = {split: there for split in PART_NAMES if (place := _split(self.path, split)) and (there := _beside(place))}
+        splits = {
+            split: there for split in PART_NAMES if (place := _split(self.path, split)) and (there := _beside(place))
+        }
         if "train" not in splits:
             has = ", ".join(f"`{name}`" for name in sub_folders(self.path)[:_SHOWN]) or "no folders"
             fact = f"`{self.name}` has {has}, but not `images` and `masks`"
@@ -146,7 +147,9 @@ class MaskFolder(NamedTuple):
         where = _below(self.name, images, self.path)
         if not found:
             fact = f"no image in `{where}` has a mask in `{_below(self.name, masks, self.path)}`"
-            raise BadSource(_about("path", "missing-file", fact, "give each mask the name of its image: `1.jpg`, `1.png`"))
+            raise BadSource(
+                _about("path", "missing-file", fact, "give each mask the name of its image: `1.jpg`, `1.png`")
+            )
         findings = []
         if lonely:
             fact = f"{_counted(len(lonely), 'image')} in `{where}` {_has(lonely)} no mask and {_are(lonely)} ignored"
@@ -179,7 +182,9 @@ def _class(cells: Sequence[str]) -> "tuple[str, Colour | None]":
     if len(cells) == 4:
         red, green, blue = map(int, cells[1:])
         if not all(0 <= part <= 255 for part in (red, green, blue)):
-            raise ValueError(f"{cells[0]} has the colour {red}, {green}, {blue}, but a colour has numbers from 0 to 255")
+            raise ValueError(
+                f"{cells[0]} has the colour {red}, {green}, {blue}, but a colour has numbers from 0 to 255"
+            )
         return cells[0], (red, green, blue)
     if len(cells) > 1:
         raise ValueError(f"`{', '.join(cells)}` is not a name with a colour")

@@ -1,9 +1,12 @@
 """What holds for every task: from a recipe to a bundle, and the bundle says what the model said."""
 
 import math
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,40 +23,95 @@ from leaven.rules.checker import check
 
 COUNT = 60
 RECIPE = """
-model conv(8) -> max_pool() -> conv(16) -> global_pool() -> linear({outputs})
-data  csv("table.csv", image="file", {ask}) {{
+model {model}
+data  {data} {{
     eval resize([12, 12])
 }}
 ema   0.9
 train epochs=2, batch=8
 """
-# What asks for each task, the name of the number of outputs, and the cells of image number n.
-TASKS: dict[str, tuple[str, str, str, Callable[[int], str]]] = {
-    "classification": ('label="kind"', "classes", "kind", lambda n: f"kind {n % 3}"),
-    "multilabel": (
-        'labels="tags"',
-        "classes",
-        "tags",
-        lambda n: ";".join(name for name, is_so in (("dark", n < 30), ("even", n % 2 == 0)) if is_so),
+CLASSIFIER = "conv(8) -> max_pool() -> conv(16) -> global_pool() -> linear({outputs})"
+SEGMENTER = "conv(8) -> conv(16) -> conv({outputs}, kernel=1, norm=false, activation=none)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a recipe says in a task, and what makes the labels of images; `given` is what an evaluation is given."""
+
+    data: str
+    lay_out: Callable[[Path], None]
+    model: str = CLASSIFIER.format(outputs="classes")
+    given: str = "table.csv"
+
+    @property
+    def recipe(self) -> str:
+        return RECIPE.format(model=self.model, data=self.data)
+
+
+def table(columns: str, cells: Callable[[int], str]) -> Callable[[Path], None]:
+    """A table with the labels of the images, which are beside it."""
+
+    def lay_out(folder: Path) -> None:
+        rows = [f"file,{columns}", *(f"{number}.png,{cells(number)}" for number in range(COUNT))]
+        (folder / "table.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+    return lay_out
+
+
+def masks(folder: Path) -> None:
+    """Copies of the images, each with a mask: a square in the upper left."""
+    for name in ("images", "masks"):
+        (folder / "squares" / name).mkdir(parents=True)
+    for number in range(COUNT):
+        shutil.copyfile(folder / f"{number}.png", folder / "squares/images" / f"{number}.png")
+        mask = np.zeros((14, 16), np.uint8)
+        mask[: 2 + number // 8, : 2 + number // 8] = 1
+        Image.fromarray(mask).save(folder / "squares/masks" / f"{number}.png")
+
+
+def tags(number: int) -> str:
+    return ";".join(name for name, is_so in (("dark", number < 30), ("even", number % 2 == 0)) if is_so)
+
+
+def in_table(ask: str) -> str:
+    return f'csv("table.csv", image="file", {ask})'
+
+
+TASKS = {
+    "classification": Case(in_table('label="kind"'), table("kind", lambda n: f"kind {n % 3}")),
+    "multilabel": Case(in_table('labels="tags"'), table("tags", tags)),
+    "regression": Case(
+        in_table('target=["level", "half"]'),
+        table("level,half", lambda n: f"{4 * n},{2 * n + 1}"),
+        CLASSIFIER.format(outputs="outputs"),
     ),
-    "regression": ('target=["level", "half"]', "outputs", "level,half", lambda n: f"{4 * n},{2 * n + 1}"),
+    "segmentation": Case(
+        'mask_folder("squares", classes=["rest", "square"])', masks, SEGMENTER.format(outputs="classes"), "squares"
+    ),
 }
+TABLES = sorted(name for name, case in TASKS.items() if case.given == "table.csv")
+
+
+def lay_out(case: Case, folder: Path) -> None:
+    for number in range(COUNT):
+        Image.new("RGB", (16, 14), (4 * number, 255 - 4 * number, 30)).save(folder / f"{number}.png")
+    case.lay_out(folder)
 
 
 @pytest.fixture(scope="module", params=sorted(TASKS))
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A bundle of a model that was trained on two batches."""
     folder = tmp_path_factory.mktemp(request.param)
-    ask, outputs, columns, cells = TASKS[request.param]
-    rows = [f"file,{columns}"]
-    for number in range(COUNT):
-        Image.new("RGB", (16, 14), (4 * number, 255 - 4 * number, 30)).save(folder / f"{number}.png")
-        rows.append(f"{number}.png,{cells(number)}")
-    (folder / "table.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    said = at_work.run(at_work.program(folder, RECIPE.format(ask=ask, outputs=outputs)), "--quick").said
+    lay_out(TASKS[request.param], folder)
+    said = at_work.run(at_work.program(folder, TASKS[request.param].recipe), "--quick").said
     assert "saved " in said
     (file,) = folder.glob("runs/*/*/model.bundle")
     return bundle.load(file)
+
+
+def given_to(model: Bundle) -> dict[str, Any]:
+    """What the data of a model's task is evaluated with."""
+    return {"data": folder_of(model) / TASKS[model.task].given, "image": "file"}
 
 
 def folder_of(model: Bundle) -> Path:
@@ -68,7 +126,7 @@ def test_every_task_is_here() -> None:
     assert set(TASKS) == set(tasks.names()) == set(own.names("task"))
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+@pytest.mark.parametrize("name", TABLES)
 def test_card_and_target_tell_the_same(name: str) -> None:
     card = own.read("task", name)
     assert card is not None
@@ -90,13 +148,10 @@ ARGUMENTS = {
 
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_a_technique_fits_the_task_or_is_refused(name: str, tmp_path: Path) -> None:
-    ask, _, columns, cells = TASKS[name]
-    rows = [f"file,{columns}", *(f"{number}.png,{cells(number)}" for number in range(9))]
-    (tmp_path / "table.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (tmp_path / "0.png").touch()
+    lay_out(TASKS[name], tmp_path)
     task = own.read("task", name)
     assert task is not None
-    start = f'model efficientnet_lite0(pretrained=true)\ndata csv("table.csv", image="file", {ask})\n'
+    start = f"model efficientnet_lite0(pretrained=true)\ndata {TASKS[name].data}\n"
     for technique in own.names("technique"):
         card = own.read("technique", technique)
         assert card is not None
@@ -132,7 +187,7 @@ def test_predictions_can_be_written_as_a_table(trained: Bundle) -> None:
 
 
 def test_evaluation_counts_every_image(trained: Bundle) -> None:
-    found = trained.evaluate(folder_of(trained) / "table.csv", image="file")
+    found = trained.evaluate(**given_to(trained))
     assert found.count == COUNT
     assert all(math.isfinite(score) for score in found.scores.values())
     assert str(found).startswith(f"{COUNT} images\n")
@@ -140,7 +195,7 @@ def test_evaluation_counts_every_image(trained: Bundle) -> None:
 
 
 def test_an_evaluation_can_be_written_as_a_page(trained: Bundle, tmp_path: Path) -> None:
-    found = trained.evaluate(folder_of(trained) / "table.csv", image="file", html=tmp_path / "page.html")
+    found = trained.evaluate(**given_to(trained), html=tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("data:image/") == 20 + len(found.plots()) > 20
     for outside in ("<script", "http://", "https://", "<link", "url("):
@@ -150,7 +205,7 @@ def test_an_evaluation_can_be_written_as_a_page(trained: Bundle, tmp_path: Path)
 
 
 def test_the_worst_predictions_and_the_wrong_ones_are_told(trained: Bundle) -> None:
-    found = trained.evaluate(folder_of(trained) / "table.csv", image="file")
+    found = trained.evaluate(**given_to(trained))
     cases, wrong = found.cases(COUNT), found.wrong()
     assert sorted(case.at for case in cases) == list(range(COUNT))
     assert [case.file for case in cases if not case.is_right] == [row["file"] for row in wrong]
@@ -159,8 +214,7 @@ def test_the_worst_predictions_and_the_wrong_ones_are_told(trained: Bundle) -> N
 
 
 def test_batches_of_any_size_are_evaluated_the_same(trained: Bundle) -> None:
-    table = folder_of(trained) / "table.csv"
-    one, other = (trained.evaluate(table, image="file", batch=size).scores for size in (1, 7))
+    one, other = (trained.evaluate(**given_to(trained), batch=size).scores for size in (1, 7))
     assert one == pytest.approx(other, rel=1e-4)
 
 

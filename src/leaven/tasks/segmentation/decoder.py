@@ -24,7 +24,7 @@ _SIDE = 224
 
 
 class Decoder(nn.Module):
-    """Adds up feature maps from coarse to fine, each convolved to the same number of channels, and classifies pixels."""
+    """Adds up feature maps from coarse to fine, convolved to the same number of channels, and classifies each pixel."""
 
     def __init__(self, levels: Sequence[int], channels: Sequence[int], classes: int) -> None:
         super().__init__()
@@ -60,14 +60,16 @@ def add_decoder(model: nn.Module, classes: int) -> None:
     if not hasattr(model, "forward_intermediates"):
         raise Failure(f"{type(model).__name__} has no feature maps for segmentation", "use another model of timm")
     levels, channels = _levels(model)
-    if hasattr(model, "prune_intermediate_layers"):
-        model.prune_intermediate_layers(levels, prune_head=True)
+    prune: Any = getattr(model, "prune_intermediate_layers", None)
+    if prune is not None:
+        prune(levels, prune_head=True)
     model.decoder = Decoder(levels, channels, classes).to(next(model.parameters()).device)
-    model.__class__ = _segmenting(type(model))
+    kind: Any = type(model)
+    model.__class__ = _segmenting(kind)
 
 
 @cache
-def _segmenting(kind: type[nn.Module]) -> type[nn.Module]:
+def _segmenting(kind: Any) -> Any:
     return type(kind.__name__, (_Segmenting, kind), {"__module__": kind.__module__})
 
 
@@ -89,5 +91,6 @@ def _levels(model: Any) -> tuple[list[int], list[int]]:
 
 def _spread(levels: Sequence[int]) -> list[int]:
     """Some of many levels of the same size, evenly over the depth: those of a vision transformer."""
-    count = len(levels)
-    return sorted({levels[(part + 1) * count // LEVELS - 1] for part in range(LEVELS)}) if count >= LEVELS else list(levels)
+    if len(levels) < LEVELS:
+        return list(levels)
+    return sorted({levels[(part + 1) * len(levels) // LEVELS - 1] for part in range(LEVELS)})

@@ -1,4 +1,4 @@
-"""How well a segmentation model does: intersection over union, of all pixels of each class, at the size of the images."""
+"""How well a segmentation model does: the intersection over union of each class, at the size of the images."""
 
 import math
 from collections.abc import Sequence

@@ -40,9 +40,8 @@ def _stored(mask: MaskFile, *, has_colours: bool) -> np.ndarray:
         with open_regular(mask.file) as stream, Image.open(stream) as image:
             if has_colours:
                 return np.asarray(image.convert("RGB"))
-            if image.mode not in ("P", "L", "1", "I", "I;16"):
-                image = _grey(image, mask)
-            return np.asarray(image)
+            is_number = image.mode in ("P", "L", "1", "I", "I;16")
+            return np.asarray(image if is_number else _grey(image, mask))
     except BadFile:
         raise
     except MemoryError:

@@ -15,6 +15,9 @@ _MARGIN = 8
 _LISTED = 24
 
 
+_UNMARKED = ("background", "unlabelled", "unlabeled", "other", "void", "none")  # not drawn, where it is the first class
+
+
 @cache
 def colours(count: int) -> tuple[Colour, ...]:
     """A colour for each class, by the palette of Pascal VOC: the first is black."""
@@ -32,17 +35,22 @@ def _voc(number: int) -> Colour:
 
 def palette(target: MaskClasses) -> np.ndarray:
     """The colour of each class: that of the masks, where they have colours."""
-    return np.array(target.colours or colours(len(target.names)), dtype=np.uint8)
+    return np.array(target.colours or colours(len(target.names) + 1)[1 - unmarked(target) :], dtype=np.uint8)
 
 
 def overlay(pixels: np.ndarray, classes: np.ndarray, target: MaskClasses) -> np.ndarray:
-    """An image with the colours of its classes over it; pixels without a class are left as they are."""
+    """An image with the colours of its classes over it; background and pixels without a class are left as they are."""
     drawn = pixels.copy()
-    is_known = (classes >= 0) & (classes < len(target.names))
+    is_known = (classes >= unmarked(target)) & (classes < len(target.names))
     over = palette(target)[np.where(is_known, classes, 0)]
     mixed = (1 - STRENGTH) * pixels.astype(np.float64) + STRENGTH * over
     drawn[is_known] = mixed[is_known].round().astype(np.uint8)
     return drawn
+
+
+def unmarked(target: MaskClasses) -> int:
+    """How many classes are not drawn: 1 where the first is the background."""
+    return int(target.names[0].lower() in _UNMARKED)
 
 
 def with_legend(image: Image.Image, entries: Sequence[tuple[str, int]], target: MaskClasses) -> Image.Image:

@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from leaven.tasks.segmentation.masks import shares
-from leaven.tasks.segmentation.overlay import overlay, with_legend
+from leaven.tasks.segmentation.overlay import overlay, unmarked, with_legend
 from leaven.tasks.segmentation.target import MaskClasses
 
 LEAST = 0.0005  # of an image that a class has, to be told
@@ -35,7 +35,8 @@ class Prediction:
         """The image with the classes in colours over it, and a legend."""
         pixels = np.asarray(image.convert("RGB"))
         index = {name: at for at, name in enumerate(self.target.names)}
-        there = [(f"{name} {100 * share:.1f} %", index[name]) for name, share in self._told(len(index)).items()]
+        told = {name: share for name, share in self._told(len(index)).items() if index[name] >= unmarked(self.target)}
+        there = [(f"{name} {100 * share:.1f} %", index[name]) for name, share in told.items()]
         return with_legend(Image.fromarray(overlay(pixels, self.mask, self.target)), there, self.target)
 
     def save(self, file: str) -> None:
