@@ -74,6 +74,13 @@ def lay_out_data(folder: Path) -> None:
         draw(folder / "faces", 32, 0)
         lines = ["file,age,smile", *(f"faces/{number}.jpg,{20 + number},{number % 7 / 7:.2f}" for number in range(32))]
         (folder / "faces.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if "roads" in recipe:
+        draw(folder / "roads" / "images", 24, 0)
+        (folder / "roads" / "masks").mkdir()
+        for number in range(24):
+            mask = Image.new("L", Image.open(folder / "roads" / "images" / f"{number}.jpg").size)
+            mask.paste(1 + number % 2, (2, 2, 12 + number, 14))
+            mask.save(folder / "roads" / "masks" / f"{number}.png")
     if "beach.csv" in recipe:
         draw(folder / "beach", 32, 0)
         tags = ["sand;dog", "sea", "sand;sea;people", ""]

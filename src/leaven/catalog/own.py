@@ -68,7 +68,7 @@ def read(kind: str, name: str) -> Card | None:
 
 def _with_target_arguments(card: Card) -> Card:
     """A card of data whose columns are chosen by the arguments that the tasks bring along."""
-    tasks = [task for name in names("task") if (task := read("task", name)) is not None]
+    tasks = [task for name in names("task") if (task := read("task", name)) is not None and task.parameters]
     return replace(
         card,
         parameters=(*card.parameters, *(parameter for task in tasks for parameter in task.parameters)),

@@ -14,6 +14,7 @@ from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, is_image, read_image_folder
 from leaven.language.record import Record
+from leaven.sources.mask_folder import MaskFolder, looks_like_masks
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {
@@ -34,10 +35,11 @@ class Look(Record):
     splits: tuple[str, ...]
     others: tuple[str, ...]  # files in the class folders that are not images
     findings: tuple[Finding, ...]
+    source: str = "folder"
 
     @property
     def total(self) -> int:
-        return sum(self.images.values())
+        return max(self.images.values()) if self.source == "mask_folder" else sum(self.images.values())
 
 
 def write_first_recipe(
@@ -146,6 +148,8 @@ def look_at(word: str) -> Look:
         raise click.UsageError(f"{folder} {fault}")
     if not _can_be_written(folder):
         raise click.UsageError(f"recipes are UTF-8, but the name of {folder} is not; rename the folder")
+    if looks_like_masks(folder):
+        return _masked(folder)
     read = read_image_folder(folder, folder.as_posix())
     wrong = next((finding for finding in read.findings if finding.is_error or finding.id == "split-as-class"), None)
     if wrong is not None:
@@ -158,6 +162,17 @@ def look_at(word: str) -> Look:
         others=tuple(file for name in train.images for file in files_below(train.folder / name) if not is_image(file)),
         findings=read.findings,
     )
+
+
+def _masked(folder: Path) -> Look:
+    """A folder of images and masks."""
+    looked = MaskFolder(folder, folder.as_posix()).look()
+    wrong = next((finding for finding in looked.findings if finding.is_error), None)
+    if wrong is not None:
+        help = "name the classes in classes.txt, one per line" if wrong.id == "no-classes" else wrong.help
+        raise click.UsageError("\n".join((wrong.fact, *wrong.notes, help)))
+    images = next(iter(looked.counts.values()))
+    return Look(folder, dict.fromkeys(looked.names, images), looked.splits, (), looked.findings, "mask_folder")
 
 
 def _can_be_written(folder: Path) -> bool:
@@ -205,7 +220,7 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: boo
     return (
         f"# {len(look.images)} classes, {look.total:,} images: {_named(list(look.images))}.\n"
         f"model {call}\n"
-        f"data  folder({quoted(_relative(look.folder, target.parent))})\n\n"
+        f"data  {look.source}({quoted(_relative(look.folder, target.parent))})\n\n"
         f"{body}"
     )
 

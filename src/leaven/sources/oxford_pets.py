@@ -8,6 +8,9 @@ from leaven.formats.finding import BadSource, Finding
 from leaven.sources.source import Looked, Samples, predefined
 
 _LISTS = {"train": "trainval.txt", "test": "test.txt"}
+AREAS = ("background", "pet")
+PUBLISHED = {"train": 3680, "test": 3669}
+_TRIMAP = {1: 1, 2: 0, 3: -100}  # what its numbers mean; 3 is between pet and background
 _FOLDER = "oxford-iiit-pet"  # which torchvision makes
 _LABEL = "images are read from this folder"
 
@@ -29,6 +32,7 @@ class OxfordPets(NamedTuple):
 
     path: Path
     name: str
+    masks: str | None = None  # "trimaps": the outlines of the pets, in place of their breeds
     download: bool = False
 
     def is_there(self) -> bool:
@@ -36,12 +40,14 @@ class OxfordPets(NamedTuple):
 
     def look(self) -> Looked | None:
         if self.download and not self.is_there():
-            return None
+            return Looked(AREAS, tuple(PUBLISHED), counts=PUBLISHED) if self.masks else None
         try:
             lists = self.lists()
         except BadSource as bad:
             return Looked(findings=(bad.finding,))
         counts = {split: len(pets) for split, pets in lists.items()}
+        if self.masks:
+            return Looked(AREAS, tuple(counts), counts=counts)
         breeds = names_of(lists)
         each = tuple(sum(pet.breed == at + 1 for pet in lists["train"]) for at in range(len(breeds)))
         return Looked(breeds, tuple(counts), (), counts, each)
@@ -54,7 +60,17 @@ class OxfordPets(NamedTuple):
         pets = [pet for split in lists.values() for pet in split]
         files = [os.path.join(folder, "images", f"{pet.image}.jpg") for pet in pets]
         sizes = {split: len(there) for split, there in lists.items()}
+        if self.masks:
+            return self._outlined(folder, pets, files, sizes)
         return Samples(Classes(names_of(lists)), [pet.breed - 1 for pet in pets], files, predefined(sizes))
+
+    def _outlined(self, folder: Path, pets: list[Pet], files: list[str], sizes: dict[str, int]) -> Samples:
+        """The pets with their trimaps; the border around a pet has no class."""
+        from leaven.tasks.segmentation.target import MaskClasses, MaskFile  # a look does without
+
+        target, trimaps = MaskClasses(AREAS), folder / "annotations" / "trimaps"
+        values = [MaskFile(str(trimaps / f"{pet.image}.png"), target, _TRIMAP) for pet in pets]
+        return Samples(target, values, files, predefined(sizes))
 
     def folder(self) -> Path | None:
         """The folder with the images and the annotations."""

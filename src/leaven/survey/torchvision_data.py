@@ -65,9 +65,9 @@ _KNOWN = {
     "FakeData": _Known(0),
 }
 _OTHER_TASKS = {
-    "Segmentation": "image-segmentation",
-    "Cityscapes": "image-segmentation",
-    "SBDataset": "image-segmentation",
+    "Segmentation": "segmentation",
+    "Cityscapes": "segmentation",
+    "SBDataset": "segmentation",
     "Detection": "detection",
     "WIDERFace": "detection",
     "Kitti": "detection",

@@ -54,9 +54,9 @@ def cifar100(root: Place, *, download: bool = True) -> Dataset:
     return _named(Cifar100(*_place(root), download=download), "CIFAR100", "169 MB")
 
 
-def oxford_pets(root: Place, *, download: bool = False) -> Dataset:
-    """The Oxford-IIIT pets: photographs of 37 breeds of cats and dogs."""
-    return _named(OxfordPets(*_place(root), download=download), "OxfordIIITPet", "800 MB")
+def oxford_pets(root: Place, *, masks: str | None = None, download: bool = False) -> Dataset:
+    """The Oxford-IIIT pets: photographs of 37 breeds of cats and dogs; or with `masks="trimaps"`, their outlines."""
+    return _named(OxfordPets(*_place(root), masks=masks, download=download), "OxfordIIITPet", "800 MB")
 
 
 def imagenet(root: Place) -> Dataset:
