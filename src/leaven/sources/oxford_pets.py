@@ -10,7 +10,7 @@ from leaven.sources.source import Looked, Samples, predefined
 _LISTS = {"train": "trainval.txt", "test": "test.txt"}
 AREAS = ("background", "pet")
 PUBLISHED = {"train": 3680, "test": 3669}
-_TRIMAP = {1: 1, 2: 0, 3: -100}  # what its numbers mean; 3 is between pet and background
+_TRIMAP = ((1, 1), (2, 0), (3, -100))  # what its numbers mean; 3 is between pet and background
 _FOLDER = "oxford-iiit-pet"  # which torchvision makes
 _LABEL = "images are read from this folder"
 

@@ -33,7 +33,7 @@ RECIPE = f"""
 model {NET}
 data  mask_folder("shapes") {{ eval resize([24, 32]) }}
 optimizer adamw(lr=1e-2)
-train epochs=4, batch=8
+train epochs=14, batch=8
 """
 
 
@@ -128,7 +128,7 @@ def test_masks_are_moved_with_their_images(tmp_path: Path) -> None:
 
 def test_outputs_get_back_to_the_size_of_the_image() -> None:
     logits = torch.zeros(1, 2, 4, 4)
-    logits[:, 1, :, 2:] = 5.0
+    logits[:, 0, :, :2] = logits[:, 1, :, 2:] = 5.0
     (whole,) = Samples().placed(logits, [Place((16, 8), (4.0, 2.0))])
     assert whole.shape == (8, 16)
     assert whole[:, 8:].all()
@@ -222,7 +222,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(trained: bundle.Bundle
 def test_a_bad_mask_stops_a_run_or_is_skipped(tmp_path: Path) -> None:
     shapes(tmp_path / "shapes")
     Image.new("L", (32, 24), 9).save(tmp_path / "shapes/masks/3.png")
-    recipe = RECIPE.replace("epochs=4", "epochs=1").replace("eval", "split train=90%, val=10%, test=0%\n eval")
+    recipe = RECIPE.replace("epochs=14", "epochs=1").replace("eval", "split train=90%, val=10%, test=0%\n eval")
     running = at_work.start(at_work.program(tmp_path, recipe))
     assert running.end() == 1
     assert "3.png can't be read: the mask has the value 9, but there are only 3 classes, from 0" in running.said

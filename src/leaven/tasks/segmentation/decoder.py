@@ -62,7 +62,7 @@ def add_decoder(model: nn.Module, classes: int) -> None:
     levels, channels = _levels(model)
     prune: Any = getattr(model, "prune_intermediate_layers", None)
     if prune is not None:
-        prune(levels, prune_head=True)
+        prune(levels, prune_norm=True, prune_head=True)
     model.decoder = Decoder(levels, channels, classes).to(next(model.parameters()).device)
     kind: Any = type(model)
     model.__class__ = _segmenting(kind)

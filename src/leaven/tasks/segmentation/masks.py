@@ -61,9 +61,9 @@ def _grey(image: Image.Image, mask: MaskFile) -> Image.Image:
 def _of_numbers(stored: np.ndarray, mask: MaskFile) -> np.ndarray:
     count, numbers = len(mask.target.names), mask.numbers
     found = stored.astype(np.int64)
-    if numbers is not None:
+    if numbers:
         found = np.full(stored.shape, -1, np.int64)
-        for number, meant in numbers.items():
+        for number, meant in numbers:
             found[stored == number] = meant
     found = np.where(stored == mask.target.ignored, NO_CLASS, found)
     wrong = (found != NO_CLASS) & ((found < 0) | (found >= count))

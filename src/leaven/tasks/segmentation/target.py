@@ -5,7 +5,7 @@ mean: numbers of classes, or colours.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -17,11 +17,11 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class MaskFile:
-    """The mask of an image, in a file. `numbers` says which class a stored number means, where it is not that one."""
+    """The mask of an image, in a file; `numbers` are pairs of a stored number and its class, where they differ."""
 
     file: str
     target: "MaskClasses" = field(repr=False)
-    numbers: Mapping[int, int] | None = field(default=None, repr=False)
+    numbers: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return os.path.basename(self.file)
