@@ -10,13 +10,14 @@ from leaven.catalog import library, own
 from leaven.catalog.card import Card
 
 LIBRARY_KINDS = frozenset(library.KINDS)
-LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics", "transformers", "starters", "leaven")
+_OF_OWN_CARDS = ("transformers", "datasets", "starters", "leaven")  # what may be written before the name of one
+LIBRARIES = ("torch", "torchvision", "timm", "torchmetrics", *_OF_OWN_CARDS)
 
 
 def find(kind: str, name: str) -> tuple[Card, ...]:
     """Every card of that kind that the name may mean; it means the first."""
     prefix, _, rest = name.partition(".")
-    own_name = rest if prefix in ("leaven", "starters", "transformers") else name
+    own_name = rest if prefix in _OF_OWN_CARDS else name
     card = own.read(kind, own_name)
     found = (card,) if card is not None and name in (card.name, card.bare_name, f"leaven.{card.bare_name}") else ()
     return (*found, *library.installed().find(kind, name)) if kind in LIBRARY_KINDS else found

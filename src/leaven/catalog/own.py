@@ -62,7 +62,7 @@ def read(kind: str, name: str) -> Card | None:
         return None
     file = file_of(kind, name)
     card = read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
-    is_chosen = kind == "data" and card.data.on_disk and card.data.has_columns
+    is_chosen = kind == "data" and card.data.has_columns and (card.data.on_disk or not card.data.has_labels)
     return _with_target_arguments(card) if is_chosen else card
 
 
