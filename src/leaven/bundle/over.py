@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.building import BuiltBy, Timm, Torchvision
+from leaven.bundle.building import BuiltBy, Timm, Torchvision, Transformers
 from leaven.bundle.source_code import Code
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.text import packaged_folder, published_model
 from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.techniques.adapters.adapter import Added, adapters_of, describe, read_adapter
 
@@ -97,6 +98,8 @@ def _source(data: Mapping[str, Any]) -> str:
 
 def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path) -> dict[str, Tensor]:
     """The weights that a bundle stands on, by the model's own names."""
+    if isinstance(builder, Transformers):
+        return dict(published_model(_text_source(data["weights"], file), builder.config, builder.pooling).state_dict())
     match data["weights"]:
         case {"starter": str(package)}:
             weights: str | os.PathLike[str] = packaged_weights(package)
@@ -112,13 +115,25 @@ def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path
     return {name: state[name] for name in loaded.filled}
 
 
+def _text_source(weights: Mapping[str, Any], bundle: Path) -> str:
+    """Where the model of texts is that adapters are for."""
+    match weights:
+        case {"starter": str(package)}:
+            return packaged_folder(package)
+        case {"file": str(place)}:
+            return str(_found(place, bundle))
+        case {"hub": str(name)}:
+            return name
+    raise ValueError("it does not say on whose weights it stands")
+
+
 def _found(place: str, bundle: Path) -> Path:
     name = Path(place).name
     candidates = [bundle.parent / name, Path(name)]
     if not Path(place).is_absolute():
         candidates.insert(0, bundle.parent / place)
     for candidate in candidates:
-        if candidate.is_file():
+        if candidate.exists():
             return candidate
     raise Failure(
         f"{bundle.name} was trained over the weights in {name}, which is not here", "put that file beside the bundle"

@@ -215,3 +215,11 @@ def test_a_model_that_is_nowhere_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(Failure, match="is not a folder here, and could not be downloaded") as failure:
         text_model("nobody/nothing", 2)
     assert "minilm" in failure.value.help
+
+
+def test_adapters_alone_are_put_over_the_model_in_its_folder(folder: Path, tmp_path: Path) -> None:
+    recipe = f'{START}lora rank=2, on="*query", merge=false\ntrain batch=8\n'
+    at_work.run(at_work.program(beside(folder, tmp_path / "work"), recipe), "--quick")
+    (file,) = (tmp_path / "work").glob("runs/*/*/model.bundle")
+    assert file.stat().st_size < (folder / "bert" / "model.safetensors").stat().st_size + 30_000
+    assert bundle.load(file)("the film was good").label in ("good", "bad")

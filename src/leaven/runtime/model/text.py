@@ -59,7 +59,7 @@ def text_model(
         model = _filled(place, config)
         if not keep_head:
             _initialise_head(model)
-        known = Weights(file=place) if os.path.isdir(place) else Weights(tag=place)
+        known = _origin(source)
     else:
         model, known = _from_config(config), None
     return _taking_batches(model, config, pooling, known)
@@ -80,8 +80,28 @@ def from_configuration(settings: Mapping[str, Any], pooling: Pooling = "", known
     return _taking_batches(_from_config(config), config, pooling, None)
 
 
+def published_model(source: str, settings: Mapping[str, Any], pooling: Pooling) -> nn.Module:
+    """The model that a configuration describes, as data, with weights of a folder or of the hub and a new head."""
+    given = {name: value for name, value in settings.items() if name not in (*_NOT_KEPT, "num_labels")}
+    return text_model(source, int(settings["num_labels"]), pretrained=True, pooling=pooling, **given)
+
+
+class PackagedFolder(str):
+    """A folder in an installed package."""
+
+    package: str
+
+
+def _origin(source: str | os.PathLike[str]) -> Weights:
+    """Where the weights of a model are from: a package, a folder, or the hub."""
+    if isinstance(source, PackagedFolder):
+        return Weights(package=source.package)
+    place = os.fspath(source)
+    return Weights(file=place) if os.path.isdir(place) else Weights(tag=place)
+
+
 @cache
-def packaged_folder(package: str) -> str:
+def packaged_folder(package: str) -> PackagedFolder:
     """The folder of an installed package that has a model of the transformers library in it."""
     from importlib.metadata import PackageNotFoundError, files
 
@@ -92,7 +112,9 @@ def packaged_folder(package: str) -> str:
     for file in sorted(found, key=lambda each: len(each.parts)):
         place = Path(str(file.locate())).parent
         if (place / "config.json").is_file():
-            return str(place)
+            folder = PackagedFolder(place)
+            folder.package = package
+            return folder
     raise Failure(f"the package {package} has no model in it", f"pip install --force-reinstall {package}")
 
 
