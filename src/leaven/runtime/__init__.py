@@ -1,6 +1,7 @@
 """The small library that generated programs import: data, weights, freezing, phases, checkpoints, loggers."""
 
 from leaven.formats.split_sizes import Count
+from leaven.runtime.data.annotated import coco, voc, yolo
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import digits, image_folder, table, text_folder
 from leaven.runtime.data.hub_datasets import hub_dataset
@@ -63,6 +64,7 @@ __all__ = [
     "balanced_weights",
     "cifar10",
     "cifar100",
+    "coco",
     "constant",
     "cosine",
     "digits",
@@ -104,4 +106,6 @@ __all__ = [
     "unfreeze",
     "unfreeze_by_epoch",
     "user_dataset",
+    "voc",
+    "yolo",
 ]

@@ -1,0 +1,176 @@
+"""Images with boxes, whatever the format of their annotations: what is read, and what may be wrong with it.
+
+Something wrong with an annotation is an error; with `on_bad_file skip` it is left out, and counted in a warning.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.image_folder import IMAGE_ENDINGS
+from leaven.sources.copies import copies
+from leaven.sources.source import Looked, Samples, predefined
+from leaven.tasks.detection.target import Box, Categories, Object, Objects
+from leaven.tasks.instances.target import MaskedCategories
+
+LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
+_SLACK = 2.0  # pixels by which a box may be outside of its image: annotations are rounded
+_LISTED = 5
+OnBadFile = Literal["stop", "skip"]
+
+
+class Image(NamedTuple):
+    """An image with what is marked in it. `place` is where it is annotated, for reports."""
+
+    file: str
+    place: str
+    objects: tuple[Object, ...]
+
+
+class Read(NamedTuple):
+    """All that was read: the names of the categories, and the images of each split, or of '' where there is none."""
+
+    names: tuple[str, ...]
+    splits: Mapping[str, Sequence[Image]]
+    is_relative: bool = False
+
+
+class Problems:
+    """What is wrong with the annotations of a source, which findings call `name`."""
+
+    def __init__(self, name: str, on_bad_file: OnBadFile) -> None:
+        self.name = name
+        self.skips = on_bad_file == "skip"
+        self.found: list[Finding] = []
+
+    def add(self, fact: str, help: str = "", id: str = "wrong-annotation") -> None:
+        self.found.append(Finding(id, fact, help))
+
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding for all; a BadSource where they are not skipped."""
+        if not self.found:
+            return ()
+        first, more = self.found[0], len(self.found) - 1
+        if self.skips:
+            count = f"{more + 1:,} annotations of `{self.name}` are" if more else f"an annotation of `{self.name}` is"
+            fact = f"{count} skipped: {first.fact}{', and others' * bool(more)}"
+            return (at_source(Finding(first.id, fact, first.help, is_error=False)),)
+        notes = (f"{more:,} more annotation{'s are' if more > 1 else ' is'} wrong",) if more else ()
+        help = first.help or "correct the annotations, or write `on_bad_file skip` to leave such objects out"
+        raise BadSource(at_source(Finding(first.id, first.fact, help, notes)))
+
+    def box(self, box: Box, size: tuple[float, float] | None, place: str) -> Box | None:
+        """A box within its image; None where it is outside, or has no size."""
+        if not all(map(math.isfinite, box)):
+            self.add(f"{place} has a box with {_numbers(box)}, which are not all numbers")
+            return None
+        left, top, right, bottom = box
+        if size is not None:
+            width, height = size
+            slack = _SLACK if max(size) > 1 else 0.01
+            if min(left, top) < -slack or right > width + slack or bottom > height + slack:
+                at = f"an image of {width:g}×{height:g}" if max(size) > 1 else "its image"
+                self.add(f"{place} has the box {_numbers(box)}, which is outside of {at}")
+                return None
+            left, right = (min(max(x, 0.0), width) for x in (left, right))
+            top, bottom = (min(max(y, 0.0), height) for y in (top, bottom))
+        if right <= left or bottom <= top:
+            self.add(f"{place} has the box {_numbers(box)}, which has no size")
+            return None
+        return left, top, right, bottom
+
+
+def _numbers(box: Sequence[float]) -> str:
+    return ", ".join(f"{number:g}" for number in box)
+
+
+class ImageIndex:
+    """The images in a folder, found by their path in it or, if that is not theirs, by their name alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.by_path: dict[str, str] = {}
+        self.by_name: dict[str, str] = {}
+        self.by_stem: dict[str, str] = {}
+        for place, inside, files in os.walk(folder):
+            inside.sort()
+            for file in sorted(files):
+                if file.lower().endswith(IMAGE_ENDINGS) and not file.startswith("."):
+                    path = os.path.join(place, file)
+                    self.by_path[os.path.relpath(path, folder).replace(os.sep, "/")] = path
+                    self.by_name.setdefault(file, path)
+                    self.by_stem.setdefault(os.path.splitext(file)[0], path)
+
+    def find(self, name: str) -> str | None:
+        name = name.replace("\\", "/")
+        return self.by_path.get(name) or self.by_name.get(name.rpartition("/")[2])
+
+    def named(self, stem: str) -> str | None:
+        """The image of that name without its ending."""
+        return self.by_stem.get(stem)
+
+
+def looked(read: Read, problems: Problems) -> Looked:
+    """What a look tells of what was read."""
+    try:
+        findings = problems.findings()
+    except BadSource as bad:
+        findings = (bad.finding,)
+    counts = {split: len(images) for split, images in read.splits.items()}
+    splits = tuple(split for split in counts if split)
+    return Looked(read.names, splits, (*findings, *_unused(read, problems.name)), counts)
+
+
+def opened(read: Read, problems: Problems, *, has_masks: bool = False) -> Samples:
+    """All samples of what was read; a BadSource where something is wrong."""
+    findings = problems.findings()
+    images = [image for split in read.splits.values() for image in split]
+    if not any(image.objects for image in images):
+        raise BadSource(at_source(Finding("wrong-annotation", f"`{problems.name}` has no objects")))
+    target = (MaskedCategories if has_masks else Categories)(read.names)
+    values = [Objects(image.objects, read.is_relative) for image in images]
+    files = [image.file for image in images]
+    sizes = {split: len(there) for split, there in read.splits.items()}
+    found = (*findings, *_unused(read, problems.name), *copies(files, values))
+    return Samples(target, values, files, predefined(sizes), findings=found)
+
+
+def _unused(read: Read, name: str) -> Iterable[Finding]:
+    """That some categories have no objects."""
+    train = read.splits.get("train", read.splits.get("", ()))
+    used = {one.category for image in train for one in image.objects}
+    unused = [read.names[at] for at in range(len(read.names)) if at not in used]
+    if unused and used:
+        told = ", ".join(f"`{each}`" for each in unused[:_LISTED]) + (" and others" if len(unused) > _LISTED else "")
+        of = f"{len(unused)} of the {len(read.names)} categories" if len(unused) > 1 else "one of the categories"
+        fact = f"`{name}` has no objects for training of {of}: {told}"
+        help = "the model can't learn them; remove them from the annotations, or add images"
+        yield at_source(Finding("unused-category", fact, help, is_error=False))
+
+
+def at_source(finding: Finding, argument: str = "path") -> Finding:
+    return finding._replace(
+        argument=finding.argument or argument, label=finding.label or "the annotations are read from here"
+    )
+
+
+def missing_folder(path: Path, name: str, what: str) -> BadSource:
+    fact = f"`{name}` is a file, not a folder" if path.exists() else f"`{name}` does not exist"
+    return BadSource(at_source(Finding("missing-file", fact, what)))
+
+
+def named_split(name: str) -> str:
+    """The split that the name of a file or folder tells: `instances_val2017.json` is val; empty where it tells none."""
+    lower = name.lower()
+    for split, words in (("val", ("val",)), ("test", ("test",)), ("train", ("train",))):
+        if any(word in lower for word in words):
+            return split
+    return ""
+
+
+def as_text(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

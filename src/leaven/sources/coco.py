@@ -1,0 +1,201 @@
+"""Annotations in COCO's format: a JSON file with images, categories and annotations, or one per split."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.sources.annotations import (
+    LARGEST_LOOK,
+    Image,
+    ImageIndex,
+    OnBadFile,
+    Problems,
+    Read,
+    as_text,
+    at_source,
+    looked,
+    missing_folder,
+    named_split,
+    opened,
+)
+from leaven.sources.source import Looked, Samples
+from leaven.tasks.detection.target import Object
+
+_PARTS = ("images", "annotations", "categories")
+
+
+class Coco(NamedTuple):
+    """A folder of images, and a file of annotations; or a folder of such files, whose names tell the splits."""
+
+    path: Path
+    name: str
+    annotations: Path | None = None
+    val: Path | None = None
+    test: Path | None = None
+    masks: bool | None = None
+    on_bad_file: OnBadFile = "stop"
+
+    def look(self) -> Looked:
+        try:
+            files = self._files()
+            if sum(os.path.getsize(file) for file in files.values()) > LARGEST_LOOK:
+                return Looked((), tuple(split for split in files if split))
+            return looked(*self._read(files))
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+
+    def open(self) -> Samples:
+        return opened(*self._read(self._files()), has_masks=bool(self.masks))
+
+    def _files(self) -> dict[str, Path]:
+        """The file of each split; a single one has all of the data."""
+        if not self.path.is_dir():
+            raise missing_folder(self.path, self.name, "use the folder that contains the images")
+        given = self.annotations
+        if given is None or given.is_dir():
+            files = self._found(given)
+        else:
+            files = {"train" if self.val or self.test else "": given}
+        files |= {split: file for split, file in (("val", self.val), ("test", self.test)) if file is not None}
+        for file in files.values():
+            if not file.is_file():
+                raise BadSource(self._at(Finding("missing-file", f"`{file.name}` does not exist")))
+        return files
+
+    def _found(self, given: Path | None) -> dict[str, Path]:
+        """The files of a folder, by the splits that their names tell."""
+        folders = (
+            [given] if given is not None else [self.path / "annotations", self.path, self.path.parent / "annotations"]
+        )
+        for folder in folders:
+            found = sorted(folder.glob("*.json"))
+            instances = [file for file in found if file.name.startswith("instances")] or found
+            by_split: dict[str, list[Path]] = {}
+            for file in instances:
+                by_split.setdefault(named_split(file.name), []).append(file)
+            if len(instances) == 1:
+                return {"": instances[0]}
+            if "train" in by_split and all(len(each) == 1 for each in by_split.values()):
+                return {split: by_split[split][0] for split in ("train", "val", "test") if split in by_split}
+            if instances:
+                names = ", ".join(f"`{file.name}`" for file in instances[:3])
+                fact = f"it is not clear which annotations to use: {names}"
+                raise BadSource(self._at(Finding("missing-file", fact, "name one: `annotations=`")))
+        raise BadSource(
+            self._at(Finding("missing-file", f"`{self.name}` has no annotations", "name the file: `annotations=`"))
+        )
+
+    def _read(self, files: Mapping[str, Path]) -> tuple[Read, Problems]:
+        index = ImageIndex(self.path)
+        problems = Problems(self.name if self.annotations is None else self.annotations.name, self.on_bad_file)
+        contents = {split: self._content(file) for split, file in files.items()}
+        ids = self._categories(next(iter(contents.values())), next(iter(files.values())).name)
+        order = {id: at for at, (id, _) in enumerate(ids)}
+        splits = {
+            split: _Reader(files[split].name, order, index, problems, bool(self.masks)).images(content)
+            for split, content in contents.items()
+        }
+        return Read(tuple(name for _, name in ids), splits), problems
+
+    def _content(self, file: Path) -> Mapping[str, Any]:
+        try:
+            with open(file, encoding="utf-8-sig") as stream:
+                content = json.load(stream)
+        except (OSError, ValueError, RecursionError) as problem:
+            reason = f"{problem.msg} in line {problem.lineno}" if isinstance(problem, json.JSONDecodeError) else problem
+            raise BadSource(self._at(Finding("wrong-format", f"`{file.name}` can't be read: {reason}"))) from None
+        for part in _PARTS:
+            if not isinstance(content, dict) or not isinstance(content.get(part), list):
+                help = "COCO's format has lists of `images`, `annotations` and `categories`"
+                raise BadSource(self._at(Finding("wrong-format", f"`{file.name}` has no list of `{part}`", help)))
+        found: dict[str, Any] = content
+        return found
+
+    def _categories(self, content: Mapping[str, Any], file: str) -> Sequence[tuple[int, str]]:
+        """The ids and names of the categories, by id."""
+        found: dict[int, str] = {}
+        for at, one in enumerate(content["categories"], 1):
+            match one:
+                case {"id": int(id), "name": str(name)} if id not in found and name and name not in found.values():
+                    found[id] = name
+                case _:
+                    fact = f"category {at} of `{file}` has no `id` and `name` of its own"
+                    raise BadSource(self._at(Finding("wrong-format", fact)))
+        if not found:
+            raise BadSource(self._at(Finding("wrong-format", f"`{file}` has no categories")))
+        return sorted(found.items())
+
+    def _at(self, finding: Finding) -> Finding:
+        return at_source(finding, "annotations" if self.annotations is not None else "images")
+
+
+class _Reader:
+    """Reads the images of a file."""
+
+    def __init__(
+        self, file: str, order: Mapping[int, int], index: ImageIndex, problems: Problems, has_masks: bool
+    ) -> None:
+        self.file = file
+        self.order = order
+        self.index = index
+        self.problems = problems
+        self.has_masks = has_masks
+
+    def images(self, content: Mapping[str, Any]) -> list[Image]:
+        sizes: dict[Any, tuple[str, tuple[float, float] | None]] = {}
+        for at, one in enumerate(content["images"], 1):
+            match one:
+                case {"id": int() | str() as id, "file_name": str(name), **rest}:
+                    if (found := self.index.find(name)) is None:
+                        help = "say where the images are, or write `on_bad_file skip` to leave such images out"
+                        fact = f"`{name}`, image {at} of `{self.file}`, is not in `{self.index.folder.name}`"
+                        self.problems.add(fact, help, id="missing-file")
+                        found = ""
+                    sizes[id] = found, _size(rest)
+                case _:
+                    self.problems.add(f"image {at} of `{self.file}` has no `id` and `file_name`", id="wrong-format")
+        objects: dict[Any, list[Object]] = {id: [] for id in sizes}
+        for at, one in enumerate(content["annotations"], 1):
+            self._add(one, f"annotation {at} of `{self.file}`", sizes, objects)
+        return [Image(file, f"`{self.file}`", tuple(objects[id])) for id, (file, _) in sizes.items() if file]
+
+    def _add(self, one: Any, place: str, sizes: Mapping[Any, Any], objects: Mapping[Any, list[Object]]) -> None:
+        match one:
+            case {"image_id": id, "category_id": category, "bbox": [left, top, width, height], **rest}:
+                if id not in sizes:
+                    self.problems.add(f"{place} is of image {as_text(id)}, which is not among the images")
+                elif category not in self.order:
+                    ids = ", ".join(map(str, list(self.order)[:8]))
+                    help = f"the ids of the categories are {ids}{', …' * (len(self.order) > 8)}"
+                    self.problems.add(f"{place} has the category id {as_text(category)}, which no category has", help)
+                elif not all(isinstance(n, int | float) for n in (left, top, width, height)):
+                    self.problems.add(f"{place} has a `bbox` that is not four numbers")
+                else:
+                    edges = float(left), float(top), float(left + width), float(top + height)
+                    box = self.problems.box(edges, sizes[id][1], place)
+                    is_crowd = bool(rest.get("iscrowd", 0))
+                    mask = self._mask(rest, place) if self.has_masks and box is not None else None
+                    if box is not None and (mask is not None or not self.has_masks):
+                        objects[id].append(Object(self.order[category], box, mask, is_crowd))
+            case _:
+                self.problems.add(f"{place} has no `image_id`, `category_id` and `bbox` of four numbers")
+
+    def _mask(self, given: Mapping[Any, Any], place: str) -> Any:
+        """Polygons as tuples of numbers, or (height, width, counts) of a run-length encoding."""
+        match given.get("segmentation"):
+            case [list(), *_] as polygons if all(len(each) >= 6 and len(each) % 2 == 0 for each in polygons):
+                return tuple(tuple(map(float, each)) for each in polygons)
+            case {"counts": list() | str() as counts, "size": [int(height), int(width)]}:
+                return height, width, tuple(counts) if isinstance(counts, list) else counts
+        self.problems.add(f"{place} has no mask (`segmentation`)", "without `masks=true`, boxes are enough")
+        return None
+
+
+def _size(given: Mapping[Any, Any]) -> tuple[float, float] | None:
+    match given:
+        case {"width": int() | float() as width, "height": int() | float() as height}:
+            return float(width), float(height)
+    return None

@@ -1,0 +1,154 @@
+"""Annotations in Pascal VOC's format: an XML file per image."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.sources.annotations import (
+    Image,
+    ImageIndex,
+    OnBadFile,
+    Problems,
+    Read,
+    at_source,
+    looked,
+    missing_folder,
+    opened,
+)
+from leaven.sources.source import Looked, Samples
+from leaven.tasks.classification.target import in_order
+from leaven.tasks.detection.target import Box, Object
+
+_LISTS = Path("ImageSets") / "Main"
+MOST_LOOKED = 20_000  # files: a look at more takes too long
+_LARGEST = 10_000_000  # bytes of an annotation
+_BOX = ("xmin", "ymin", "xmax", "ymax")
+
+
+class _Marked(NamedTuple):
+    category: str
+    box: Box
+    is_difficult: bool
+
+
+class Voc(NamedTuple):
+    """A folder with XML files in `Annotations/`, or beside the images; `ImageSets/Main/train.txt` lists a split."""
+
+    path: Path
+    name: str
+    on_bad_file: OnBadFile = "stop"
+
+    def look(self) -> Looked:
+        try:
+            files = self._files()
+            splits = self._splits(files)
+            if len(files) > MOST_LOOKED:
+                return Looked((), tuple(split for split in splits if split))
+            return looked(*self._read(splits))
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+
+    def open(self) -> Samples:
+        return opened(*self._read(self._splits(self._files())))
+
+    def _files(self) -> dict[str, Path]:
+        """The annotations by their names without ending."""
+        if not self.path.is_dir():
+            raise missing_folder(self.path, self.name, "use the folder that contains `Annotations` and `JPEGImages`")
+        folder = self.path / "Annotations"
+        found = sorted((folder if folder.is_dir() else self.path).rglob("*.xml"))
+        if not found:
+            fact = f"`{self.name}` has no annotations: no XML files are in it"
+            raise BadSource(at_source(Finding("missing-file", fact)))
+        return {file.stem: file for file in found}
+
+    def _splits(self, files: dict[str, Path]) -> dict[str, Sequence[Path]]:
+        """The files of each split that is listed; without lists, all of them."""
+        lists = {name: self.path / _LISTS / f"{name}.txt" for name in ("train", "val", "test", "trainval")}
+        listed = {name: self._listed(file, files) for name, file in lists.items() if file.is_file()}
+        if "train" not in listed and "trainval" in listed:
+            listed["train"] = listed["trainval"]
+        if not listed.get("train"):
+            return {"": list(files.values())}
+        return {name: listed[name] for name in ("train", "val", "test") if listed.get(name)}
+
+    def _listed(self, file: Path, files: dict[str, Path]) -> list[Path]:
+        names = (
+            line.split()[0] for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if line.split()
+        )
+        return [files[name] for name in names if name in files]
+
+    def _read(self, splits: dict[str, Sequence[Path]]) -> tuple[Read, Problems]:
+        index, problems = ImageIndex(self.path), Problems(self.name, self.on_bad_file)
+        marked = {split: list(self._images(files, index, problems)) for split, files in splits.items()}
+        every = (one for images in marked.values() for _, _, found in images for one in found)
+        names = tuple(in_order({one.category for one in every}))
+        order = {name: at for at, name in enumerate(names)}
+        return Read(
+            names, {split: [_image(one, order) for one in images] for split, images in marked.items()}
+        ), problems
+
+    def _images(
+        self, files: Sequence[Path], index: ImageIndex, problems: Problems
+    ) -> Iterator[tuple[str, str, list[_Marked]]]:
+        for file in files:
+            place = f"`{os.path.relpath(file, self.path)}`"
+            try:
+                tree = _parsed(file)
+            except (ElementTree.ParseError, OSError, ValueError) as problem:
+                problems.add(f"{place} can't be read: {problem}", id="wrong-format")
+                continue
+            name = (tree.findtext("filename") or "").strip()
+            image = index.named(file.stem) or (index.find(name) if name else None)
+            if image is None:
+                help = "add the image, or write `on_bad_file skip` to leave such images out"
+                problems.add(f"the image of {place}, `{name or file.stem}`, is not there", help, id="missing-file")
+                continue
+            yield image, place, list(_objects(tree, place, problems))
+
+
+def _parsed(file: Path) -> ElementTree.Element:
+    """The tree of a file. One that declares entities is refused: they could expand without an end."""
+    content = file.read_bytes()
+    if len(content) > _LARGEST:
+        raise ValueError("it is larger than an annotation can be")
+    if b"<!ENTITY" in content or b"<!DOCTYPE" in content:
+        raise ValueError("it declares a document type")
+    return ElementTree.fromstring(content)
+
+
+def _objects(tree: ElementTree.Element, place: str, problems: Problems) -> Iterator[_Marked]:
+    size = _size(tree)
+    for at, one in enumerate(tree.iter("object"), 1):
+        where = f"object {at} of {place}"
+        category, box = (one.findtext("name") or "").strip(), one.find("bndbox")
+        if not category:
+            problems.add(f"{where} has no name")
+            continue
+        try:
+            assert box is not None
+            left, top, right, bottom = (float(box.findtext(edge) or "") for edge in _BOX)
+        except (AssertionError, ValueError):
+            problems.add(f"{where} has no box: `bndbox` with {', '.join(_BOX)}")
+            continue
+        # the first pixel is 1, and both edges belong to the box
+        found = problems.box((left - 1, top - 1, right, bottom), size, where)
+        if found is not None:
+            yield _Marked(category, found, (one.findtext("difficult") or "0").strip() == "1")
+
+
+def _size(tree: ElementTree.Element) -> tuple[float, float] | None:
+    try:
+        width, height = (float(tree.findtext(f"size/{edge}") or "0") for edge in ("width", "height"))
+    except ValueError:
+        return None
+    return (width, height) if width > 0 and height > 0 else None
+
+
+def _image(one: tuple[str, str, list[_Marked]], order: dict[str, int]) -> Image:
+    file, place, marked = one
+    objects = (Object(order[each.category], each.box, is_crowd=each.is_difficult) for each in marked)
+    return Image(file, place, tuple(objects))

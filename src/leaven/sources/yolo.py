@@ -1,0 +1,200 @@
+"""Annotations as YOLO reads them: a text file per image, with a line per object: `class x y width height`."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.image_folder import IMAGE_ENDINGS
+from leaven.sources.annotations import (
+    Image,
+    OnBadFile,
+    Problems,
+    Read,
+    as_text,
+    at_source,
+    looked,
+    missing_folder,
+    named_split,
+    opened,
+)
+from leaven.sources.source import Looked, Samples
+from leaven.tasks.detection.target import Object
+
+MOST_LOOKED = 20_000  # images: a look at more takes too long
+NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "names.txt")
+
+
+class Yolo(NamedTuple):
+    """A folder with `images/` and `labels/`, alike inside; its names are in `data.yaml` or `classes.txt`."""
+
+    path: Path
+    name: str
+    labels: Path | None = None
+    names: Path | None = None
+    masks: bool | None = None
+    on_bad_file: OnBadFile = "stop"
+
+    def look(self) -> Looked:
+        try:
+            splits = self._splits()
+            if sum(map(len, splits.values())) > MOST_LOOKED:
+                return Looked(self._names()[0], tuple(split for split in splits if split))
+            return looked(*self._read(splits))
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+
+    def open(self) -> Samples:
+        return opened(*self._read(self._splits()), has_masks=bool(self.masks))
+
+    # -- which files
+
+    def _splits(self) -> dict[str, list[str]]:
+        """The images of each split, which folders of their names hold; or all of them."""
+        if not self.path.is_dir():
+            raise missing_folder(self.path, self.name, "use the folder that contains `images` and `labels`")
+        top = self.path / "images" if (self.path / "images").is_dir() else self.path
+        inside = sorted(one for one in os.listdir(top) if (top / one).is_dir())
+        named = {named_split(one): top / one for one in reversed(inside) if named_split(one)}
+        if "train" not in named:
+            found = {"": _images(top)}
+        else:
+            found = {split: _images(named[split]) for split in ("train", "val", "test") if split in named}
+        if not any(found.values()):
+            raise BadSource(at_source(Finding("missing-file", f"`{self.name}` has no images")))
+        return found
+
+    def _labels_of(self, image: str) -> str:
+        """Where the objects of an image are: in `labels/` instead of `images/`, or beside it."""
+        stem = os.path.splitext(image)[0] + ".txt"
+        if self.labels is not None:
+            top = self.path / "images" if (self.path / "images").is_dir() else self.path
+            return os.path.join(self.labels, os.path.relpath(stem, top))
+        before, found, after = stem.rpartition(f"{os.sep}images{os.sep}")
+        return os.path.join(before, "labels", after) if found else stem
+
+    def _names(self) -> tuple[tuple[str, ...], str]:
+        """The names of the categories, and the file that has them."""
+        places = [self.names] if self.names is not None else [self.path / name for name in NAMES]
+        places += [self.path / "labels" / "classes.txt"] if self.names is None else []
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
+            fact = f"`{self.name}` does not tell what its categories are called"
+            help = "write them into `classes.txt` in that folder, one per line, or name a file: `names=`"
+            raise BadSource(at_source(Finding("missing-file", fact, help)))
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+            is_yaml = file.suffix in (".yaml", ".yml")
+            names = _from_yaml(text) if is_yaml else tuple(line.strip() for line in text.splitlines() if line.strip())
+        except (OSError, ValueError) as problem:
+            raise BadSource(at_source(Finding("wrong-format", f"`{file.name}` can't be read: {problem}"))) from None
+        if not names or len(set(names)) < len(names):
+            wrong = "has a name twice" if names else "has no names"
+            raise BadSource(at_source(Finding("wrong-format", f"`{file.name}` {wrong}")))
+        return names, file.name
+
+    # -- what is in them
+
+    def _read(self, splits: Mapping[str, Sequence[str]]) -> tuple[Read, Problems]:
+        names, _ = self._names()
+        problems = Problems(self.name, self.on_bad_file)
+        read = {split: [self._image(each, names, problems) for each in images] for split, images in splits.items()}
+        self._check_orphans(splits, problems)
+        if not any(one.objects for images in read.values() for one in images) and not problems.found:
+            fact = f"none of the images of `{self.name}` has labels"
+            raise BadSource(at_source(Finding("missing-file", fact, "say where they are: `labels=`")))
+        return Read(names, read, is_relative=True), problems
+
+    def _check_orphans(self, splits: Mapping[str, Sequence[str]], problems: Problems) -> None:
+        """Labels whose image is not there."""
+        known = {self._labels_of(image) for images in splits.values() for image in images}
+        for folder in sorted({os.path.dirname(file) for file in known}):
+            for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+                place = os.path.join(folder, file)
+                if file.endswith(".txt") and place not in known and file not in NAMES and file != "readme.txt":
+                    help = "add the image, or write `on_bad_file skip` to leave such labels out"
+                    problems.add(f"the image of `{self._told(place)}` is not there", help, id="missing-file")
+
+    def _told(self, file: str) -> str:
+        return os.path.relpath(file, self.path if self.labels is None else self.labels.parent)
+
+    def _image(self, image: str, names: Sequence[str], problems: Problems) -> Image:
+        """An image with its objects; one without a file of labels shows none."""
+        file = self._labels_of(image)
+        told = f"`{self._told(file)}`"
+        try:
+            with open(file, encoding="utf-8-sig") as stream:
+                lines = stream.read().splitlines()
+        except FileNotFoundError:
+            lines = []
+        except (OSError, ValueError) as problem:
+            problems.add(f"{told} can't be read: {problem}", id="wrong-format")
+            lines = []
+        objects = [
+            found
+            for at, line in enumerate(lines, 1)
+            if line.strip() and (found := self._object(line, f"line {at} of {told}", names, problems)) is not None
+        ]
+        return Image(image, told, tuple(objects))
+
+    def _object(self, line: str, place: str, names: Sequence[str], problems: Problems) -> Object | None:
+        try:
+            first, *rest = line.split()
+            category, numbers = int(first), [float(each) for each in rest]
+        except ValueError:
+            problems.add(f"{place} is not a class and numbers: `{as_text(line)}`")
+            return None
+        if not 0 <= category < len(names):
+            help = f"there are {len(names)} names, so classes are 0 to {len(names) - 1}"
+            problems.add(f"{place} has the class {category}, which has no name", help)
+            return None
+        is_polygon = len(numbers) >= 6 and len(numbers) % 2 == 0
+        if len(numbers) != 4 and not is_polygon:
+            fact = f"{place} has {len(numbers)} numbers after the class"
+            problems.add(fact, "a box has 4 (x, y, width, height), a polygon an even number from 6 on")
+            return None
+        if self.masks and not is_polygon:
+            problems.add(f"{place} has a box and no polygon", "without `masks=true`, boxes are enough")
+            return None
+        box = problems.box(_bounds(numbers) if is_polygon else _edges(numbers), (1.0, 1.0), place)
+        return None if box is None else Object(category, box, (tuple(numbers),) if self.masks else None)
+
+
+def _images(folder: Path) -> list[str]:
+    found: list[str] = []
+    for place, inside, files in os.walk(folder):
+        inside.sort()
+        found += [os.path.join(place, each) for each in sorted(files) if each.lower().endswith(IMAGE_ENDINGS)]
+    return found
+
+
+def _edges(numbers: Sequence[float]) -> tuple[float, float, float, float]:
+    x, y, width, height = numbers
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def _bounds(numbers: Sequence[float]) -> tuple[float, float, float, float]:
+    return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
+
+
+def _from_yaml(text: str) -> tuple[str, ...]:
+    """The names in YOLO's `data.yaml`: a list, or a mapping from numbers. It is read as plain data."""
+    import yaml  # type: ignore[import-untyped, unused-ignore]
+
+    try:
+        content: Any = yaml.safe_load(text)
+    except yaml.YAMLError as problem:
+        raise ValueError(" ".join(str(problem).split())) from None
+    names = content.get("names") if isinstance(content, dict) else None
+    return tuple(map(str, _listed_names(names)))
+
+
+def _listed_names(names: Any) -> Iterator[Any]:
+    match names:
+        case [*listed]:
+            yield from listed
+        case dict() if sorted(names) == list(range(len(names))):
+            yield from (names[at] for at in range(len(names)))
+        case _:
+            raise ValueError("it has no list of `names`, counted from 0")

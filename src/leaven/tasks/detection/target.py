@@ -1,0 +1,173 @@
+"""The target of detection: the objects in an image, each with a category and a box."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from leaven.formats.target import BadTarget, Doubt, Kind, check_names, shown, values_of
+from leaven.tasks.classification.target import listed
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+_WRONG = "wrong-annotation"
+
+
+class Object(NamedTuple):
+    """An object: the index of its category, its box, and its mask as polygons or as COCO's run-length encoding.
+
+    A crowd is a region with many objects that are not told apart. Nothing is trained on it, and what is found in it is
+    neither right nor wrong.
+    """
+
+    category: int
+    box: Box
+    mask: Any = None
+    is_crowd: bool = False
+
+
+class Objects(NamedTuple):
+    """The objects of an image; their places are in pixels, or relative to its width and height."""
+
+    each: tuple[Object, ...] = ()
+    is_relative: bool = False
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The categories in the order of the outputs."""
+
+    names: tuple[str, ...]
+    task: ClassVar[str] = "detection"
+    kind: ClassVar[Kind] = "boxes"
+    has_masks: ClassVar[bool] = False
+
+    @property
+    def brief(self) -> str:
+        return f"{len(self.names)} categor{'y' if len(self.names) == 1 else 'ies'}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+    def value(self, given: Any) -> Objects:
+        """The objects of a sample: `{"boxes": …, "labels": …}` as torchvision has them, or a list of objects."""
+        match given:
+            case Objects():
+                return given
+            case {"boxes": boxes, "labels": labels, **rest}:
+                given_masks: Any = rest.get("masks")
+                masks = [None] * len(boxes) if given_masks is None else given_masks
+                each = zip(_plain(labels), _plain(boxes), masks, strict=True)
+                return Objects(tuple(Object(self._category(label), box_of(box), mask) for label, box, mask in each))
+            case list() | tuple():
+                return Objects(tuple(map(self._object, given)))
+        raise BadTarget(_WRONG, f"has `{shown(given)}` in place of its objects", "give `boxes` and `labels`")
+
+    def _object(self, given: Any) -> Object:
+        match given:
+            case {"label": label, "box": box, **rest}:
+                return Object(self._category(label), box_of(box), rest.get("mask"), bool(rest.get("crowd", False)))
+        raise BadTarget(_WRONG, f"has `{shown(given)}` in place of an object", "an object has a `label` and a `box`")
+
+    def _category(self, given: Any) -> int:
+        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(self.names):
+            return given
+        if given in self.names:
+            return self.names.index(given)
+        near = difflib.get_close_matches(str(given), self.names, n=1)
+        raise BadTarget(
+            _WRONG,
+            f"has an object of the category `{shown(given)}`, which is not one of the {len(self.names)} known ones",
+            f"did you mean `{near[0]}`?" if near else f"the categories are: {listed(self.names)}",
+        )
+
+    def plain(self, value: Objects) -> Any:
+        if value.is_relative:  # only the image tells where they are
+            return value
+        return [
+            {
+                "label": self.names[one.category],
+                "box": list(one.box),
+                **({"mask": one.mask} if one.mask is not None else {}),
+                **({"crowd": True} if one.is_crowd else {}),
+            }
+            for one in value.each
+        ]
+
+    def fitted(self, values: Sequence[Objects], train: Sequence[int]) -> tuple["Categories", Sequence[Objects]]:
+        return self, values
+
+    def strata(self, values: Sequence[Objects]) -> Sequence[int]:
+        """The rarest category of each image, so that rare ones are in every split; empty images go together."""
+        there = [{one.category for one in value.each} for value in values]
+        counts = [sum(at in each for each in there) for at in range(len(self.names))]
+        return [min(each, key=lambda at: (counts[at], at), default=len(counts)) for each in there]
+
+    def stratum(self, number: int) -> str:
+        return self.names[number] if number < len(self.names) else "no object"
+
+    def unseen(self, train: Sequence[Objects], other: Sequence[Objects]) -> str:
+        """Nothing: a detector may be measured on categories that it seldom saw, and rare ones are in few images."""
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"names": list(self.names)}
+
+
+def read_names(data: Any) -> tuple[str, ...]:
+    """The names of categories, as a bundle stores them."""
+    match data:
+        case {"names": [*names]} if names:
+            return tuple(map(str, names))
+    raise ValueError("the categories can't be read")
+
+
+def read_target(data: Any) -> Categories:
+    return Categories(read_names(data))
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What a data set of the user's gives: objects, whose categories are its `classes`."""
+
+    argument: ClassVar[str] = "boxes"
+    attribute: ClassVar[str] = "classes"
+    target: ClassVar[type[Categories]] = Categories
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+    def told(self, dataset: Any) -> Categories | None:
+        names = getattr(dataset, self.attribute, None)
+        return self.target(tuple(map(str, names))) if isinstance(names, Sequence) and names else None
+
+    def read(self, given: Sequence[Any]) -> tuple[Categories, list[Objects]]:
+        names = sorted({name for one in given for name in _names(one)})
+        if not names:
+            fact = "does not tell what its categories are called"
+            raise BadTarget(_WRONG, fact, "give it an attribute `classes`: the names in the order of the labels")
+        check_names(names)
+        target = self.target(tuple(names))
+        return target, values_of(target, given)
+
+    def doubt(self, target: Categories, values: Sequence[Objects]) -> Doubt | None:
+        return None
+
+
+def box_of(given: Any) -> Box:
+    """Four numbers, from left to right and from top to bottom."""
+    try:
+        left, top, right, bottom = map(float, _plain(given))
+    except (TypeError, ValueError):
+        raise BadTarget(_WRONG, f"has the box `{shown(given)}`, which is not four numbers") from None
+    return left, top, right, bottom
+
+
+def _names(given: Any) -> Iterable[str]:
+    labels = given.get("labels", ()) if isinstance(given, Mapping) else [one.get("label") for one in given]
+    return (label for label in _plain(labels) if isinstance(label, str))
+
+
+def _plain(given: Any) -> Any:
+    return given.tolist() if hasattr(given, "tolist") else given
