@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 NONE: Mapping[str, Any] = {}
 USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 
-# What is predicted for each sample: one of several classes, numbers, a yes or no for each output, boxes, or the class
-# of each pixel.
-TargetKind = Literal["class", "number", "binary", "boxes", "mask"]
+# What is predicted for each sample: one of several classes, numbers, a yes or no for each output, objects with boxes
+# ("boxes") or with boxes and masks ("instances"), or the class of each pixel ("mask").
+TargetKind = Literal["class", "number", "binary", "boxes", "instances", "mask"]
 Input = Literal["image", "text"]
 
 
@@ -96,6 +96,7 @@ class ModelTraits(NamedTuple):
     license: str = ""
     has_auxiliary_outputs: bool = False
     has_own_backbone: bool = False  # a part whose weights are published, too, and loaded unless it is told not to
+    backbone_layers: int | None = None  # that a library freezes some of, unless it is told to train all
     parameters: int | None = None  # as it was published
     has_weights: bool = True
     weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
@@ -137,6 +138,7 @@ class DataTraits(NamedTuple):
     split_arguments: Mapping[str, Mapping[str, Any]] = NONE
     samples: Mapping[str, int] = NONE  # how many each split has; all of them, under '', where there are no splits
     is_safe_to_augment: bool = False  # a mirrored or cropped image keeps its label
+    skips_bad: bool = False  # whether `on_bad_file` is also about what is wrong with its labels
     license: str = ""
 
 
@@ -181,6 +183,8 @@ class TaskTraits(NamedTuple):
     extra_outputs: int = 0  # that a model has besides those of the names: the background
     has_eval_loss: bool = True  # whether evaluation computes a loss
     criterion: str = ""  # the class in its `code.py` that applies a loss to what its published models return
+    model_resizes: bool = False  # whether models take images of any size, and resize them
+    batch: int | None = None  # how many images a batch has by default
 
 
 class OptimizerTraits(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-# What a value is: the index of a class, numbers, a 0 or 1 for each output, boxes with the index of a class each, or the
-# mask of an image.
-Kind = Literal["class", "number", "binary", "boxes", "mask"]
+# What a value is: the index of a class, numbers, a 0 or 1 for each output, boxes (and masks) of objects, or the mask of
+# an image.
+Kind = Literal["class", "number", "binary", "boxes", "instances", "mask"]
 LONGEST = 60  # characters of a label in a message
 Value = Any  # of one sample, as its task makes a target of it: the index of a class, or a tuple of numbers
 

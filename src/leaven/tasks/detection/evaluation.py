@@ -1,0 +1,227 @@
+"""How well a detector does: average precision, also of each category, and in which images it is wrong."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.ops import box_iou
+
+from leaven.pictures.bars import draw_bars
+from leaven.pictures.objects import Mark, draw_objects
+from leaven.tasks.aligned import aligned
+from leaven.tasks.detection.masks import bitmap
+from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
+from leaven.tasks.detection.prediction import Prediction, mark, predictions
+from leaven.tasks.detection.samples import FIRST, counted
+from leaven.tasks.detection.target import Categories, Objects
+from leaven.tasks.protocol import Case, Plot, Table
+
+OVERLAP = 0.5  # of the boxes of an object that was found with its own
+MOST_LISTED = 30
+_HEADS = ("ap", "ap_50")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An image that was measured: what was found, what is there, and how many objects are missed or wrongly found."""
+
+    file: str
+    found: Prediction
+    actual: Objects  # in pixels
+    missed: int
+    wrong: int
+    names: tuple[str, ...]
+
+    @property
+    def is_right(self) -> bool:
+        return not self.missed and not self.wrong
+
+    @property
+    def note(self) -> str:
+        counts = ((self.missed, "missed"), (self.wrong, "wrongly found"))
+        return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+    def told(self) -> dict[str, str]:
+        there = Counter(self.names[one.category] for one in self.actual.each if not one.is_crowd)
+        return {"file": self.file, "actual": counted(there), "predicted": counted(self.found.counts)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What was measured; `per_category` has the average precision of each category that occurred."""
+
+    categories: tuple[str, ...]
+    scores: dict[str, float]
+    per_category: dict[str, dict[str, float]]
+    samples: tuple[Sample, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many images were measured."""
+        return len(self.samples)
+
+    def tables(self) -> list[Table]:
+        """Of many categories, those that are found worst come first."""
+        each = self.per_category
+        order = sorted(each, key=lambda name: each[name]["ap"]) if len(each) > MOST_LISTED else list(each)
+        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), f"{each[name]['count']:.0f}"] for name in order]
+        return [Table("Categories", ("category", "AP", "AP@50", "objects"), rows)]
+
+    def plots(self) -> list[Plot]:
+        bars = {name: (one["ap"], one["ap_50"]) for name, one in self.per_category.items()}
+        return [Plot("categories", "Average precision", lambda: draw_bars(bars, ("AP", "AP@50")))]
+
+    def cases(self, k: int) -> list[Case]:
+        """By how many objects are missed or wrongly found."""
+        return [self._case(at) for at in self._worst()[:k]]
+
+    def wrong(self) -> list[dict[str, str]]:
+        worst = (self.samples[at] for at in self._worst())
+        return [{**one.told(), "missed": str(one.missed), "wrong": str(one.wrong)} for one in worst if not one.is_right]
+
+    def drawn(self, at: int, image: Image.Image) -> Image.Image:
+        """The image of a sample with what was found, and with thin boxes around what is there."""
+        sample = self.samples[at]
+        there = [Mark(one.box, "", one.category) for one in sample.actual.each]
+        return draw_objects(image, [*there, *(mark(one) for one in reversed(list(sample.found)))])
+
+    def _worst(self) -> list[int]:
+        def badness(at: int) -> tuple[bool, int]:
+            sample = self.samples[at]
+            return sample.is_right, -(sample.missed + sample.wrong)
+
+        return sorted(range(len(self.samples)), key=badness)
+
+    def _case(self, at: int) -> Case:
+        sample = self.samples[at]
+        told = sample.told()
+        return Case(at, sample.file, told["actual"], told["predicted"], sample.note, sample.is_right)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "images": self.count,
+            "scores": self.scores,
+            "categories": list(self.categories),
+            "per_category": self.per_category,
+            "wrong": self.wrong(),
+            "skipped": list(self.skipped),
+        }
+
+    def __str__(self) -> str:
+        width = max(map(len, self.scores))
+        lines = [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
+        table = self.tables()[0]
+        title = "category" if len(table.rows) <= MOST_LISTED else f"the {MOST_LISTED} worst categories"
+        rows = aligned([[title, *table.heads[1:]], *table.rows[:MOST_LISTED]])
+        return "\n".join([f"{self.count} images", *lines, "", *rows])
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
+
+
+class Tally:
+    """Collects what was found and what is there."""
+
+    def __init__(self, target: Categories) -> None:
+        self.target = target
+        self.samples: list[Sample] = []
+        self.counts: Counter[int] = Counter()
+        self.boxes = MeanAP(extended_summary=True)
+        self.masks = MeanAP(iou_type="segm", extended_summary=True) if target.has_masks else None
+
+    def add(self, outputs: Sequence[Mapping[str, Any]], values: Sequence[Objects], names: Sequence[str]) -> None:
+        found = predictions(outputs, self.target)
+        actual = [_in_pixels(value, output["size"]) for value, output in zip(values, outputs, strict=True)]
+        targets = [
+            _tensors(one, output["size"], has_masks=self.target.has_masks)
+            for one, output in zip(actual, outputs, strict=True)
+        ]
+        pair = compared(outputs, targets)
+        for metric in filter(None, (self.boxes, self.masks)):
+            metric.update(*pair)
+        for name, prediction, there in zip(names, found, actual, strict=True):
+            self.counts.update(one.category for one in there.each if not one.is_crowd)
+            self.samples.append(_sample(name, prediction, there, self.target.names))
+
+    def result(self, skipped: tuple[str, ...]) -> Evaluation:
+        scores, per_category = self._measured(self.boxes)
+        if self.masks is not None:
+            of_masks, per_category = self._measured(self.masks)
+            scores = {**{f"mask_{name}": value for name, value in of_masks.items()}, **scores}
+        return Evaluation(self.target.names, scores, per_category, tuple(self.samples), skipped)
+
+    def _measured(self, metric: MeanAP) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+        """The scores, and those of each category that occurred."""
+        found: dict[str, Any] = super(MeanAP, metric).compute()
+        scores = {name: max(0.0, float(found[name])) for name in SCORES}
+        precision = found["precision"]  # overlaps × recalls × categories × sizes × numbers of objects
+        each = {}
+        for at, label in enumerate(found["classes"].reshape(-1).tolist()):
+            if self.counts[label - FIRST]:
+                here = precision[:, :, at, 0, -1]
+                name, count = self.target.names[label - FIRST], self.counts[label - FIRST]
+                each[name] = {"ap": _mean(here), "ap_50": _mean(here[0]), "count": count}
+        return scores, each
+
+
+def _mean(precision: Tensor) -> float:
+    known = precision[precision > -1]
+    return float(known.mean()) if known.numel() else math.nan
+
+
+def _in_pixels(value: Objects, size: tuple[int, int]) -> Objects:
+    if not value.is_relative:
+        return value
+    width, height = size
+
+    def moved(box: Sequence[float]) -> tuple[float, float, float, float]:
+        left, top, right, bottom = box
+        return left * width, top * height, right * width, bottom * height
+
+    def scaled(mask: Any) -> Any:
+        return None if mask is None else bitmap(mask, width, height, size)
+
+    return Objects(tuple(one._replace(box=moved(one.box), mask=scaled(one.mask)) for one in value.each))
+
+
+def _tensors(value: Objects, size: tuple[int, int], *, has_masks: bool) -> dict[str, Tensor]:
+    """The objects as the metrics take them."""
+    found: dict[str, Tensor] = {}
+    for prefix, each in (
+        ("", [o for o in value.each if not o.is_crowd]),
+        ("crowd_", [o for o in value.each if o.is_crowd]),
+    ):
+        found[f"{prefix}boxes"] = torch.tensor([one.box for one in each]).reshape(-1, 4)
+        found[f"{prefix}labels"] = torch.tensor([one.category + FIRST for one in each], dtype=torch.int64)
+    if has_masks:
+        width, height = size
+        masks = [bitmap(one.mask, width, height) for one in value.each if not one.is_crowd]
+        found["masks"] = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width))
+    return found
+
+
+def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...]) -> Sample:
+    """Objects are found if a box of their category overlaps theirs by half; each box finds one object, the most certain
+    first."""
+    there = [one for one in actual.each if not one.is_crowd]
+    left, wrong = set(range(len(there))), 0
+    overlaps = _overlaps([one.box for one in found], [one.box for one in there])
+    for at, one in enumerate(found):
+        fits = [other for other in left if there[other].category == one.category and overlaps[at, other] >= OVERLAP]
+        if fits:
+            left.remove(max(fits, key=lambda other, at=at: overlaps[at, other]))  # type: ignore[misc]
+        else:
+            wrong += 1
+    return Sample(name, found, actual, len(left), wrong, names)
+
+
+def _overlaps(found: Sequence[Any], actual: Sequence[Any]) -> np.ndarray:
+    pair = (torch.tensor(list(boxes), dtype=torch.float64).reshape(-1, 4) for boxes in (found, actual))
+    return np.asarray(box_iou(*pair))

@@ -1,0 +1,61 @@
+"""Masks of objects: from polygons and run lengths to pixels, and from the model's pixels to those of the image."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch import Tensor, nn
+
+from leaven.runtime.data.places import Place
+
+CERTAIN = 0.5  # the probability from which a pixel belongs to an object
+
+
+def bitmap(mask: Any, width: int, height: int, scale: Sequence[float] = (1, 1)) -> np.ndarray:
+    """A mask as height × width zeros and ones: of polygons, of COCO's run-length encoding, or of pixels."""
+    match mask:
+        case (int(rows), int(columns), tuple() | str() as counts):
+            return _from_runs(rows, columns, counts)
+        case tuple():
+            return _from_polygons(mask, width, height, scale)
+    return np.asarray(mask, dtype=np.uint8)
+
+
+def _from_runs(height: int, width: int, counts: Any) -> np.ndarray:
+    from pycocotools import mask as coco  # type: ignore[import-untyped, unused-ignore]
+
+    size = [height, width]
+    if isinstance(counts, str):
+        runs: Any = {"size": size, "counts": counts.encode()}
+    else:
+        runs = coco.frPyObjects({"size": size, "counts": list(counts)}, height, width)
+    return np.asarray(coco.decode(runs), dtype=np.uint8)
+
+
+def _from_polygons(polygons: Sequence[Sequence[float]], width: int, height: int, scale: Sequence[float]) -> np.ndarray:
+    drawn = Image.new("L", (width, height))
+    pen = ImageDraw.Draw(drawn)
+    for polygon in polygons:
+        corners = [(x * scale[0], y * scale[1]) for x, y in zip(polygon[::2], polygon[1::2], strict=True)]
+        pen.polygon(corners, fill=1, outline=1)
+    return np.asarray(drawn, dtype=np.uint8)
+
+
+def pasted(masks: Tensor, place: Place) -> Tensor:
+    """Probabilities (objects × 1 × height × width) as masks (objects × height × width) of the image at a place."""
+    width, height = place.size
+    rows, columns = masks.shape[-2:]
+    tall, wide = round(rows * place.scale[1]), round(columns * place.scale[0])
+    left, top = round(place.shift[0]), round(place.shift[1])
+    made = torch.zeros((len(masks), height, width), dtype=torch.bool, device=masks.device)
+    if not len(masks) or tall < 1 or wide < 1:
+        return made
+    if (tall, wide) != (rows, columns):
+        masks = nn.functional.interpolate(masks.float(), size=(tall, wide), mode="bilinear", align_corners=False)
+    sharp = masks[:, 0] >= CERTAIN
+    x, y = max(0, left), max(0, top)
+    part = sharp[:, y - top : height - top, x - left : width - left]
+    made[:, y : y + part.shape[1], x : x + part.shape[2]] = part
+    return made

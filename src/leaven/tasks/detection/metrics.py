@@ -1,0 +1,77 @@
+"""Mean average precision, as COCO computes it (by pycocotools), and what is measured during training."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchmetrics.detection import MeanAveragePrecision
+
+from leaven.runtime.data.batches import Split
+from leaven.runtime.run.run import Run
+from leaven.tasks import scoring
+from leaven.tasks.detection.masks import CERTAIN
+from leaven.tasks.scoring import EvalStep, Metrics, outputs_of
+
+SCORES = ("map", "map_50", "map_75", "mar_100")
+Found = Sequence[Mapping[str, Tensor]]
+
+
+class MeanAP(MeanAveragePrecision):
+    """Mean average precision of boxes: over ten overlaps from 0.5 to 0.95 (`map`), and at 0.5 and 0.75."""
+
+    prefix = ""
+
+    def __init__(self, iou_type: Any = "bbox", **options: Any) -> None:
+        super().__init__(iou_type=iou_type, **options)
+        self.warn_on_many_detections = False
+
+    def compute(self) -> dict[str, Tensor]:
+        """0 where there are no objects to be found."""
+        found = super().compute()
+        return {f"{self.prefix}{name}": found[name].clamp(min=0) for name in SCORES}
+
+
+class MaskAP(MeanAP):
+    """Mean average precision of masks: `mask_map`, `mask_map_50`."""
+
+    prefix = "mask_"
+
+    def __init__(self) -> None:
+        super().__init__(iou_type="segm")
+
+
+def evaluate(
+    run: Run, model: nn.Module, split: Split, metrics: Metrics, step: EvalStep = outputs_of
+) -> dict[str, float]:
+    """The scores of a detector over one split of the data: `{"val.map": 0.31, "val.map_50": 0.52}`."""
+    return scoring.evaluate(run, model, split, metrics, None, step, compared)
+
+
+def compared(outputs: Found, targets: Found) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+    """What was found and what is there, as the metrics take it."""
+    return [_predicted(one) for one in outputs], [_actual(one) for one in targets]
+
+
+def _predicted(output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    found = {name: output[name] for name in ("boxes", "scores", "labels")}
+    if "masks" in output:
+        masks = output["masks"]
+        found["masks"] = masks if masks.dtype == torch.bool else masks[:, 0] >= CERTAIN
+    return found
+
+
+def _actual(target: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The objects and the crowds: to find something in a crowd is neither right nor wrong."""
+    boxes, crowds = target["boxes"], target["crowd_boxes"]
+    is_crowd = torch.cat([torch.zeros(len(boxes)), torch.ones(len(crowds))]).to(boxes.device, torch.int64)
+    actual = {
+        "boxes": torch.cat([boxes, crowds]),
+        "labels": torch.cat([target["labels"], target["crowd_labels"]]),
+        "iscrowd": is_crowd,
+    }
+    if "masks" in target:
+        masks = target["masks"]
+        blank = masks.new_zeros((len(crowds), *masks.shape[1:]))
+        actual["masks"] = torch.cat([masks, blank]).bool()
+    return actual

@@ -1,0 +1,119 @@
+"""What a detector says about one image: the objects that it finds, the most certain first."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from leaven.pictures.objects import Mark, draw_objects
+from leaven.tasks.detection.samples import FIRST, counted
+from leaven.tasks.detection.target import Box, Categories
+
+THRESHOLD = 0.5  # how certain an object must be to be told
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """An object: its category, how certain it is, its box in pixels (left, top, right, bottom), and its mask."""
+
+    label: str
+    score: float
+    box: Box
+    category: int
+    mask: np.ndarray | None = None  # height × width, true where the object is
+
+    def to_json(self) -> dict[str, Any]:
+        area = {} if self.mask is None else {"area": int(self.mask.sum())}
+        return {"label": self.label, "score": self.score, "box": [round(edge, 2) for edge in self.box], **area}
+
+    def __repr__(self) -> str:
+        return f"<{self.label} {100 * self.score:.1f} % at {_edges(self.box)}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    """The objects in an image: `for found in prediction: found.label, found.box`.
+
+    `every` has all that the model tells, `above` those that are certain enough; by default, that is half.
+    """
+
+    every: tuple[Detection, ...]
+    size: tuple[int, int]
+    MOST: ClassVar[int] = 100  # objects that are told
+
+    def above(self, threshold: float = THRESHOLD) -> list[Detection]:
+        return [one for one in self.every if one.score >= threshold]
+
+    def __iter__(self) -> Iterator[Detection]:
+        return iter(self.above())
+
+    def __len__(self) -> int:
+        return len(self.above())
+
+    def __getitem__(self, at: int) -> Detection:
+        return self.above()[at]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many objects of each category there are."""
+        return dict(Counter(one.label for one in self))
+
+    def drawn(self, image: Image.Image, threshold: float = THRESHOLD) -> Image.Image:
+        """A copy of the image with the objects, the most certain on top."""
+        return draw_objects(image, [mark(one) for one in reversed(self.above(threshold))])
+
+    def describe(self, top: int) -> str:
+        found = self.above()[:top]
+        if not found:
+            return "no object"
+        wide = max(len(one.label) for one in found)
+        return "\n".join(f"{one.label:<{wide}}  {100 * one.score:5.1f} %  {_edges(one.box)}" for one in found)
+
+    def cells(self, top: int) -> dict[str, str]:
+        return {"objects": counted(dict(Counter(one.label for one in self.above()[:top])))}
+
+    def shown_cells(self, top: int) -> dict[str, str]:
+        return self.cells(top)
+
+    def rows(self, top: int) -> list[dict[str, str]]:
+        """A row of a table for each object."""
+        return [{"label": one.label, "score": f"{one.score:.6f}", **_named(one.box)} for one in self.above()[:top]]
+
+    def to_json(self, top: int) -> dict[str, Any]:
+        width, height = self.size
+        return {"width": width, "height": height, "objects": [one.to_json() for one in self.above()[:top]]}
+
+    def __repr__(self) -> str:
+        return f"<Prediction: {counted(self.counts)}>"
+
+
+def mark(one: Detection) -> Mark:
+    return Mark(one.box, f"{one.label} {100 * one.score:.0f} %", one.category, one.mask)
+
+
+def predictions(outputs: Sequence[Mapping[str, Any]], target: Categories) -> list[Prediction]:
+    """What the outputs for some images say."""
+    return [_prediction(output, target) for output in outputs]
+
+
+def _prediction(output: Mapping[str, Any], target: Categories) -> Prediction:
+    boxes, labels, scores = (output[name].cpu().tolist() for name in ("boxes", "labels", "scores"))
+    masks = output["masks"].cpu().numpy() if "masks" in output else [None] * len(boxes)
+    found = [
+        Detection(target.names[label - FIRST], score, tuple(box), label - FIRST, mask)
+        for box, label, score, mask in zip(boxes, labels, scores, masks, strict=True)
+        if FIRST <= label < FIRST + len(target.names)
+    ]
+    return Prediction(tuple(sorted(found, key=lambda one: -one.score)), output["size"])
+
+
+def _edges(box: Box) -> str:
+    left, top, right, bottom = (f"{edge:.0f}" for edge in box)
+    return f"{left}, {top} to {right}, {bottom}"
+
+
+def _named(box: Box) -> dict[str, str]:
+    return {name: f"{edge:.2f}" for name, edge in zip(("left", "top", "right", "bottom"), box, strict=True)}

@@ -1,0 +1,114 @@
+"""Images with objects: boxes and masks move with the image, and a batch is a list, since images differ in size."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision import tv_tensors
+
+from leaven.pictures.objects import Mark, draw_objects
+from leaven.runtime.data.places import Place
+from leaven.runtime.failures import Failure
+from leaven.tasks.detection.masks import bitmap, pasted
+from leaven.tasks.detection.target import Categories, Object, Objects
+
+SMALLEST = 1.0  # pixels: of a box that a crop leaves less of, nothing is trained
+FIRST = 1  # the number of the first category: 0 is the background
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What torchvision's detectors are trained on: `{"boxes": …, "labels": …}`, where label 0 is the background.
+
+    Crowds are in `crowd_boxes` and `crowd_labels`, which only evaluation looks at.
+    """
+
+    is_placed: ClassVar[bool] = True
+    has_masks: ClassVar[bool] = False
+
+    def given(self, image: Any, value: Objects) -> tuple[Any, ...]:
+        width, height = _size(image)
+        scale = (width, height) if value.is_relative else (1, 1)
+        single = [one for one in value.each if not one.is_crowd]
+        crowds = [one for one in value.each if one.is_crowd]
+        target = {
+            "boxes": _boxes(single, scale, (height, width)),
+            "labels": _labels(single),
+            "crowd_boxes": _boxes(crowds, scale, (height, width)),
+            "crowd_labels": _labels(crowds),
+        }
+        if self.has_masks:
+            masks = [bitmap(one.mask, width, height, scale) for one in single]
+            stacked = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width), dtype=torch.uint8)
+            target["masks"] = tv_tensors.Mask(stacked)
+        return image, target
+
+    def inputs(self, images: Sequence[Any]) -> list[Tensor]:
+        for image in images:
+            if not isinstance(image, Tensor) or not image.is_floating_point():
+                raise Failure("the transforms must end with a tensor", "let them end with `to_tensor()`", "data.train")
+        return [image.as_subclass(Tensor) for image in images]
+
+    def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> list[dict[str, Tensor]]:
+        return [_sound(target) for (target,) in moved]
+
+    def caption(self, one: Mapping[str, Tensor], target: Categories) -> str:
+        counts = Counter(target.names[label - FIRST] for label in one["labels"].tolist())
+        return counted(counts)
+
+    def shown(self, pixels: np.ndarray, one: Mapping[str, Tensor], target: Categories) -> np.ndarray:
+        labels = [label - FIRST for label in one["labels"].tolist()]
+        masks = one.get("masks", [None] * len(labels))
+        each = zip(one["boxes"].tolist(), labels, masks, strict=True)
+        return np.asarray(
+            draw_objects(Image.fromarray(pixels), [Mark(box, target.names[at], at, mask) for box, at, mask in each])
+        )
+
+    def placed(self, outputs: Sequence[Mapping[str, Tensor]], places: Sequence[Place]) -> list[dict[str, Any]]:
+        """What was found, in the pixels of the images, with their width and height."""
+        found = []
+        for output, place in zip(outputs, places, strict=True):
+            there: dict[str, Any] = {**output, "boxes": place.boxes(output["boxes"]), "size": place.size}
+            if "masks" in output:
+                there["masks"] = pasted(output["masks"], place)
+            found.append(there)
+        return found
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """`2 car, 1 person`."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no object"
+
+
+def _size(image: Any) -> tuple[int, int]:
+    if isinstance(image, Image.Image):
+        return image.size
+    height, width = image.shape[-2:] if isinstance(image, Tensor) else image.shape[:2]
+    return int(width), int(height)
+
+
+def _boxes(objects: Sequence[Object], scale: tuple[int, int], canvas: tuple[int, int]) -> Any:
+    boxes = torch.tensor([one.box for one in objects], dtype=torch.float32).reshape(-1, 4)
+    boxes = boxes * torch.tensor([*scale, *scale])
+    return tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=canvas)
+
+
+def _labels(objects: Sequence[Object]) -> Tensor:
+    return torch.tensor([one.category + FIRST for one in objects], dtype=torch.int64)
+
+
+def _sound(target: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The target as plain tensors, without the objects that the transforms moved out of the image."""
+    found = {name: value.as_subclass(Tensor) for name, value in target.items()}
+    for prefix, more in (("", ("masks",)), ("crowd_", ())):
+        boxes = found[f"{prefix}boxes"]
+        kept = (boxes[:, 2:] - boxes[:, :2] >= SMALLEST).all(dim=1)
+        for name in (f"{prefix}boxes", f"{prefix}labels", *more):
+            if name in found:
+                found[name] = found[name][kept]
+    return found
