@@ -16,7 +16,7 @@ from leaven.plan.plan import (
 from leaven.plan.translate import because, because_of_call, call_of, path_text, setting_text, value_of
 from leaven.plan.values import Argument, Calculation, Call, Value, Variable
 from leaven.recipe.pipeline_shapes import channels_through
-from leaven.recipe.recipe import KeepHead, Model, NewHead, Recipe
+from leaven.recipe.recipe import BACKBONE, KeepHead, Model, NewHead, Recipe, has_published_backbone
 from leaven.recipe.task import Task
 from leaven.recipe.text_model import folder_of
 
@@ -76,7 +76,8 @@ def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | No
     if task.known is None or not task.known.fits_head:
         return None
     is_backbone = isinstance(model.source, Invocation) and task.takes_backbone(model.source.card)
-    if not is_backbone and not isinstance(weights, HubWeights | StarterWeights):
+    is_published = isinstance(weights, HubWeights | StarterWeights) or has_published_backbone(model)
+    if not is_backbone and not is_published:
         return None
     if isinstance(model.head, KeepHead) or model.head.path is not None:
         return None
@@ -148,9 +149,17 @@ def _call(source: Invocation, weights: Weights | None, outputs: Value) -> Call:
         published = [Argument("pretrained", True)] if isinstance(weights, HubWeights) else []
         return call_of(source, card.model.timm_name, more=[*published, *fitted])
     published = [Argument("weights", weights.tag or "DEFAULT")] if isinstance(weights, HubWeights) else []
-    if card.model.has_own_backbone and not published:
-        published = [Argument("weights_backbone", None)]
-    return call_of(source, by_name=True, more=[*published, *fitted])
+    return call_of(source, by_name=True, more=[*published, *_backbone(source, weights), *fitted])
+
+
+def _backbone(source: Invocation, weights: Weights | None) -> list[Argument]:
+    """What keeps torchvision from fetching weights for the backbone that nobody asked for, and from freezing it."""
+    known = source.card.model
+    is_published = isinstance(weights, HubWeights) or source.value(BACKBONE) is not None
+    if known.backbone_layers is not None and is_published:
+        return [Argument("trainable_backbone_layers", known.backbone_layers)]
+    has_backbone = known.has_own_backbone or known.backbone_layers is not None
+    return [Argument(BACKBONE, None)] if has_backbone and not is_published else []
 
 
 # -- weights and inputs

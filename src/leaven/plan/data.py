@@ -57,7 +57,10 @@ def _source(data: Data) -> Call:
         return Call("leaven.runtime.user_dataset", tuple(arguments), text=text, because=reasons)
     if card.target.startswith("leaven."):
         named = _target(data)
-        return call_of(source, without=named, more=_target_reader(data, named))
+        more = _target_reader(data, named) if card.data.has_columns else []
+        if card.data.skips_bad and data.on_bad_file.settings[0].value == "skip":
+            more = [*more, Argument("on_bad_file", "skip")]
+        return call_of(source, without=named, more=more)
     arguments = [Argument("", Reference(card.target))]
     arguments += [argument(setting, source) for setting in source.settings if _is_needed(setting, source)]
     if card.data.split_arguments:

@@ -21,6 +21,7 @@ from leaven.recipe.recipe import Recipe
 from leaven.recipe.task import Task
 
 _LOGGERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow"}
+_TASKS = "leaven.tasks."
 _PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
@@ -123,7 +124,10 @@ def _metric(metric: Invocation, task: Task) -> Call:
     average = metric.setting("average")
     if metric.card.source == "leaven" and metric.card.name != "accuracy" and average is not None:
         first += [] if given.argument("average") else [argument(average)]
-    return Call(given.target, (*first, *given.arguments), text=given.text, because=because(metric.origin))
+    target = given.target
+    if target.startswith(_TASKS):  # another task may have it, too
+        target = f"{_TASKS}{task.name}.{given.name}"
+    return Call(target, (*first, *given.arguments), text=given.text, because=because(metric.origin))
 
 
 def monitored(recipe: Recipe, metrics: tuple[Metric, ...]) -> str:

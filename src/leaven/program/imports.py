@@ -19,6 +19,7 @@ _WHOLE = {  # used by their full names
     "torch.optim.lr_scheduler": "torch",
     "torchvision.models": "torchvision",
     "torchvision.models.segmentation": "torchvision",
+    "torchvision.models.detection": "torchvision",
     "torchvision.datasets": "torchvision",
     "timm": "timm",
     "timm.optim": "timm.optim",

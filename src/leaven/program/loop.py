@@ -82,9 +82,10 @@ def _loss(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str
     if (own := phase.override("train_step")) is not None:
         criterion = "None" if phase.loss_by_model else "criterion"
         return [_cited(f"loss = {values.names.user(own.function)}(model, (inputs, targets), {criterion})", own.because)]
-    changed = list(calls(techniques, "on_loss"))
     if phase.loss_by_model:
-        return ["outputs = model(inputs, targets)  # its losses, by name", "loss = sum(outputs.values())", *changed]
+        changed = list(calls(techniques, "on_loss", "losses"))
+        return ["losses = model(inputs, targets)  # by name", "loss = sum(losses.values())", *changed]
+    changed = list(calls(techniques, "on_loss"))
     if not changed:
         return ["loss = criterion(model(inputs), targets)"]
     return ["outputs = model(inputs)", "loss = criterion(outputs, targets)", *changed]

@@ -29,8 +29,9 @@ class Used:
     def has(self, hook: str) -> bool:
         return hook in self.use.hooks
 
-    def call(self, hook: str) -> str:
-        given = (_VARIABLES.get(name, name) for name in HOOKS[hook])
+    def call(self, hook: str, outputs: str = "outputs") -> str:
+        """The call of a hook, where the model's outputs have that name."""
+        given = (outputs if name == "outputs" else _VARIABLES.get(name, name) for name in HOOKS[hook])
         return f"{self.name}.{hook}({', '.join(given)})"
 
     @property
@@ -55,10 +56,10 @@ def used_in(phase: TrainPhase, names: Names) -> list[Used]:
     return [Used(name, use) for name, use in zip(variables, phase.techniques, strict=True)]
 
 
-def calls(techniques: Iterable[Used], hook: str) -> Iterator[str]:
+def calls(techniques: Iterable[Used], hook: str, outputs: str = "outputs") -> Iterator[str]:
     """The lines that call a hook."""
     result = {"on_data": "data = ", "on_batch": "inputs, targets = ", "on_loss": "loss = "}.get(hook, "")
-    return (f"{result}{one.call(hook)}" for one in techniques if one.has(hook))
+    return (f"{result}{one.call(hook, outputs)}" for one in techniques if one.has(hook))
 
 
 def with_state(techniques: Iterable[Used]) -> list[str]:

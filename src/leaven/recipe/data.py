@@ -92,7 +92,7 @@ def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:
     known = data.card.data
     usual = known.task
     for argument, told in known.task_by_argument.items():
-        usual = told if data.value(argument) is not None else usual
+        usual = told if data.value(argument) not in (None, False) else usual
     task = task_of_library(usual)
     by_parameter = task_by_parameter()
     if written := [setting.name for setting in _target_settings(data)]:
@@ -134,6 +134,7 @@ def _on_disk(data: Invocation, described: DataFacts, skips_bad: bool) -> "OnDisk
         **given,
         **({"endings": known.endings} if known.endings else {}),
         **({"skips_bad": True} if skips_bad and described.task.input == "text" else {}),
+        **({"on_bad_file": "skip"} if known.skips_bad and skips_bad else {}),
     )
     return made
 

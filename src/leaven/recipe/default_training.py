@@ -13,9 +13,11 @@ from leaven.catalog.values import Default, Invocation, Quantity, Setting, is_wri
 from leaven.language.record import Record
 from leaven.recipe.freezing import chooses_layers
 from leaven.recipe.recipe import AnyTechnique, Freeze, Freezing, Group, Model, NewHead, Optimizer, Reinit
+from leaven.recipe.task import Task
 
 FEW_REUSED = 0.05  # of a model's parameters
 
+SMALL_BATCH = 8  # images: too few for the statistics of normalisation
 FEW_SAMPLES = 2_000  # too few to adapt the statistics of normalisation
 MANY_SAMPLES = 100_000
 
@@ -53,6 +55,7 @@ class Start(Record):
     is_changed: bool = False  # by pruning or re-initialisation, so that its normalisation no longer fits
     samples: int | None = None  # for training
     input: str = "image"
+    batch: int | None = None  # where the task has small batches
 
     @property
     def rates(self) -> Rates:
@@ -129,7 +132,8 @@ def _names(selections: Sequence[Selection]) -> frozenset[str]:
 def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group], start: Start) -> tuple[Freeze, ...]:
     """`freeze norms`, where a phase says nothing about its layers and has few samples to adapt batch norms to."""
     few = start.samples is not None and start.samples < FEW_SAMPLES
-    if not few or not start.has_weights or start.layers is None or start.has_adapters or start.is_changed:
+    small = start.batch is not None and start.batch < SMALL_BATCH
+    if not (few or small) or not start.has_weights or start.layers is None or start.has_adapters or start.is_changed:
         return ()
     selector: Selector = Word("norms")
     if matching(selector, start.layers) & matching(Word("head"), start.layers):
@@ -139,7 +143,9 @@ def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group]
     has_own_groups = any(group.layers.parameters and group.layers.parameters <= norms for group in groups)
     if not has_batch_norms or has_own_groups or any(map(chooses_layers, techniques)):
         return ()
-    reason = f"{start.samples:,} training samples are too few for batch norms"
+    reason = f"batches of {start.batch} images are too small for batch norms"
+    if few:
+        reason = f"{start.samples:,} training samples are too few for batch norms"
     return (Freeze(Selection(selector, norms), "frozen", Default(reason)),)
 
 
@@ -154,11 +160,20 @@ def default_epochs(train: Invocation, samples: int | None, input: str = "image")
     return replace(train, settings=tuple(chosen if s is given else s for s in train.settings))
 
 
-def start_of(model: Model | None, samples: int | None, input: str = "image") -> Start:
+def default_batch(train: Invocation, task: Task) -> Invocation:
+    """The `train` statement with the task's own size of batches, unless it says how many images a batch has."""
+    given = train["batch"]
+    if task.known is None or task.known.batch is None or is_written(given.origin):
+        return train
+    chosen = Setting("batch", task.known.batch, Default(f"usual for {task.title}"))
+    return replace(train, settings=tuple(chosen if s is given else s for s in train.settings))
+
+
+def start_of(model: Model | None, samples: int | None, input: str = "image", batch: int | None = None) -> Start:
     """What the first phase starts from."""
     if model is None:
         return Start(has_weights=False, layers=None)
     new: tuple[Selection, ...] = ()
     if model.has_weights and isinstance(model.head, NewHead) and model.layers is not None:
         new = (Selection(Word("head"), matching(Word("head"), model.layers)),)
-    return Start(model.has_weights, model.layers, new, samples=samples, input=input)
+    return Start(model.has_weights, model.layers, new, samples=samples, input=input, batch=batch)

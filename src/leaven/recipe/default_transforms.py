@@ -92,6 +92,10 @@ def _as_trained(model: ModelFacts) -> Default:
 
 def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Transforms:
     origin = model.size_origin or (_as_trained(model) if model.size else Default("the data's own size"))
+    if data.task.model_resizes and model.size_origin is None:
+        return Transforms((), Default("the model resizes images itself"))
+    if data.task.model_resizes:
+        return Transforms((transform("resize", origin, size=list(size)),), origin)
     if data.size == size:
         return Transforms((), origin)
     if model.size is None and data.is_natural is None:

@@ -24,7 +24,7 @@ from leaven.messages import statements as messages
 from leaven.messages.files import output_is_a_file
 from leaven.recipe import default_transforms
 from leaven.recipe.data import DataFacts, describe_data
-from leaven.recipe.default_training import default_epochs, start_of
+from leaven.recipe.default_training import default_batch, default_epochs, start_of
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, layers_at
 from leaven.recipe.model_statement import read_model
@@ -124,8 +124,12 @@ class RecipeReader:
             self.scope.measured = [*measured_scores(metrics), *(["loss"] if has_loss else [])]
         data = self._data(top, data_call, data_facts, model_facts)
         samples = data.samples[0] if data is not None and data.samples is not None else None
-        train = default_epochs(train, samples, data_facts.task.input) if train is not None else None
-        start = start_of(model, samples, data_facts.task.input)
+        task = data_facts.task
+        if train is not None:
+            train = default_batch(default_epochs(train, samples, task.input), task)
+        is_small = train is not None and task.known is not None and task.known.batch is not None
+        batch = train.value("batch") if train is not None and is_small else None
+        start = start_of(model, samples, task.input, batch if isinstance(batch, int) else None)
         reader = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope, start)
         phases = reader.read(placed, train)
         sweeps = self._sweeps(top)

@@ -36,8 +36,16 @@ class Model(Record):
 
     @property
     def has_weights(self) -> bool:
-        """Whether it starts from trained weights."""
-        return self.pretrained or self.weights is not None
+        """Whether it starts from trained weights, if only those of its backbone."""
+        return self.pretrained or self.weights is not None or has_published_backbone(self)
+
+
+BACKBONE = "weights_backbone"  # the argument of torchvision's detectors
+
+
+def has_published_backbone(model: Model) -> bool:
+    """Whether the backbone of a detector starts from published weights, and the rest from scratch."""
+    return isinstance(model.source, Invocation) and model.source.value(BACKBONE) is not None
 
 
 class Transforms(Record):

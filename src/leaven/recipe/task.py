@@ -46,6 +46,10 @@ class Task(Record):
     def is_for_images(self) -> bool:
         return self.known is not None and self.input == "image"
 
+    @property
+    def model_resizes(self) -> bool:
+        return self.known is not None and self.known.model_resizes
+
     def takes_model_for(self, task: str) -> bool:
         """Whether a model that was pre-trained for `task` can be used for this one with a new head."""
         return task == (f"{self.input}-{self.known.models}" if self.known is not None else self.name)

@@ -34,9 +34,11 @@ class Image(Record):
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     yield from _classes(draft)
-    if draft.data_facts.task.input == "text":
+    task = draft.data_facts.task
+    if task.input == "text":
         yield from _text(draft)
-    if not draft.data_facts.task.is_for_images or (isinstance(draft.model.source, tuple) and draft.data_facts.size):
+    is_pipeline = isinstance(draft.model.source, tuple)
+    if not task.is_for_images or task.model_resizes or (is_pipeline and draft.data_facts.size):
         return
     reported: set[int] = set()
     for transforms in (draft.data.train, draft.data.eval):

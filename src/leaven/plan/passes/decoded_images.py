@@ -18,7 +18,10 @@ _AS_ASKED = "read each time they are needed"
 _IN_MEMORY = tuple(f"leaven.runtime.{name}" for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100"))
 _FROM_FILES = tuple(
     f"leaven.runtime.{name}"
-    for name in ("image_folder", "table", "imagenet", "stanford_dogs", "oxford_pets", "mask_folder")
+    for name in (
+        *("image_folder", "table", "imagenet", "stanford_dogs", "oxford_pets", "mask_folder"),
+        *("coco", "voc", "yolo"),
+    )
 )
 _LEAVE_AN_IMAGE = {  # of the transforms that are not random, with what is done to an image
     "torchvision.transforms.v2.RGB": "converted",
