@@ -52,6 +52,7 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 @click.option("--text", "text_columns", multiple=True, help="The column (or two) of a table of texts. [as in training]")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--draw", type=click.Path(path_type=Path), help="Draw what is found: a file, or a folder for several.")
 @_trust
 @_reports_failures
 def predict(
@@ -61,6 +62,7 @@ def predict(
     text_columns: tuple[str, ...],
     csv_file: Path | None,
     as_json: bool,
+    draw: Path | None,
     trust_code: bool,
 ) -> int:
     """Predict with a trained model.
@@ -80,6 +82,7 @@ def predict(
         leaven predict dogs.bundle photo.jpg
         leaven predict runs/dogs holidays --csv holidays.csv
         leaven predict reviews.bundle "I loved every minute"
+        leaven predict street.bundle photo.jpg --draw found.png
     """
     model = _loaded(bundle, trust_code)
     given, problems, name = _given(model, inputs, text_columns)
@@ -91,9 +94,14 @@ def predict(
             problems.append(answer)
         else:
             found.append((shown, answer))
-    count = top or (TOP if is_one else 1)
+    most = getattr(found[0][1], "MOST", None) if found else None  # where what is told is not ranked
+    count = top or most or (TOP if is_one else 1)
+    if draw is not None:
+        from leaven.cli.drawing import draw_predictions
+
+        problems += draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
-        _write_table(csv_file, [{name: shown, **answer.cells(count)} for shown, answer in found])
+        _write_table(csv_file, [{name: shown, **row} for shown, answer in found for row in _rows(answer, count)])
         noun = model.manifest.takes.noun
         click.echo(f"{csv_file}: {len(found)} {noun}{'s' * (len(found) != 1)}")
     elif as_json:
@@ -272,6 +280,12 @@ def _shortened(shown: str, *, is_text: bool) -> str:
 def _one_line(cell: str) -> str:
     """The text of a cell; a name may have any character, a row ends with its line."""
     return "".join("�" if ord(mark) < ord(" ") else mark for mark in cell)
+
+
+def _rows(answer: "Prediction", count: int) -> Sequence[dict[str, str]]:
+    """The rows of a prediction: one, or one for each object."""
+    listed = getattr(answer, "rows", None)
+    return listed(count) if listed is not None else [answer.cells(count)]
 
 
 def _write_table(file: Path, rows: Sequence[dict[str, str]]) -> None:

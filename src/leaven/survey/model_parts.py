@@ -184,7 +184,7 @@ def _numbered(path: str, module: nn.Module) -> list[list[str]]:
 
 def _contained(path: str, module: nn.Module, stem: list[str]) -> list[list[str]]:
     """The children of a body such as `features` or `blocks`."""
-    if path.rpartition(".")[2] not in _BODIES or not isinstance(module, nn.Sequential | nn.ModuleList):
+    if path.rpartition(".")[2] not in _BODIES or not isinstance(module, nn.Sequential | nn.ModuleList | nn.ModuleDict):
         return []
     children = [(f"{path}.{name}", child) for name, child in module.named_children()]
     blocks = [(path, child) for path, child in children if list(child.children()) and path not in stem]

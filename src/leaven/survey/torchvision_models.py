@@ -17,7 +17,21 @@ from leaven.survey.docstring import first_sentence
 from leaven.survey.signature import Signature
 
 _SUPPLIED = frozenset({"weights", "weights_backbone", "progress", "num_classes", "pretrained", "backbone"})
-_TASKS = {"segmentation": "image-segmentation", "detection": "detection", "video": "video", "optical_flow": "flow"}
+_TASKS = {
+    "segmentation": "image-segmentation",
+    "detection": "image-detection",
+    "video": "video",
+    "optical_flow": "flow",
+}
+_OTHER_DETECTORS = {"maskrcnn": "image-instances", "keypointrcnn": "keypoints"}  # by the beginning of their names
+_FROZEN = "trainable_backbone_layers"  # what recipes say by `freeze`
+_BACKBONE: dict[str, Any] = {
+    "name": "weights_backbone",
+    "type": "text|none",
+    "default": None,
+    "positional": False,
+    "summary": "published weights of the backbone alone: DEFAULT, or a tag such as IMAGENET1K_V1",
+}
 
 
 def survey(cards: CardFile) -> None:
@@ -28,11 +42,14 @@ def survey(cards: CardFile) -> None:
         entry = torchvision.models.get_model_builder(name)
         family = entry.__module__.removeprefix("torchvision.models.").split(".")[0]
         package = f"torchvision.models.{family}" if family in _TASKS else "torchvision.models"
-        signature = signatures.read(entry).without(_SUPPLIED)
-        construction = watch(entry, weights=None, progress=False) if family not in _TASKS else None
+        signature = signatures.read(entry).without({*_SUPPLIED, _FROZEN})
+        is_detector = family == "detection"
+        given = {"weights_backbone": None} if is_detector else {}
+        construction = watch(entry, weights=None, progress=False, **given) if given or family not in _TASKS else None
         known = constructor_signature(construction).names() if construction is not None else set()
         traits = _published(name)._replace(
-            task=_TASKS.get(family, "image-classification"),
+            task=_task(name, family),
+            backbone_layers=_backbone_layers(name) if is_detector else None,
             has_fixed_input_size=bool(known & {"image_size", "input_size"}),
             has_auxiliary_outputs="aux_logits" in known,
             has_own_backbone="weights_backbone" in signatures.read(entry).names(),
@@ -45,7 +62,19 @@ def survey(cards: CardFile) -> None:
             summary=first_sentence(entry.__doc__),
             traits=traits,
         )
+        if is_detector:
+            signature = Signature([*signature.parameters, _BACKBONE], signature.open_ended)
         _add_signature(cards, card, signature, construction)
+
+
+def _task(name: str, family: str) -> str:
+    other = next((task for start, task in _OTHER_DETECTORS.items() if name.startswith(start)), None)
+    return other or _TASKS.get(family, "image-classification")
+
+
+def _backbone_layers(name: str) -> int:
+    """As torchvision counts them in `trainable_backbone_layers`."""
+    return 6 if "mobilenet" in name else 5
 
 
 def _add_signature(cards: CardFile, card: dict[str, Any], own: Signature, construction: Construction | None) -> None:

@@ -25,6 +25,7 @@ from leaven.runtime.failures import USER_FILE, Failure
 
 _NOTE = "_leaven_built"  # the attribute in which a model keeps how it was built
 _COMPONENTS = "leaven.components."
+BACKBONE, FROZEN_LAYERS = "weights_backbone", "trainable_backbone_layers"  # what only matters with published weights
 _NOT_THE_USERS = ("torch", "torchvision", "timm", "torchmetrics", "leaven", "numpy", "lightning")
 P = ParamSpec("P")
 
@@ -194,11 +195,14 @@ def _torchvision_maker(made: Callable[..., Any], name: str) -> Callable[..., Any
     @functools.wraps(made)
     def build(*args: Any, weights: Any = None, **kwargs: Any) -> Any:
         weights = weights if _loads_weights else None
-        with from_hub(name) if weights is not None else nullcontext():
+        if BACKBONE in kwargs and not _loads_weights:
+            kwargs[BACKBONE] = None
+        fetches = weights is not None or kwargs.get(BACKBONE) is not None
+        with from_hub(name) if fetches else nullcontext():
             model = made(*args, weights=weights, **kwargs)
         tag = getattr(weights, "name", weights)
         known = Weights(tag=str(tag)) if weights is not None else None
-        given = {key: value for key, value in kwargs.items() if key != "weights_backbone"}
+        given = {key: value for key, value in kwargs.items() if key not in (BACKBONE, FROZEN_LAYERS)}
         if getattr(model, "aux_classifier", None) is not None:
             given["aux_loss"] = True  # which published weights bring along
         record(model, made=None if args else Made("torchvision", name, given), weights=known)
