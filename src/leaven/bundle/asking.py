@@ -30,4 +30,4 @@ def ask(model: nn.Module, images: Sequence[Any], places: Sequence[Place], sample
         Tensor, lambda each: on_device(each, first.device, first.dtype), samples.inputs(images)
     )
     with torch.inference_mode():
-        return samples.placed(model(inputs), places)
+        return samples.placed(samples.outputs(model, inputs), places)

@@ -173,6 +173,7 @@ class TaskTraits(NamedTuple):
     outputs: str = "classes"  # what programs call the number of outputs
     models: str = "classification"  # the task that its models are published for
     backbones: str = ""  # the task of models of timm whose features it takes, under a head of its own
+    example: str = ""  # one of them, for reports, where it is not the usual one
     loss: str = ""  # the default statement
     metrics: str = ""  # the default statement
     metric_arguments: Mapping[str, Any] = NONE  # of torchmetrics; "outputs" stands for their number

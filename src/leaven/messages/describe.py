@@ -97,9 +97,17 @@ def labels(targets: Sequence[TargetKind]) -> str:
 def tasks(targets: Sequence[TargetKind], task: str) -> str:
     """The tasks that something is for, where the task at hand is another one."""
     single = "single-label classification" if task.startswith("multi-label") else "classification"
-    words: dict[TargetKind, str] = {"class": single, "number": "regression", "binary": "multi-label classification"}
+    words: dict[TargetKind, str] = {
+        "class": single,
+        "number": "regression",
+        "binary": "multi-label classification",
+        "boxes": "object detection",
+        "instances": "instance segmentation",
+    }
     is_any_classification = {"class", "binary"} <= set(targets)  # in regression: else one of the two would fit
-    return either(["classification" if is_any_classification and kind != "number" else words[kind] for kind in targets])
+    if is_any_classification:
+        words |= {"class": "classification", "binary": "classification"}
+    return either(list(dict.fromkeys(words[kind] for kind in targets)))
 
 
 def length_in(epochs: Setting, unit: str) -> str:

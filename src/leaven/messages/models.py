@@ -119,12 +119,14 @@ def cant_be_built(source: Invocation, reason: str) -> Diagnostic:
     )
 
 
-def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None) -> Diagnostic:
+def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None, asked: str | None) -> Diagnostic:
+    """`asked` is the argument by which the data can be asked for the task of the model, if there is one."""
+    fix = f"choose a model for {wanted}, such as `{example}`" if example else None
     return error(
         "wrong-task",
         f"{model.card.bare_name} is a model for {made_for}, but the task is {wanted}",
         Spot(span_of(model.origin), f"made for {made_for}"),
-        fix=f"choose a model for {wanted}, such as `{example}`" if example else None,
+        fix=f"add `{asked}=true` to the data, or {fix}" if asked else fix,
     )
 
 

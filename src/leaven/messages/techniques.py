@@ -29,9 +29,9 @@ def missing_library(call: Invocation, requires: Requirement) -> Diagnostic:
     )
 
 
-def wrong_task(call: Invocation, task: str) -> Diagnostic:
+def wrong_task(call: Invocation, task: str, *, is_other_input: bool) -> Diagnostic:
     technique = call.card.technique
-    if technique.targets:
+    if technique.targets and not is_other_input:
         made_for = " ".join([either(technique.inputs), tasks(technique.targets, task)][not technique.inputs :])
     else:
         made_for = both([f"{input}s" for input in technique.inputs])

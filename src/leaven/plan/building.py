@@ -67,8 +67,7 @@ def _component(stage: Invocation, channels: int | None) -> Call:
 
 def _outputs(task: Task) -> Value:
     """How many outputs a model needs."""
-    more = task.known.extra_outputs if task.known is not None else 0
-    return Calculation("+", _CLASSES, more) if more else _CLASSES
+    return Calculation("+", _CLASSES, task.extra_outputs) if task.extra_outputs else _CLASSES
 
 
 def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | None:

@@ -40,7 +40,12 @@ class DataFacts(Record):
     names: tuple[str, ...] = ()  # of the outputs, in order, where they are known
     class_counts: tuple[int, ...] = ()  # the samples of each class, where they are known
     target: tuple[Setting, ...] = ()  # the arguments by which the recipe asks for the task
+    by_argument: Mapping[str, str] = field(default_factory=dict)  # the tasks that other arguments would ask for
     is_known: bool = True  # not where there is no data, or it has errors
+
+
+# how data is read that a library has only as raw annotations
+_READ_BY_LEAVEN = {"detection": '`coco("images", "annotations.json")`, `voc("VOC2007")` or `yolo("street")`'}
 
 
 def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skips_bad: bool = False) -> DataFacts:
@@ -59,7 +64,11 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         is_natural=None if data.card.kind == "user" else known.is_safe_to_augment,
         names=known.class_names,
         target=_target_settings(data),
+        by_argument=known.task_by_argument,
     )
+    if described.task.known is None and (advice := _READ_BY_LEAVEN.get(described.task.name)):
+        scope.add(messages.read_otherwise(data, described.task.name, advice))
+        return replace(described, is_known=False)
     for parameter in data.card.parameters:
         path = data.value(parameter.name) if parameter.must_exist else None
         if isinstance(path, FilePath) and not os.path.exists(path.place):

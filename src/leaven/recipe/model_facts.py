@@ -23,7 +23,8 @@ from leaven.messages import models as messages
 from leaven.messages.places import setting_span, span_of
 from leaven.recipe.data import DataFacts
 from leaven.recipe.pipeline_shapes import check_shapes
-from leaven.recipe.recipe import Model, NewHead
+from leaven.recipe.recipe import BACKBONE, Model, NewHead
+from leaven.recipe.task import task_of_library
 from leaven.recipe.text_model import configuration
 
 
@@ -82,11 +83,12 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     )
     is_backbone = data.is_known and data.task.takes_backbone(card)
     if data.is_known and not is_backbone and not data.task.takes_model_for(known.task):
-        example = {"image": "resnet18", "text": "minilm"}.get(data.task.input)
-        made_for = known.task.replace("-", " ")
-        scope.add(messages.for_other_task(model.source, made_for, data.task.title, example))
+        scope.add(_other_task(model.source, data))
         return described
     request = _library_request(model.source)
+    request["arguments"].pop(BACKBONE, None)  # layers are listed without weights
+    if data.task.extra_outputs and data.outputs is not None and isinstance(model.head, NewHead):
+        request["arguments"]["num_classes"] = data.outputs + data.task.extra_outputs
     if is_backbone:
         request["fitted"] = data.task.fits_head
     elif model.pretrained and "aux_loss" in described.arguments:
@@ -95,6 +97,16 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     if described.layers is not None and not described.layers.head and model.head == NewHead(None):
         scope.add(messages.no_head(model.source))
     return described
+
+
+def _other_task(source: Invocation, data: DataFacts) -> Diagnostic:
+    """The report that a model was made for another task; perhaps an argument of the data asks for that one."""
+    made_for = task_of_library(source.card.model.task)
+    usual = {"image": "resnet18", "text": "minilm"}.get(data.task.input)
+    example = (data.task.known.example if data.task.known is not None else "") or usual
+    asked = next((name for name, task in data.by_argument.items() if task == source.card.model.task), None)
+    title = made_for.title.replace("-", " ")
+    return messages.for_other_task(source, title, data.task.title, example, asked)
 
 
 def _per_channel(published: Sequence[float], channels: Any) -> tuple[float, ...]:

@@ -59,7 +59,9 @@ def model_layers(
 
 
 def _fitted(layers: Layers, model: Model, data: DataFacts) -> Layers:
-    """The layers with a head for the data, where the model gets a new one."""
+    """The layers with a head for the data, where the model gets a new one, and was not asked for with it."""
+    if data.task.extra_outputs:
+        return layers
     return layers.fitted(data.outputs) if isinstance(model.head, NewHead) and data.outputs is not None else layers
 
 

@@ -47,6 +47,10 @@ class Task(Record):
         return self.known is not None and self.input == "image"
 
     @property
+    def extra_outputs(self) -> int:
+        return self.known.extra_outputs if self.known is not None else 0
+
+    @property
     def model_resizes(self) -> bool:
         return self.known is not None and self.known.model_resizes
 

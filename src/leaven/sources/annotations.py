@@ -145,9 +145,9 @@ def _unused(read: Read, name: str) -> Iterable[Finding]:
     unused = [read.names[at] for at in range(len(read.names)) if at not in used]
     if unused and used:
         told = ", ".join(f"`{each}`" for each in unused[:_LISTED]) + (" and others" if len(unused) > _LISTED else "")
-        of = f"{len(unused)} of the {len(read.names)} categories" if len(unused) > 1 else "one of the categories"
-        fact = f"`{name}` has no objects for training of {of}: {told}"
-        help = "the model can't learn them; remove them from the annotations, or add images"
+        of = f"{len(unused)} of the {len(read.names)} categories: {told}" if len(unused) > 1 else f"the category {told}"
+        fact = f"training has no objects of {of}"
+        help = f"a model can't learn what it is not shown: remove such categories from `{name}`, or add images"
         yield at_source(Finding("unused-category", fact, help, is_error=False))
 
 

@@ -146,7 +146,7 @@ class Yolo(NamedTuple):
             problems.add(f"{place} is not a class and numbers: `{as_text(line)}`")
             return None
         if not 0 <= category < len(names):
-            help = f"there are {len(names)} names, so classes are 0 to {len(names) - 1}"
+            help = f"the classes with a name are 0 to {len(names) - 1}" if len(names) > 1 else "only class 0 has a name"
             problems.add(f"{place} has the class {category}, which has no name", help)
             return None
         is_polygon = len(numbers) >= 6 and len(numbers) % 2 == 0

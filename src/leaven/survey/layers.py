@@ -323,8 +323,10 @@ def _sized_by_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
     """The modules whose parameters change shape with the number of classes."""
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     for word in ("num_classes", "classes"):
+        number = _SOME_CLASSES + 3
+        number += request.get("arguments", {}).get(word) == number
         try:
-            other = build(request, **{word: _SOME_CLASSES + 3})
+            other = build(request, **{word: number})
         except (Exception, SystemExit):
             continue
         changed = [name for name, weight in other.named_parameters() if shapes.get(name, weight.shape) != weight.shape]

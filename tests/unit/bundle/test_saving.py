@@ -248,7 +248,7 @@ class TestADescriptionThatIsWrong:
             bundle.Timm("local-dir:/tmp/model"),
             bundle.Timm("resnet10t", checkpoint_path="/tmp/x.pth"),
             bundle.Timm("resnet10t", pretrained_cfg="x"),
-            bundle.Torchvision("fasterrcnn_resnet50_fpn"),
+            bundle.Torchvision("raft_small"),
             bundle.Torchvision("resnet18", weights="DEFAULT"),
             bundle.Components([("os", {})]),
             bundle.Components([("Sequential", {})]),

@@ -5,7 +5,7 @@ tensors (`Labelled`). A task whose values have a place in the image, such as box
 card names (`samples`): its transforms get both and move them together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -39,6 +39,9 @@ class Samples(Protocol):
     def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
         """The pixels of an image with what is marked in it by one of the targets of a batch."""
 
+    def outputs(self, model: Callable[[Any], Any], inputs: Any) -> Any:
+        """The outputs of a model for what `inputs` returned."""
+
     def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
         """The outputs of a model for some images, in the coordinates of the images before the transforms."""
 
@@ -69,6 +72,9 @@ class Labelled:
 
     def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
         return pixels
+
+    def outputs(self, model: Callable[[Any], Any], inputs: Any) -> Any:
+        return model(inputs)
 
     def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
         return outputs

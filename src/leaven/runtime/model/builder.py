@@ -168,7 +168,7 @@ def torchvision_models() -> list[ModuleType]:
     """The packages of torchvision's models that a bundle may build."""
     from torchvision import models  # a program that uses none does not import them
 
-    return [models, models.segmentation]
+    return [models, models.segmentation, models.detection]
 
 
 def _is_users(value: Any) -> bool:

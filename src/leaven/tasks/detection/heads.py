@@ -26,9 +26,11 @@ def fit_head(model: nn.Module, num_classes: int) -> None:
     same outputs, which a recipe freezes as it freezes any layer.
     """
     outputs = num_classes + 1
-    for path, layer in predictors(model):
+    found = list(predictors(model))
+    before = _classes(model)
+    for path, layer in found:
         parent, _, name = path.rpartition(".")
-        setattr(model.get_submodule(parent), name, _resized(layer, _classes(model), outputs))
+        setattr(model.get_submodule(parent), name, _resized(layer, before, outputs))
     for part in _counting(model):
         setattr(part, "num_columns" if hasattr(part, "num_columns") else "num_classes", outputs)
     _initialise(model)

@@ -11,7 +11,8 @@ from leaven.runtime.data.batches import Split
 from leaven.runtime.run.run import Run
 from leaven.tasks import scoring
 from leaven.tasks.detection.masks import CERTAIN
-from leaven.tasks.scoring import EvalStep, Metrics, outputs_of
+from leaven.tasks.detection.samples import one_by_one
+from leaven.tasks.scoring import EvalStep, Metrics
 
 SCORES = ("map", "map_50", "map_75", "mar_100")
 Found = Sequence[Mapping[str, Tensor]]
@@ -41,9 +42,11 @@ class MaskAP(MeanAP):
         super().__init__(iou_type="segm")
 
 
-def evaluate(
-    run: Run, model: nn.Module, split: Split, metrics: Metrics, step: EvalStep = outputs_of
-) -> dict[str, float]:
+def found_in(model: nn.Module, batch: tuple[Any, Any]) -> Any:
+    return one_by_one(model, batch[0])
+
+
+def evaluate(run: Run, model: nn.Module, split: Split, metrics: Metrics, step: EvalStep = found_in) -> dict[str, float]:
     """The scores of a detector over one split of the data: `{"val.map": 0.31, "val.map_50": 0.52}`."""
     return scoring.evaluate(run, model, split, metrics, None, step, compared)
 

@@ -1,7 +1,7 @@
 """Images with objects: boxes and masks move with the image, and a batch is a list, since images differ in size."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,6 +69,9 @@ class Samples:
             draw_objects(Image.fromarray(pixels), [Mark(box, target.names[at], at, mask) for box, at, mask in each])
         )
 
+    def outputs(self, model: Callable[[Any], Any], inputs: Sequence[Tensor]) -> list[dict[str, Tensor]]:
+        return one_by_one(model, inputs)
+
     def placed(self, outputs: Sequence[Mapping[str, Tensor]], places: Sequence[Place]) -> list[dict[str, Any]]:
         """What was found, in the pixels of the images, with their width and height."""
         found = []
@@ -78,6 +81,11 @@ class Samples:
                 there["masks"] = pasted(output["masks"], place)
             found.append(there)
         return found
+
+
+def one_by_one(model: Callable[[Any], Any], images: Sequence[Tensor]) -> list[dict[str, Tensor]]:
+    """What a detector finds in each image. Images of a batch are padded to one size, which changes what is found."""
+    return [found for image in images for found in model([image])]
 
 
 def counted(counts: Mapping[str, int]) -> str:

@@ -1,0 +1,40 @@
+"""Models that compute their losses themselves: what needs a model that answers for images alone, or a `val.loss`."""
+
+from collections.abc import Iterator
+
+from leaven.catalog.values import Setting, is_written
+from leaven.language.diagnostics import Diagnostic
+from leaven.messages import own_losses as messages
+from leaven.recipe.draft import Draft
+from leaven.recipe.recipe import Phase
+
+_MEASURED = ("batch", "precision", "compile")
+AUTO = "auto"
+
+
+def check(draft: Draft) -> Iterator[Diagnostic]:
+    task = draft.data_facts.task
+    for phase in draft.phases:
+        if phase.loss.card.kind != "loss" or not phase.loss.card.loss.by_model:
+            continue
+        if phase.solver is not None:
+            yield messages.not_solved(phase.solver, task.title)
+        yield from (
+            messages.channels_stay(one.invocation, task.title) for one in phase.prunings if one.removes_channels
+        )
+        yield from _schedule(phase, draft)
+    settings = [draft.train[name] for name in _MEASURED] if draft.train is not None else []
+    if task.known is not None and not task.known.has_eval_loss:
+        yield from (messages.not_measured(one, task.title) for one in settings if _is_auto(one))
+
+
+def _is_auto(setting: Setting) -> bool:
+    return setting.value == AUTO and is_written(setting.origin)
+
+
+def _schedule(phase: Phase, draft: Draft) -> Iterator[Diagnostic]:
+    """A schedule that watches the loss on the validation split, as it does by default."""
+    score = phase.schedule.setting("score")
+    if score is not None and not is_written(score.origin) and str(score.value) == "val.loss":
+        better = next(iter(name for metric in draft.metrics for name in metric.card.metric.scores), "map")
+        yield messages.no_loss_to_watch(phase.schedule, f"val.{better}")

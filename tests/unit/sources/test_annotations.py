@@ -1,0 +1,152 @@
+"""Images with boxes: the same objects in every format."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import shapes
+
+from leaven.formats.finding import BadSource
+from leaven.sources.coco import Coco
+from leaven.sources.formats_of_boxes import source_in
+from leaven.sources.voc import Voc
+from leaven.sources.yolo import Yolo
+
+COUNT = 6
+
+
+def coco(folder: Path, **more: Any) -> Coco:
+    return Coco(folder / "images", "images", folder / "boxes.json", **more)
+
+
+FORMATS: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], Any]]] = {
+    "coco": (shapes.write_coco, coco),
+    "voc": (shapes.write_voc, lambda folder: Voc(folder, "voc")),
+    "yolo": (shapes.write_yolo, lambda folder: Yolo(folder, "yolo")),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_format_gives_the_objects_that_are_there(name: str, tmp_path: Path) -> None:
+    write, source = FORMATS[name]
+    write(tmp_path, COUNT)
+    looked, opened = source(tmp_path).look(), source(tmp_path).open()
+    assert set(looked.names) == set(shapes.NAMES) == set(opened.target.names)
+    assert looked.counts == {"": COUNT}
+    assert not looked.findings
+    for number, (file, value) in enumerate(zip(opened.files, opened.values, strict=True)):
+        (width, height), there = shapes.shapes(number)
+        scale = (width, height, width, height) if value.is_relative else (1, 1, 1, 1)
+        found = [
+            (opened.target.names[one.category], *(round(edge * by, 6) for edge, by in zip(one.box, scale, strict=True)))
+            for one in value.each
+        ]
+        assert Path(file).stem == f"{number:02}"
+        assert found == [(shapes.NAMES[kind], *box) for kind, box in there]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_the_format_of_a_folder_is_found(name: str, tmp_path: Path) -> None:
+    FORMATS[name][0](tmp_path, 2)
+    found = source_in(tmp_path, "here")
+    assert type(found).__name__.lower() == name
+    assert found is not None
+    assert len(found.open().files) == 2
+
+
+def test_a_folder_of_images_alone_has_no_annotations(tmp_path: Path) -> None:
+    shapes.draw(tmp_path, 2)
+    assert source_in(tmp_path, "here") is None
+
+
+def test_objects_that_are_difficult_are_not_trained_on(tmp_path: Path) -> None:
+    shapes.write_voc(tmp_path, COUNT)
+    values = Voc(tmp_path, "voc").open().values
+    assert [all(one.is_crowd for one in value.each) for value in values] == [n == 3 for n in range(COUNT)]
+
+
+class TestCoco:
+    def test_files_in_a_folder_are_the_splits(self, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images" / "all", COUNT)
+        (tmp_path / "annotations").mkdir()
+        for split, first in (("train2017", 0), ("val2017", 4)):
+            content = json.dumps(shapes.coco(4 if not first else 2, first))
+            (tmp_path / "annotations" / f"instances_{split}.json").write_text(content)
+        found = Coco(tmp_path / "images", "images", tmp_path / "annotations").open()
+        assert {split: list(there) for split, there in found.predefined.items()} == {
+            "train": [0, 1, 2, 3],
+            "val": [4, 5],
+        }
+
+    def test_a_file_for_validation(self, tmp_path: Path) -> None:
+        shapes.write_coco(tmp_path, 4)
+        (tmp_path / "val.json").write_text(json.dumps(shapes.coco(1, 1)))
+        assert coco(tmp_path, val=tmp_path / "val.json").look().counts == {"train": 4, "val": 1}
+
+    def test_crowds_are_told_apart(self, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images", 1)
+        content: Any = shapes.coco(1)
+        content["annotations"][0]["iscrowd"] = 1
+        (tmp_path / "boxes.json").write_text(json.dumps(content))
+        assert [one.is_crowd for one in coco(tmp_path).open().values[0].each] == [True, False]
+
+    def test_bad_annotations_are_skipped_and_counted(self, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images", 2)
+        content: Any = shapes.coco(3)  # the third image is not there
+        content["annotations"][0]["bbox"] = [1, 1, 0, 5]
+        (tmp_path / "boxes.json").write_text(json.dumps(content))
+        with pytest.raises(BadSource, match=r"02\.png"):
+            coco(tmp_path).open()
+        found = coco(tmp_path, on_bad_file="skip").open()
+        assert len(found.files) == 2
+        assert len(found.values[0].each) == 1
+        assert found.findings[0].fact.startswith("2 annotations of `boxes.json` are skipped")
+
+    def test_masks_are_polygons_or_run_lengths(self, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images", 2)
+        content: Any = shapes.coco(2)
+        content["annotations"][-1]["segmentation"] = {"size": [48, 40], "counts": [5, 10, 1905]}
+        (tmp_path / "boxes.json").write_text(json.dumps(content))
+        values = coco(tmp_path, masks=True).open().values
+        assert values[1].each[0].mask == (48, 40, (5, 10, 1905))
+        assert len(values[0].each[0].mask[0]) == 8
+
+
+class TestYolo:
+    def test_an_image_without_labels_shows_nothing(self, tmp_path: Path) -> None:
+        shapes.write_yolo(tmp_path, 3)
+        (tmp_path / "labels" / "01.txt").unlink()
+        assert [len(value.each) for value in Yolo(tmp_path, "yolo").open().values] == [2, 0, 1]
+
+    def test_folders_of_images_are_the_splits(self, tmp_path: Path) -> None:
+        for split in ("train", "val"):
+            shapes.draw(tmp_path / "images" / split, 2)
+            (tmp_path / "labels" / split).mkdir(parents=True)
+            (tmp_path / "labels" / split / "00.txt").write_text("0 0.5 0.5 0.25 0.25\n")
+        (tmp_path / "classes.txt").write_text("square\nball\n")
+        found = Yolo(tmp_path, "yolo").open()
+        assert {split: list(there) for split, there in found.predefined.items()} == {"train": [0, 1], "val": [2, 3]}
+        assert found.values[0].each[0].box == (0.375, 0.375, 0.625, 0.625)
+
+    def test_a_polygon_is_a_mask_with_a_box_around_it(self, tmp_path: Path) -> None:
+        shapes.write_yolo(tmp_path, 1)
+        (tmp_path / "labels" / "00.txt").write_text("1 0.1 0.2 0.5 0.2 0.3 0.6\n")
+        (one,) = Yolo(tmp_path, "yolo", masks=True).open().values[0].each
+        assert one.box == (0.1, 0.2, 0.5, 0.6)
+        assert one.mask == ((0.1, 0.2, 0.5, 0.2, 0.3, 0.6),)
+
+    def test_names_are_read_as_plain_data(self, tmp_path: Path) -> None:
+        shapes.write_yolo(tmp_path, 1)
+        (tmp_path / "data.yaml").write_text("names: !!python/object/apply:os.getcwd []\n")
+        (finding,) = Yolo(tmp_path, "yolo").look().findings
+        assert finding.id == "wrong-format"
+
+
+def test_xml_with_entities_is_refused(tmp_path: Path) -> None:
+    shapes.write_voc(tmp_path, 1)
+    bomb = '<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><annotation>&d;</annotation>'
+    (tmp_path / "Annotations" / "00.xml").write_text(bomb)
+    (finding,) = Voc(tmp_path, "voc").look().findings
+    assert "declares a document type" in finding.fact

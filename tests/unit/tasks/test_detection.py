@@ -1,0 +1,241 @@
+"""Detection: boxes and masks that move with the image, fitted heads, average precision, predictions that are drawn."""
+
+import contextlib
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torchvision.models import detection as detectors
+from torchvision.ops.misc import FrozenBatchNorm2d
+from torchvision.transforms import v2 as T
+
+from leaven.runtime.data.places import Place
+from leaven.tasks import detection, instances
+from leaven.tasks.detection.evaluation import Tally
+from leaven.tasks.detection.heads import _use_plain_norms, fit_head, predictors
+from leaven.tasks.detection.masks import bitmap, pasted
+from leaven.tasks.detection.metrics import MeanAP, compared
+from leaven.tasks.detection.target import Categories, Object, Objects
+from leaven.tasks.instances.target import MaskedCategories
+
+TARGET = Categories(("square", "ball"))
+PHOTO = Image.new("RGB", (40, 30))
+VALUE = Objects((Object(1, (4.0, 5.0, 14.0, 25.0)), Object(0, (20.0, 0.0, 30.0, 10.0), is_crowd=True)))
+TENSOR = [T.ToImage(), T.ToDtype(torch.float32, scale=True)]
+
+
+class TestSamples:
+    def test_boxes_are_mirrored_with_the_image(self) -> None:
+        samples = detection.Samples()
+        moved = T.Compose([T.RandomHorizontalFlip(1.0), *TENSOR])(*samples.given(PHOTO, VALUE))
+        (target,) = samples.targets([moved[1:]], [VALUE])
+        assert target["boxes"].tolist() == [[26.0, 5.0, 36.0, 25.0]]
+        assert target["labels"].tolist() == [2], "0 is the background"
+        assert target["crowd_boxes"].tolist() == [[10.0, 0.0, 20.0, 10.0]]
+        assert all(type(value) is torch.Tensor for value in target.values())
+
+    def test_masks_are_mirrored_with_the_image(self) -> None:
+        samples = instances.Samples()
+        corner = Objects((Object(0, (0.0, 0.0, 10.0, 10.0), ((0.0, 0.0, 9.0, 0.0, 9.0, 9.0, 0.0, 9.0),)),))
+        moved = T.Compose([T.RandomHorizontalFlip(1.0), *TENSOR])(*samples.given(PHOTO, corner))
+        (target,) = samples.targets([moved[1:]], [corner])
+        assert target["masks"].shape == (1, 30, 40)
+        assert target["masks"][0, :10, 30:].all()
+        assert target["masks"].sum() == 100
+
+    def test_what_a_crop_leaves_nothing_of_is_left_out(self) -> None:
+        samples = detection.Samples()
+        moved = T.Compose([T.CenterCrop((30, 8)), *TENSOR])(*samples.given(PHOTO, VALUE))
+        (target,) = samples.targets([moved[1:]], [VALUE])
+        assert target["boxes"].shape == (0, 4)
+        assert target["labels"].shape == (0,)
+
+    def test_relative_boxes_become_pixels(self) -> None:
+        _, target = detection.Samples().given(PHOTO, Objects((Object(0, (0.25, 0.5, 0.5, 1.0)),), is_relative=True))
+        assert target["boxes"].tolist() == [[10.0, 15.0, 20.0, 30.0]]
+
+    def test_a_sample_is_drawn_with_its_boxes(self) -> None:
+        samples = detection.Samples()
+        (target,) = samples.targets([samples.given(PHOTO, VALUE)[1:]], [VALUE])
+        pixels = np.full((30, 40, 3), 255, dtype=np.uint8)
+        shown = samples.shown(pixels, target, TARGET)
+        assert shown.shape == pixels.shape
+        assert (shown[15, 4] != 255).any(), "the left edge of the box"
+        assert samples.caption(target, TARGET) == "1 ball"
+
+
+MODELS = [
+    "fasterrcnn_mobilenet_v3_large_320_fpn",
+    "fasterrcnn_resnet50_fpn_v2",
+    "retinanet_resnet50_fpn",
+    "fcos_resnet50_fpn",
+    "ssd300_vgg16",
+    "ssdlite320_mobilenet_v3_large",
+    "maskrcnn_resnet50_fpn",
+]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fitted_head_is_that_of_a_model_with_so_many_classes(name: str) -> None:
+    with torch.device("meta"):
+        build = getattr(detectors, name)
+        fitted, wanted = build(weights_backbone=None), build(weights_backbone=None, num_classes=4)
+        fit_head(fitted, 3)
+    shapes = {key: value.shape for key, value in wanted.state_dict().items()}
+    assert {key: value.shape for key, value in fitted.state_dict().items()} == shapes
+    assert [path for path, _ in predictors(fitted)] == [path for path, _ in predictors(wanted)]
+
+
+def test_other_models_have_no_head_to_fit() -> None:
+    with pytest.raises(Exception, match="not one of torchvision's detectors"):
+        fit_head(nn.Linear(2, 2), 3)
+
+
+def test_frozen_norms_become_ordinary_ones_with_the_same_outputs() -> None:
+    frozen = FrozenBatchNorm2d(3, eps=0.0)
+    for name, low in (("weight", 0.5), ("bias", -1.0), ("running_mean", -1.0), ("running_var", 0.1)):
+        getattr(frozen, name).copy_(torch.rand(3) + low)
+    model = nn.Sequential(frozen, nn.ReLU())
+    images = torch.randn(2, 3, 4, 4)
+    before = model(images)
+    _use_plain_norms(model)
+    assert type(model[0]) is nn.BatchNorm2d
+    torch.testing.assert_close(model.eval()(images), before)
+
+
+def random_objects(count: int, size: float = 60) -> torch.Tensor:
+    corners = torch.rand(count, 2) * size
+    return torch.cat([corners, corners + 8 + torch.rand(count, 2) * 20], dim=1)
+
+
+def made_results(images: int) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
+    """What is there, and what was found: near it, wrong or missed."""
+    torch.manual_seed(0)
+    found, there = [], []
+    for _ in range(images):
+        boxes, labels = random_objects(4), torch.randint(1, 4, (4,))
+        near = boxes[:3] + torch.randn(3, 4) * 2
+        more = random_objects(2)
+        found.append(
+            {
+                "boxes": torch.cat([near, more]),
+                "labels": torch.cat([labels[:3], torch.randint(1, 4, (2,))]),
+                "scores": torch.rand(5),
+            }
+        )
+        crowds = random_objects(1)
+        there.append({"boxes": boxes, "labels": labels, "crowd_boxes": crowds, "crowd_labels": labels[:1]})
+    return found, there
+
+
+def by_pycocotools(found: list[dict[str, Any]], there: list[dict[str, Any]]) -> np.ndarray:
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    truth, results = COCO(), []
+    annotations: list[dict[str, Any]] = []
+    for image, (predicted, actual) in enumerate(zip(found, there, strict=True), 1):
+        for prefix in ("", "crowd_"):
+            pairs = zip(actual[f"{prefix}boxes"].tolist(), actual[f"{prefix}labels"].tolist(), strict=True)
+            for (left, top, right, bottom), label in pairs:
+                box = [left, top, right - left, bottom - top]
+                one = {"id": len(annotations) + 1, "image_id": image, "category_id": label, "bbox": box}
+                annotations.append({**one, "area": box[2] * box[3], "iscrowd": int(bool(prefix))})
+        each = zip(*(predicted[name].tolist() for name in ("boxes", "labels", "scores")), strict=True)
+        for (left, top, right, bottom), label, score in each:
+            box = [left, top, right - left, bottom - top]
+            results.append({"image_id": image, "category_id": label, "bbox": box, "score": score})
+    truth.dataset = {
+        "images": [{"id": image} for image in range(1, len(found) + 1)],
+        "categories": [{"id": label} for label in (1, 2, 3)],
+        "annotations": annotations,
+    }
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth.createIndex()
+        measured = COCOeval(truth, truth.loadRes(results), "bbox")
+        measured.evaluate()
+        measured.accumulate()
+        measured.summarize()
+    return np.asarray(measured.stats)
+
+
+def test_average_precision_is_that_of_pycocotools() -> None:
+    found, there = made_results(12)
+    metric = MeanAP()
+    metric.update(*compared(found, there))
+    ours, theirs = metric.compute(), by_pycocotools(found, there)
+    assert 0.2 < float(ours["map_50"]) < 0.95
+    assert [float(ours[name]) for name in ("map", "map_50", "map_75", "mar_100")] == pytest.approx(
+        theirs[[0, 1, 2, 8]].tolist(), abs=1e-6
+    )
+
+
+def test_an_evaluation_has_the_same_precision_and_that_of_each_category() -> None:
+    found, there = made_results(12)
+    target = Categories(("a", "b", "c"))
+    tally = Tally(target)
+    for number, (output, actual) in enumerate(zip(found, there, strict=True)):
+        single = zip(actual["boxes"].tolist(), actual["labels"].tolist(), strict=True)
+        crowds = zip(actual["crowd_boxes"].tolist(), actual["crowd_labels"].tolist(), strict=True)
+        objects = [Object(label - 1, tuple(box)) for box, label in single]
+        objects += [Object(label - 1, tuple(box), is_crowd=True) for box, label in crowds]
+        tally.add([{**output, "size": (100, 100)}], [Objects(tuple(objects))], [f"{number}.png"])
+    measured = tally.result(())
+    assert measured.count == 12
+    assert measured.scores["map"] == pytest.approx(by_pycocotools(found, there)[0], abs=1e-6)
+    mean = sum(one["ap"] for one in measured.per_category.values()) / 3
+    assert mean == pytest.approx(measured.scores["map"], abs=1e-6)
+    assert sum(one["count"] for one in measured.per_category.values()) == 48
+    assert "AP@50" in str(measured)
+
+
+def outputs(**more: Any) -> dict[str, Any]:
+    boxes = torch.tensor([[4.0, 5.0, 14.0, 25.0], [20.0, 2.0, 30.0, 12.0]])
+    return {"boxes": boxes, "labels": torch.tensor([2, 1]), "scores": torch.tensor([0.4, 0.9]), **more}
+
+
+class TestPrediction:
+    def test_it_tells_what_is_certain_enough_in_the_pixels_of_the_photo(self) -> None:
+        place = Place((80, 60), scale=(2.0, 2.0))
+        (found,) = detection.predictions(detection.Samples().placed([outputs()], [place]), TARGET)
+        assert [(one.label, one.box) for one in found] == [("square", (40.0, 4.0, 60.0, 24.0))]
+        assert found.counts == {"square": 1}
+        assert [one.label for one in found.every] == ["square", "ball"]
+        assert found.to_json(9)["objects"][0]["box"] == [40.0, 4.0, 60.0, 24.0]
+        assert repr(found) == "<Prediction: 1 square>"
+        assert found.describe(5) == "square   90.0 %  40, 4 to 60, 24"
+        assert found.rows(5)[0]["label"] == "square"
+
+    def test_it_is_drawn_on_the_photo(self) -> None:
+        (found,) = detection.predictions([outputs(size=(40, 30))], TARGET)
+        drawn = found.drawn(Image.new("RGB", (40, 30), "white"))
+        assert drawn.size == (40, 30)
+        assert drawn.getpixel((29, 10)) != (255, 255, 255)
+
+    def test_masks_are_pasted_where_they_belong(self) -> None:
+        masks = torch.zeros(2, 1, 15, 20)
+        masks[0, 0, :5, :5] = 0.9
+        place = Place((50, 40), scale=(2.0, 2.0), shift=(10.0, 10.0))
+        found = pasted(masks, place)
+        assert found.shape == (2, 40, 50)
+        assert found[0, 11:18, 11:18].all()
+        assert not found[0, :10].any()
+        placed = instances.Samples().placed([outputs(masks=masks)], [place])
+        (prediction,) = detection.predictions(placed, MaskedCategories(TARGET.names))
+        assert prediction.every[1].mask is not None
+        assert "area" in prediction.to_json(9)["objects"][0]
+
+
+def test_run_lengths_become_pixels() -> None:
+    mask = bitmap((2, 3, (1, 2, 3)), 3, 2)  # COCO counts down the columns
+    assert mask.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_a_target_takes_what_torchvision_has() -> None:
+    value = TARGET.value({"boxes": torch.tensor([[1, 2, 3, 4]]), "labels": torch.tensor([1])})
+    assert value == Objects((Object(1, (1.0, 2.0, 3.0, 4.0)),))
+    assert TARGET.value(TARGET.plain(VALUE)) == VALUE
