@@ -19,8 +19,9 @@ from random import Random
 import pytest
 import timm
 import torch
+import torchvision
 from PIL import Image
-from tests import at_work, tiny_bert
+from tests import at_work, shapes, tiny_bert
 from tests.lang.sections import IS_BLESSING
 
 import leaven
@@ -70,6 +71,8 @@ def lay_out_data(folder: Path) -> None:
         draw(folder / "birds", len(birds), 0)
         lines = ["file,bird", *(f"birds/{number}.jpg,{bird}" for number, bird in enumerate(birds))]
         (folder / "birds.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if "shapes/boxes.json" in recipe:
+        shapes.write_coco(folder / "shapes", 12)
     if "faces.csv" in recipe:
         draw(folder / "faces", 32, 0)
         lines = ["file,age,smile", *(f"faces/{number}.jpg,{20 + number},{number % 7 / 7:.2f}" for number in range(32))]
@@ -91,8 +94,9 @@ def lay_out_data(folder: Path) -> None:
     if "pairs.jsonl" in recipe:
         rows = [{"premise": text, "hypothesis": "it was good", "label": kind} for text, kind in tiny_bert.reviews(40)]
         (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    if "resnet18.pth" in recipe:
-        (folder / "resnet18.pth").touch()
+    for weights in ("resnet18.pth", "detector.pth"):
+        if weights in recipe:
+            (folder / weights).touch()
 
 
 def draw(folder: Path, count: int, seed: int) -> None:
@@ -191,6 +195,9 @@ def test_a_program_runs_to_its_bundle(golden: Path, workshop: Path) -> None:
     shutil.copyfile(golden / "program.py", file)
     if (file.parent / "resnet18.pth").is_file():
         torch.save(timm.create_model("resnet18").state_dict(), file.parent / "resnet18.pth")
+    if (file.parent / "detector.pth").is_file():
+        detector = torchvision.models.get_model("ssdlite320_mobilenet_v3_large", weights_backbone=None)
+        torch.save(detector.state_dict(), file.parent / "detector.pth")
     said = at_work.run(file, "--quick", "--devices", "1").said
     (made,) = (workshop / golden.name / "runs").glob(f"*/*/{run_folder.BUNDLE}")
     for file in (run_folder.LOCK, run_folder.METRICS, run_folder.SCORES, run_folder.LAST, run_folder.BEST):

@@ -64,7 +64,7 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         is_natural=None if data.card.kind == "user" else known.is_safe_to_augment,
         names=known.class_names,
         target=_target_settings(data),
-        by_argument=known.task_by_argument,
+        by_argument={name: task for name, task in known.task_by_argument.items() if _is_switch(data, name)},
     )
     if described.task.known is None and (advice := _READ_BY_LEAVEN.get(described.task.name)):
         scope.add(messages.read_otherwise(data, described.task.name, advice))
@@ -94,6 +94,12 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         counts=looked.counts,
         class_counts=looked.class_counts,
     )
+
+
+def _is_switch(data: Invocation, argument: str) -> bool:
+    """Whether an argument is true or false."""
+    parameter = data.card.parameter(argument)
+    return parameter is not None and "bool" in parameter.types
 
 
 def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:
