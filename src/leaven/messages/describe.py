@@ -90,7 +90,14 @@ def some(words: Sequence[str], most: int) -> str:
 
 def labels(targets: Sequence[TargetKind]) -> str:
     """The labels that something needs."""
-    words: dict[TargetKind, str] = {"class": "class labels", "number": "numbers", "binary": "several labels per sample"}
+    words: dict[TargetKind, str] = {
+        "class": "class labels",
+        "number": "numbers",
+        "binary": "several labels per sample",
+        "boxes": "boxes",
+        "instances": "boxes and masks",
+        "mask": "masks",
+    }
     return either([words[kind] for kind in targets])
 
 
@@ -103,6 +110,7 @@ def tasks(targets: Sequence[TargetKind], task: str) -> str:
         "binary": "multi-label classification",
         "boxes": "object detection",
         "instances": "instance segmentation",
+        "mask": "semantic segmentation",
     }
     is_any_classification = {"class", "binary"} <= set(targets)  # in regression: else one of the two would fit
     if is_any_classification:

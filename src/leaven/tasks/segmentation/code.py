@@ -1,6 +1,6 @@
 """The code of semantic segmentation: what needs torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -77,6 +77,9 @@ class Samples:
     def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
         assert isinstance(target, MaskClasses)
         return overlay(pixels, _classes(one), target)
+
+    def outputs(self, model: Callable[[Any], Any], inputs: Any) -> Any:
+        return model(inputs)
 
     def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
         """The class of each pixel of each image, in its own size."""
