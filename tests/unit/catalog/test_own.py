@@ -69,7 +69,7 @@ def test_the_article_has_a_title_and_an_example_that_parses(card: Card) -> None:
 
 @every_card
 def test_the_example_uses_the_card(card: Card) -> None:
-    assert any(re.search(rf"\b{re.escape(card.bare_name)}\b", example) for example in examples(card))
+    assert any(re.search(rf"(?i)\b{re.escape(card.bare_name)}\b", example) for example in examples(card))
 
 
 @every_card
