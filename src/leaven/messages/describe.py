@@ -115,6 +115,8 @@ def tasks(targets: Sequence[TargetKind], task: str) -> str:
     is_any_classification = {"class", "binary"} <= set(targets)  # in regression: else one of the two would fit
     if is_any_classification:
         words |= {"class": "classification", "binary": "classification"}
+    if "class" in targets:
+        words["mask"] = words["class"]  # of each pixel
     return either(list(dict.fromkeys(words[kind] for kind in targets)))
 
 
