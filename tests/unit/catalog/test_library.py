@@ -189,7 +189,7 @@ def test_few_models_leave_their_arguments_open() -> None:
 
 def test_a_model_for_another_task_says_so() -> None:
     assert card("model", "fasterrcnn_resnet50_fpn").model.task == "image-detection"
-    assert card("model", "fcn_resnet50").model.task == "segmentation"
+    assert card("model", "fcn_resnet50").model.task == "image-segmentation"
 
 
 def test_a_data_set_knows_its_classes_and_parts() -> None:
