@@ -1,16 +1,24 @@
-"""The precision of computation."""
+"""Fabric, and the precision of computation."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
-def precision_of(name: str) -> Any:
-    """Fabric's precision of that name."""
+def fabric_with(**settings: Any) -> "Fabric":
+    """A Fabric with these settings."""
     from lightning.fabric import Fabric
 
-    return Fabric(devices=1, precision=name).strategy.precision  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The `srun` command is available")  # training without it is fine
+        return Fabric(**settings)
+
+
+def precision_of(name: str) -> Any:
+    """Fabric's precision of that name."""
+    return fabric_with(devices=1, precision=name).strategy.precision
 
 
 def use_precision(fabric: "Fabric", precision: Any) -> None:

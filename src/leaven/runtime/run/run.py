@@ -43,7 +43,7 @@ from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.measuring import choose_batch_size
 from leaven.runtime.run.optimizer_state import load_optimizer_state
 from leaven.runtime.run.phase import QUICK_BATCHES, Phase
-from leaven.runtime.run.precision import precision_of, use_precision
+from leaven.runtime.run.precision import fabric_with, precision_of, use_precision
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.storing import store_decoded
@@ -466,13 +466,8 @@ class Run:
 
 
 def _launched(args: argparse.Namespace, devices: int | str, strategy: str, precision: str) -> "Fabric":
-    from lightning.fabric import Fabric
-
-    fabric = Fabric(
-        devices=args.devices or devices,
-        num_nodes=args.machines,
-        strategy=strategy,
-        precision=precision,  # type: ignore[arg-type]
+    fabric = fabric_with(
+        devices=args.devices or devices, num_nodes=args.machines, strategy=strategy, precision=precision
     )
     fabric.launch()
     return fabric
