@@ -60,7 +60,7 @@ def too_long(model: str, longest: int, wanted: int, tokenize: Invocation) -> Dia
         "out-of-range",
         f"{model} takes texts of up to {longest} tokens, not of {wanted}",
         Spot(span_of(tokenize.origin), f"at most {longest}"),
-        fix=f"write `tokenize max_length={longest}` or less",
+        fix=f"`tokenize max_length={longest}` is the most",
     )
 
 

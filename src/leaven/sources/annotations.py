@@ -59,7 +59,7 @@ class Problems:
             fact = f"{count} skipped: {first.fact}{', and others' * bool(more)}"
             return (at_source(Finding(first.id, fact, first.help, is_error=False)),)
         notes = (f"{more:,} more annotation{'s are' if more > 1 else ' is'} wrong",) if more else ()
-        help = first.help or "correct the annotations, or write `on_bad_file skip` to leave such objects out"
+        help = first.help or "correct the annotations; `on_bad_file skip` leaves such objects out"
         raise BadSource(at_source(Finding(first.id, first.fact, help, notes)))
 
     def box(self, box: Box, size: tuple[float, float] | None, place: str) -> Box | None:

@@ -150,7 +150,7 @@ class _Reader:
             match one:
                 case {"id": int() | str() as id, "file_name": str(name), **rest}:
                     if (found := self.index.find(name)) is None:
-                        help = "say where the images are, or write `on_bad_file skip` to leave such images out"
+                        help = "say where the images are; `on_bad_file skip` leaves such images out"
                         fact = f"`{name}`, image {at} of `{self.file}`, is not in `{self.index.folder.name}`"
                         self.problems.add(fact, help, id="missing-file")
                         found = ""

@@ -67,7 +67,7 @@ class Mnist(_Place):
         listed = ", ".join(f"`{name}`" for name in missing)
         fact = f"`{self.name}` has no {listed}" if has_some else f"{self.TITLE} is not in `{self.name}`"
         place = f"`{self.name}` or `{_below(self.name, self.FOLDER)}/raw`"
-        return _missing(fact, f"put {listed}, packed (.gz) or not, into {place}; or write `download=true`")
+        return _missing(fact, f"put {listed}, packed (.gz) or not, into {place}; `download=true` downloads them")
 
 
 class FashionMnist(Mnist):
@@ -117,7 +117,7 @@ class Cifar10(_Place):
         fact = f"{self.TITLE} is not in `{self.name}`"
         folders = " or ".join(f"`{_below(self.name, folder)}`" for folder in self.BATCHES.folders)
         packed = next((name for name in self.ARCHIVES if (self.path / name).is_file()), None)
-        help = f"put its files into {folders}; or write `download=true`"
+        help = f"put its files into {folders}; `download=true` downloads them"
         if packed is not None:
             help = f"unpack its archive: `tar xf {_below(self.name, packed)} -C {self.name}`"
         elif len(sub_folders(self.path)) > 1:

@@ -110,7 +110,7 @@ class OxfordPets(NamedTuple):
             commands = "; ".join(f"tar xf {self.name}/{name} -C {self.name}" for name in packed)
             return _at_root("missing-file", fact, f"unpack them: `{commands}`")
         fact = f"`{self.name}` has no `images` and `annotations` of the Oxford pets"
-        help = "unpack images.tar.gz and annotations.tar.gz into it; or write `download=true` to download 800 MB"
+        help = "unpack images.tar.gz and annotations.tar.gz into it; `download=true` downloads them (800 MB)"
         return _at_root("missing-file", fact, help)
 
 

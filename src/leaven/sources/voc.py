@@ -104,7 +104,7 @@ class Voc(NamedTuple):
             name = (tree.findtext("filename") or "").strip()
             image = index.named(file.stem) or (index.find(name) if name else None)
             if image is None:
-                help = "add the image, or write `on_bad_file skip` to leave such images out"
+                help = "add the image; `on_bad_file skip` leaves such images out"
                 problems.add(f"the image of {place}, `{name or file.stem}`, is not there", help, id="missing-file")
                 continue
             yield image, place, list(_objects(tree, place, problems))

@@ -113,7 +113,7 @@ class Yolo(NamedTuple):
             for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
                 place = os.path.join(folder, file)
                 if file.endswith(".txt") and place not in known and file not in NAMES and file != "readme.txt":
-                    help = "add the image, or write `on_bad_file skip` to leave such labels out"
+                    help = "add the image; `on_bad_file skip` leaves such labels out"
                     problems.add(f"the image of `{self._told(place)}` is not there", help, id="missing-file")
 
     def _told(self, file: str) -> str:

@@ -228,8 +228,8 @@ class TestManifests:
         refused(write(tmp_path / "a.bundle", older), "written by an older Leaven")
 
     def test_another_task(self, tmp_path: Path, members: Members) -> None:
-        other = changed(members, lambda manifest: manifest.update(task="detection"))
-        refused(write(tmp_path / "a.bundle", other), "is for detection")
+        other = changed(members, lambda manifest: manifest.update(task="translation"))
+        refused(write(tmp_path / "a.bundle", other), "is for translation")
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"format": 3}', b"1e999"])
     def test_what_can_not_be_read(self, tmp_path: Path, members: Members, content: bytes) -> None:
@@ -268,7 +268,7 @@ class TestManifests:
             {"by": "timm", "name": "resnet10t", "arguments": {"checkpoint_path": "/tmp/evil.pth"}},
             {"by": "timm", "name": "resnet10t", "arguments": {"pretrained": True}},
             {"by": "torchvision", "name": "resnet18", "arguments": {"weights": "DEFAULT"}},
-            {"by": "torchvision", "name": "deeplabv3_resnet50", "arguments": {}},
+            {"by": "torchvision", "name": "raft_small", "arguments": {}},
             {"by": "components", "parts": [["..runtime.weights.read_weights", {"file": "x"}]]},
             {"by": "components", "parts": [["Tensor", {}]]},
         ],

@@ -349,7 +349,7 @@ def test_the_starter_is_built_on_the_net_that_its_weights_belong_to() -> None:
 def test_digits_are_never_flipped_and_photographs_may_be() -> None:
     flipped = {card.name for card in of_kind("data") if card.data.is_safe_to_augment}
     named = {"cifar10", "cifar100", "imagenet", "oxford_pets", "stanford_dogs"}
-    assert flipped == {"folder", "csv", "tsv", "jsonl", "parquet", "mask_folder"} | named
+    assert flipped == {"folder", "csv", "tsv", "jsonl", "parquet", "mask_folder", "coco", "voc", "yolo"} | named
 
 
 def test_a_name_that_has_no_card_is_not_found() -> None:

@@ -196,7 +196,7 @@ def test_dogs_without_lists_are_split_at_random(tmp_path: Path) -> None:
         ('imagenet("d")', ["ILSVRC2012_img_val.tar"], "ImageNet; ImageNet('d', 'val')"),
         ('stanford_dogs("d")', [], "download images.tar and lists.tar"),
         ('stanford_dogs("d")', ["images.tar"], "unpack it: `tar xf d/images.tar -C d`"),
-        ('oxford_pets("d")', [], "or write `download=true` to download 800 MB"),
+        ('oxford_pets("d")', [], "`download=true` downloads them (800 MB)"),
         ('oxford_pets("d")', ["images.tar.gz"], "unpack them: `tar xf d/images.tar.gz -C d`"),
     ],
 )

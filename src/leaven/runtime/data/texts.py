@@ -56,7 +56,7 @@ class Tokenizer:
         if max_length is not None and limits and max_length > min(limits):
             raise Failure(
                 f"the model takes at most {min(limits)} tokens, not {max_length}",
-                f"write `tokenize max_length={min(limits)}` or less",
+                f"`tokenize max_length={min(limits)}` is the most",
                 about="data.eval",
             )
         self.max_length = max_length if max_length is not None else min(limits, default=512)
