@@ -11,11 +11,12 @@ from PIL import Image
 from torch import Tensor
 from torchvision import tv_tensors
 
+from leaven.formats.target import Target
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
 from leaven.runtime.failures import Failure
 from leaven.tasks.detection.masks import bitmap, pasted
-from leaven.tasks.detection.target import Categories, Object, Objects
+from leaven.tasks.detection.target import Object, Objects
 
 SMALLEST = 1.0  # pixels: of a box that a crop leaves less of, nothing is trained
 FIRST = 1  # the number of the first category: 0 is the background
@@ -57,11 +58,11 @@ class Samples:
     def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> list[dict[str, Tensor]]:
         return [_sound(target) for (target,) in moved]
 
-    def caption(self, one: Mapping[str, Tensor], target: Categories) -> str:
+    def caption(self, one: Mapping[str, Tensor], target: Target) -> str:
         counts = Counter(target.names[label - FIRST] for label in one["labels"].tolist())
         return counted(counts)
 
-    def shown(self, pixels: np.ndarray, one: Mapping[str, Tensor], target: Categories) -> np.ndarray:
+    def shown(self, pixels: np.ndarray, one: Mapping[str, Tensor], target: Target) -> np.ndarray:
         labels = [label - FIRST for label in one["labels"].tolist()]
         masks = one.get("masks", [None] * len(labels))
         each = zip(one["boxes"].tolist(), labels, masks, strict=True)
