@@ -15,6 +15,7 @@ USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 # ("boxes") or with boxes and masks ("instances"), or the class of each pixel ("mask").
 TargetKind = Literal["class", "number", "binary", "boxes", "instances", "mask"]
 Input = Literal["image", "text"]
+ImagesIn = Literal["", "files", "memory"]  # where the images of a dataset are in a run; empty where that is unknown
 
 
 class Condition(NamedTuple):
@@ -134,6 +135,7 @@ class DataTraits(NamedTuple):
     class_names: tuple[str, ...] = ()
     channels: int | None = None
     size: tuple[int, int] | None = None  # None where images differ in size
+    images_in: ImagesIn = ""
     splits: tuple[str, ...] = ()
     split_arguments: Mapping[str, Mapping[str, Any]] = NONE
     samples: Mapping[str, int] = NONE  # how many each split has; all of them, under '', where there are no splits

@@ -43,6 +43,7 @@ def read_data(recipe: Recipe) -> ReadData:
         eval=eval,
         loading=_loading(recipe),
         samples=data.samples,
+        images_in=data.source.card.data.images_in,
     )
 
 

@@ -6,6 +6,7 @@ to a file and reads it back, `explain.py` prints it for people, and the room `pr
 
 from dataclasses import dataclass, field
 
+from leaven.catalog.traits import ImagesIn
 from leaven.plan.values import Argument, Because, Bound, Call, Plain, Value
 
 Reasons = tuple[Because, ...]
@@ -123,6 +124,7 @@ class ReadData:
     eval: Transforms
     loading: tuple[Argument, ...]
     samples: tuple[int, int, int] | None = None  # in train, val and test, where the data told
+    images_in: ImagesIn = ""
     decoded: tuple[StoreDecoded, ...] = ()
     measured_batch: Argument | None = None  # where the size of batches is chosen by measurement
 

@@ -15,14 +15,6 @@ from leaven.plan.values import Bound, Call, Value
 
 ABOUT = "images"
 _AS_ASKED = "read each time they are needed"
-_IN_MEMORY = tuple(f"leaven.runtime.{name}" for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100"))
-_FROM_FILES = tuple(
-    f"leaven.runtime.{name}"
-    for name in (
-        *("image_folder", "table", "imagenet", "stanford_dogs", "oxford_pets", "mask_folder"),
-        *("coco", "voc", "yolo"),
-    )
-)
 _LEAVE_AN_IMAGE = {  # of the transforms that are not random, with what is done to an image
     "torchvision.transforms.v2.RGB": "converted",
     "torchvision.transforms.v2.Grayscale": "converted",
@@ -33,7 +25,7 @@ _LEAVE_AN_IMAGE = {  # of the transforms that are not random, with what is done 
 
 
 def store_decoded_images(plan: Plan) -> Plan:
-    is_in_memory = plan.data.source.target in _IN_MEMORY or plan.data.eval.is_tokenizing
+    is_in_memory = plan.data.images_in == "memory" or plan.data.eval.is_tokenizing
     if is_in_memory or not any(phase.trains for phase in plan.phases):
         return plan
     stored: list[StoreDecoded] = []
@@ -58,7 +50,7 @@ def store_decoded_images(plan: Plan) -> Plan:
 def _reasons(plan: Plan, split: str, transforms: Transforms) -> Iterator[str]:
     """Why the images of a split are not stored."""
     yield from why_never_stored(plan)
-    if plan.data.source.target not in _FROM_FILES:
+    if plan.data.images_in != "files":
         yield "it is not known which files they are in"
     if transforms.own:
         yield f"{', '.join(transforms.own)} is your own code, which may use more of a file than its pixels"

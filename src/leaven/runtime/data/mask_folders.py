@@ -1,4 +1,4 @@
-"""Images with masks: folders, and the trimaps of the Oxford pets."""
+"""Folders of images with masks; `sources/mask_folder.py` decides how these are read."""
 
 import os
 from collections.abc import Sequence
