@@ -57,7 +57,7 @@ class Problems:
         if self.skips:
             count = f"{more + 1:,} annotations of `{self.name}` are" if more else f"an annotation of `{self.name}` is"
             fact = f"{count} skipped: {first.fact}{', and others' * bool(more)}"
-            return (at_source(Finding(first.id, fact, first.help, is_error=False)),)
+            return (at_source(Finding(first.id, fact, is_error=False)),)
         notes = (f"{more:,} more annotation{'s are' if more > 1 else ' is'} wrong",) if more else ()
         help = first.help or "correct the annotations; `on_bad_file skip` leaves such objects out"
         raise BadSource(at_source(Finding(first.id, first.fact, help, notes)))
@@ -119,6 +119,8 @@ def looked(read: Read, problems: Problems) -> Looked:
         findings = problems.findings()
     except BadSource as bad:
         findings = (bad.finding,)
+    if not any(found.is_error for found in findings) and not _has_objects(read):
+        findings = (*findings, _no_objects(problems.name))
     counts = {split: len(images) for split, images in read.splits.items()}
     splits = tuple(split for split in counts if split)
     return Looked(read.names, splits, (*findings, *_unused(read, problems.name)), counts)
@@ -128,14 +130,22 @@ def opened(read: Read, problems: Problems, *, has_masks: bool = False) -> Sample
     """All samples of what was read; a BadSource where something is wrong."""
     findings = problems.findings()
     images = [image for split in read.splits.values() for image in split]
-    if not any(image.objects for image in images):
-        raise BadSource(at_source(Finding("wrong-annotation", f"`{problems.name}` has no objects")))
+    if not _has_objects(read):
+        raise BadSource(_no_objects(problems.name))
     target = (MaskedCategories if has_masks else Categories)(read.names)
     values = [Objects(image.objects, read.is_relative) for image in images]
     files = [image.file for image in images]
     sizes = {split: len(there) for split, there in read.splits.items()}
     found = (*findings, *_unused(read, problems.name), *copies(files, values))
     return Samples(target, values, files, predefined(sizes), findings=found)
+
+
+def _has_objects(read: Read) -> bool:
+    return any(image.objects for images in read.splits.values() for image in images)
+
+
+def _no_objects(name: str) -> Finding:
+    return at_source(Finding("wrong-annotation", f"`{name}` has no objects", "a detector learns from annotated images"))
 
 
 def _unused(read: Read, name: str) -> Iterable[Finding]:

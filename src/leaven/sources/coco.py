@@ -92,7 +92,7 @@ class Coco(NamedTuple):
         index = ImageIndex(self.path)
         problems = Problems(self.name if self.annotations is None else self.annotations.name, self.on_bad_file)
         contents = {split: self._content(file) for split, file in files.items()}
-        ids = self._categories(next(iter(contents.values())), next(iter(files.values())).name)
+        ids = self._same_categories(files, contents)
         order = {id: at for at, (id, _) in enumerate(ids)}
         splits = {
             split: _Reader(files[split].name, order, index, problems, bool(self.masks)).images(content)
@@ -113,6 +113,21 @@ class Coco(NamedTuple):
                 raise BadSource(self._at(Finding("wrong-format", f"`{file.name}` has no list of `{part}`", help)))
         found: dict[str, Any] = content
         return found
+
+    def _same_categories(
+        self, files: Mapping[str, Path], contents: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[tuple[int, str]]:
+        """The categories of all files. Those of the first count: another file may have fewer, but none of its own."""
+        first, *others = files
+        ids = self._categories(contents[first], files[first].name)
+        for split in others:
+            for id, name in self._categories(contents[split], files[split].name):
+                if (id, name) not in ids:
+                    there = next((f"`{named}`" for known, named in ids if known == id), "not a category")
+                    fact = f"in `{files[split].name}`, the category {id} is `{name}`; in `{files[first].name}`, {there}"
+                    help = "use the same ids and names of categories in every file"
+                    raise BadSource(self._at(Finding("wrong-annotation", fact, help)))
+        return ids
 
     def _categories(self, content: Mapping[str, Any], file: str) -> Sequence[tuple[int, str]]:
         """The ids and names of the categories, by id."""
@@ -148,6 +163,8 @@ class _Reader:
         sizes: dict[Any, tuple[str, tuple[float, float] | None]] = {}
         for at, one in enumerate(content["images"], 1):
             match one:
+                case {"id": int() | str() as id, "file_name": str()} if id in sizes:
+                    self.problems.add(f"image {at} of `{self.file}` has the id {as_text(id)}, as one before it")
                 case {"id": int() | str() as id, "file_name": str(name), **rest}:
                     if (found := self.index.find(name)) is None:
                         help = "say where the images are; `on_bad_file skip` leaves such images out"
@@ -164,7 +181,12 @@ class _Reader:
 
     def _add(self, one: Any, place: str, sizes: Mapping[Any, Any], objects: Mapping[Any, list[Object]]) -> None:
         match one:
-            case {"image_id": id, "category_id": category, "bbox": [left, top, width, height], **rest}:
+            case {
+                "image_id": int() | str() as id,
+                "category_id": int() | str() as category,
+                "bbox": [left, top, width, height],
+                **rest,
+            }:
                 if id not in sizes:
                     self.problems.add(f"{place} is of image {as_text(id)}, which is not among the images")
                 elif category not in self.order:
@@ -186,12 +208,17 @@ class _Reader:
     def _mask(self, given: Mapping[Any, Any], place: str) -> Any:
         """Polygons as tuples of numbers, or (height, width, counts) of a run-length encoding."""
         match given.get("segmentation"):
-            case [list(), *_] as polygons if all(len(each) >= 6 and len(each) % 2 == 0 for each in polygons):
+            case [_, *_] as polygons if all(map(_is_polygon, polygons)):
                 return tuple(tuple(map(float, each)) for each in polygons)
             case {"counts": list() | str() as counts, "size": [int(height), int(width)]}:
                 return height, width, tuple(counts) if isinstance(counts, list) else counts
         self.problems.add(f"{place} has no mask (`segmentation`)", "without `masks=true`, boxes are enough")
         return None
+
+
+def _is_polygon(given: Any) -> bool:
+    is_even = isinstance(given, list) and len(given) >= 6 and len(given) % 2 == 0
+    return is_even and all(isinstance(number, int | float) for number in given)
 
 
 def _size(given: Mapping[Any, Any]) -> tuple[float, float] | None:

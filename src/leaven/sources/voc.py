@@ -43,16 +43,17 @@ class Voc(NamedTuple):
 
     def look(self) -> Looked:
         try:
-            files = self._files()
-            splits = self._splits(files)
+            files, problems = self._files(), Problems(self.name, self.on_bad_file)
+            splits = self._splits(files, problems)
             if len(files) > MOST_LOOKED:
                 return Looked((), tuple(split for split in splits if split))
-            return looked(*self._read(splits))
+            return looked(self._read(splits, problems), problems)
         except BadSource as bad:
             return Looked(findings=(bad.finding,))
 
     def open(self) -> Samples:
-        return opened(*self._read(self._splits(self._files())))
+        problems = Problems(self.name, self.on_bad_file)
+        return opened(self._read(self._splits(self._files(), problems), problems), problems)
 
     def _files(self) -> dict[str, Path]:
         """The annotations by their names without ending."""
@@ -65,31 +66,32 @@ class Voc(NamedTuple):
             raise BadSource(at_source(Finding("missing-file", fact)))
         return {file.stem: file for file in found}
 
-    def _splits(self, files: dict[str, Path]) -> dict[str, Sequence[Path]]:
+    def _splits(self, files: dict[str, Path], problems: Problems) -> dict[str, Sequence[Path]]:
         """The files of each split that is listed; without lists, all of them."""
         lists = {name: self.path / _LISTS / f"{name}.txt" for name in ("train", "val", "test", "trainval")}
-        listed = {name: self._listed(file, files) for name, file in lists.items() if file.is_file()}
+        listed = {name: self._listed(file, files, problems) for name, file in lists.items() if file.is_file()}
         if "train" not in listed and "trainval" in listed:
             listed["train"] = listed["trainval"]
         if not listed.get("train"):
             return {"": list(files.values())}
         return {name: listed[name] for name in ("train", "val", "test") if listed.get(name)}
 
-    def _listed(self, file: Path, files: dict[str, Path]) -> list[Path]:
-        names = (
-            line.split()[0] for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if line.split()
-        )
+    def _listed(self, file: Path, files: dict[str, Path], problems: Problems) -> list[Path]:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        names = [line.split()[0] for line in lines if line.split()]
+        if file.stem in ("train", "val"):  # the annotations for testing are often not published
+            for name in names:
+                if name not in files:
+                    problems.add(f"`{name}`, which `{file.name}` lists, has no annotations", id="missing-file")
         return [files[name] for name in names if name in files]
 
-    def _read(self, splits: dict[str, Sequence[Path]]) -> tuple[Read, Problems]:
-        index, problems = ImageIndex(self.path), Problems(self.name, self.on_bad_file)
+    def _read(self, splits: dict[str, Sequence[Path]], problems: Problems) -> Read:
+        index = ImageIndex(self.path)
         marked = {split: list(self._images(files, index, problems)) for split, files in splits.items()}
         every = (one for images in marked.values() for _, _, found in images for one in found)
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
-        return Read(
-            names, {split: [_image(one, order) for one in images] for split, images in marked.items()}
-        ), problems
+        return Read(names, {split: [_image(one, order) for one in images] for split, images in marked.items()})
 
     def _images(
         self, files: Sequence[Path], index: ImageIndex, problems: Problems

@@ -150,3 +150,54 @@ def test_xml_with_entities_is_refused(tmp_path: Path) -> None:
     (tmp_path / "Annotations" / "00.xml").write_text(bomb)
     (finding,) = Voc(tmp_path, "voc").look().findings
     assert "declares a document type" in finding.fact
+
+
+class TestBrokenAnnotations:
+    """What people's tools write: a report each, and never a wrong name for a category."""
+
+    def found(self, folder: Path, content: Any, **more: Any) -> str:
+        (folder / "boxes.json").write_text(json.dumps(content))
+        finding = coco(folder, **more).look().findings[0]
+        assert finding.is_error
+        return finding.fact
+
+    @pytest.mark.parametrize("key", ["image_id", "category_id"])
+    def test_an_id_that_is_a_list(self, key: str, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images", 1)
+        content: Any = shapes.coco(1)
+        content["annotations"][0][key] = [1]
+        assert "annotation 1" in self.found(tmp_path, content)
+
+    @pytest.mark.parametrize("mask", [[["a"] * 6], [[1, 2, 3, 4, 5, 6], 7], [[1, 2, 3, 4, 5, None]]])
+    def test_a_polygon_that_is_not_numbers(self, mask: Any, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images", 1)
+        content: Any = shapes.coco(1)
+        content["annotations"][0]["segmentation"] = mask
+        assert "annotation 1 of `boxes.json` has no mask" in self.found(tmp_path, content, masks=True)
+
+    def test_two_images_with_one_id(self, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images", 2)
+        content: Any = shapes.coco(2)
+        content["images"][1]["id"] = content["images"][0]["id"]
+        assert "image 2 of `boxes.json` has the id" in self.found(tmp_path, content)
+
+    def test_no_objects_at_all(self, tmp_path: Path) -> None:
+        shapes.draw(tmp_path / "images", 2)
+        assert self.found(tmp_path, {**shapes.coco(2), "annotations": []}) == "`boxes.json` has no objects"
+
+    def test_categories_with_other_names_in_validation(self, tmp_path: Path) -> None:
+        shapes.write_coco(tmp_path, 2)
+        content: Any = shapes.coco(2)
+        first, second = content["categories"][:2]
+        first["name"], second["name"] = second["name"], first["name"]
+        (tmp_path / "val.json").write_text(json.dumps(content))
+        (finding,) = coco(tmp_path, val=tmp_path / "val.json").look().findings
+        assert finding.fact.startswith("in `val.json`, the category")
+
+    def test_a_listed_image_without_annotations(self, tmp_path: Path) -> None:
+        shapes.write_voc(tmp_path, 2)
+        (tmp_path / "ImageSets" / "Main").mkdir(parents=True)
+        (tmp_path / "ImageSets" / "Main" / "train.txt").write_text("00\n01\n77\n")
+        (finding,) = Voc(tmp_path, "voc").look().findings
+        assert finding.fact == "`77`, which `train.txt` lists, has no annotations"
+        assert len(Voc(tmp_path, "voc", "skip").open().files) == 2
