@@ -33,13 +33,13 @@ def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnost
 def unbalanced(
     larger: tuple[str, int], smaller: tuple[str, int], share: float, data: Origin, has_metrics: bool
 ) -> Diagnostic:
-    """The classes with the most and the fewest images; `share` of all images are of the first."""
+    """The classes with the most and the fewest samples; `share` of all are of the first."""
     (most, many), (fewest, few) = larger, smaller
     notes = [f"a model that always predicts `{most}` has an accuracy of {share:.1%}"] if share > 0.5 else []
     metrics = "" if has_metrics else ", and judge the model by `metrics accuracy(), f1()`"
     return warning(
         "unbalanced-classes",
-        f"`{most}` has {many:,} images, but `{fewest}` has {few:,}",
+        f"`{most}` has {many:,} samples, but `{fewest}` has {few:,}",
         Spot(span_of(data), "classes of very different sizes"),
         notes=notes,
         fix=f"add `{{ sampler balanced() }}` to the data{metrics}",

@@ -56,7 +56,8 @@ class Table:
             target, values = self._read(rows)
             self._check_first_image(tables, rows)
             counts = {split: len(there) for split, there in rows.items()}
-            findings = (*ignored, *self._unusable(rows), *self._doubts(target, values), *self._repeated(rows, values))
+            doubts = (*self._unseen(target, values, counts), *self._doubts(target, values))
+            findings = (*ignored, *self._unusable(rows), *doubts, *self._repeated(rows, values))
             return Looked(target.names, splits, findings, counts, class_counts(target, values))
         except BadSource as bad:
             return Looked((), splits, (bad.finding,))
@@ -295,6 +296,15 @@ class Table:
             place = f"`{self.name}`" if bad.at is None else every[bad.at].place
             fact = f"{place} {bad.fact}"
             raise BadSource(Finding(bad.id, fact, bad.help, argument=self.target.argument, label=_COLUMN)) from None
+
+    def _unseen(self, target: Target, values: Sequence[Value], counts: Mapping[str, int]) -> Iterator[Finding]:
+        """That a split has classes that are not trained. A warning, as a recipe may split the data anew."""
+        there = {split: [values[at] for at in members] for split, members in predefined(counts).items()}
+        for split, others in there.items():
+            if unseen := target.unseen(there.get("train", others), others):
+                fact = f"{split} of `{self.name}` has {unseen}, which train does not have"
+                help, argument = "fix the spelling, or add it to train; a run stops here", self.target.argument
+                yield Finding("wrong-label", fact, help, is_error=False, argument=argument, label=_COLUMN)
 
     def _doubts(self, target: Target, values: Sequence[Value]) -> tuple[Finding, ...]:
         """What is probably not meant, as a warning."""
