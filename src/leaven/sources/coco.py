@@ -151,7 +151,7 @@ class _Reader:
     """Reads the images of a file."""
 
     def __init__(
-        self, file: str, order: Mapping[int, int], index: ImageIndex, problems: Problems, has_masks: bool
+        self, file: str, order: Mapping[Any, int], index: ImageIndex, problems: Problems, has_masks: bool
     ) -> None:
         self.file = file
         self.order = order
