@@ -266,3 +266,12 @@ def test_standalone_programs_are_refused(tmp_path: Path) -> None:
     plan = leaven.make_plan(Source("recipe.leaven", RECIPE, tmp_path))
     assert any("moves what is marked in an image" in each for each in obstacles(plan))
     assert check(Source("recipe.leaven", RECIPE, tmp_path)).recipe is not None
+
+
+def test_a_batch_without_any_class_has_no_loss_and_no_gradient() -> None:
+    logits = torch.randn(2, 3, 4, 4, requires_grad=True)
+    loss = PixelLoss(nn.CrossEntropyLoss())(logits, torch.full((2, 4, 4), -100))
+    loss.backward()
+    assert loss.item() == 0
+    assert logits.grad is not None
+    assert logits.grad.eq(0).all()

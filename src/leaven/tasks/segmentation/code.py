@@ -115,7 +115,10 @@ def logits_of(outputs: Any) -> Tensor:
 
 
 class PixelLoss(nn.Module):
-    """A loss of the logits, and of the auxiliary ones that some models return in training."""
+    """A loss of the logits, and of the auxiliary ones that some models return in training.
+
+    A batch in which no pixel has a class has nothing to teach: its loss is 0, where a mean over no pixels is not a number.
+    """
 
     def __init__(self, loss: Criterion, auxiliary: float = AUXILIARY) -> None:
         super().__init__()
@@ -126,7 +129,7 @@ class PixelLoss(nn.Module):
         found = self.loss(logits_of(outputs), targets)
         if torch.is_grad_enabled() and isinstance(outputs, Mapping) and "aux" in outputs:
             found = found + self.auxiliary * self.loss(outputs["aux"], targets)
-        return found
+        return torch.where((targets >= 0).any(), found, torch.zeros_like(found))
 
 
 def fit_head(model: nn.Module, classes: int) -> None:
