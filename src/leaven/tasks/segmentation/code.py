@@ -117,7 +117,7 @@ def logits_of(outputs: Any) -> Tensor:
 class PixelLoss(nn.Module):
     """A loss of the logits, and of the auxiliary ones that some models return in training.
 
-    A batch in which no pixel has a class has nothing to teach: its loss is 0, where a mean over no pixels is not a number.
+    A batch in which no pixel has a class has the loss 0: a mean over no pixels is not a number.
     """
 
     def __init__(self, loss: Criterion, auxiliary: float = AUXILIARY) -> None:
