@@ -3,7 +3,6 @@
 Nothing here runs unless the one who loads a bundle says `trust_code=True`.
 """
 
-import ast
 import atexit
 import importlib
 import importlib.util
@@ -13,76 +12,25 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from leaven.formats import user_sources
 from leaven.formats.python_modules import is_installed, is_library
+from leaven.formats.user_sources import FOLDER, UnreadableSource
 from leaven.runtime.failures import Failure
 
-FOLDER = "code"
 TOKENIZER = "tokenizer"  # the folder of the files of a tokenizer, which hold no code
 
-
-@dataclass
-class Sources:
-    """The source files that a bundle takes in, as its members. Files of one folder stay beside each other."""
-
-    members: dict[str, bytes] = field(default_factory=dict)
-    _folders: list[Path] = field(default_factory=list)
+class Sources(user_sources.Sources):
+    """The source files that a bundle takes in, as its members."""
 
     def add(self, file: str | Path) -> str:
-        """Take in a file and those beside it that it imports; the name of its member."""
-        path = Path(file).resolve()
-        if not path.is_file():
-            raise Failure(f"{file}, which the bundle needs, does not exist")
-        if path.parent not in self._folders:
-            self._folders.append(path.parent)
-        self._take(path)
-        return self._member(path)
-
-    def add_beside(self, file: str | Path) -> None:
-        """Take in a file that code of the same folder reads, if it is in that folder."""
-        path = Path(file).resolve()
-        if any(path.is_relative_to(folder) for folder in self._folders):
-            self._take(path)
-
-    def _take(self, path: Path) -> None:
-        name = self._member(path)
-        if name in self.members:
-            return
-        self.members[name] = path.read_bytes()
-        for module in _imported(self.members[name], path):
-            beside = self._folder_of(path) / module
-            if beside.with_suffix(".py").is_file():
-                self._take(beside.with_suffix(".py"))
-            elif (beside / "__init__.py").is_file():
-                for inner in sorted(beside.rglob("*.py")):
-                    self._take(inner)
-
-    def _folder_of(self, path: Path) -> Path:
-        return max((folder for folder in self._folders if path.is_relative_to(folder)), key=lambda f: len(f.parts))
-
-    def _member(self, path: Path) -> str:
-        folder = self._folder_of(path)
-        return f"{FOLDER}/{self._folders.index(folder)}/{path.relative_to(folder).as_posix()}"
-
-
-def _imported(source: bytes, path: Path) -> list[str]:
-    """The top names of the modules that a source imports, anywhere in it."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as problem:
-        raise Failure(f"{path} can't be read as Python: {problem}") from None
-    names: dict[str, None] = {}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=aliases):
-                names |= dict.fromkeys(alias.name.partition(".")[0] for alias in aliases)
-            case ast.ImportFrom(module=str(module), level=0):
-                names[module.partition(".")[0]] = None
-    return list(names)
+        try:
+            return super().add(file)
+        except UnreadableSource as problem:
+            raise Failure(str(problem), "the bundle needs it") from None
 
 
 # -- pointing at a thing

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from leaven import __version__
-from leaven.cli import bundle, completion
+from leaven.cli import bundle, completion, jobs
+from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, report_and_exit
 
@@ -19,31 +20,8 @@ INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 OUR_BUG = 70  # EX_SOFTWARE
 
 
-class _Commands(click.Group):
-    """Lists commands in the order in which a newcomer needs them, and suggests the nearest for a misspelt one."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as problem:
-            from leaven.catalog.habits import OTHER_COMMANDS
-            from leaven.catalog.lookup import nearest
-
-            other_names = OTHER_COMMANDS[str(self.name)]
-            word = args[0] if args else ""
-            if word.endswith(".leaven"):
-                raise click.UsageError(f"no command given for {word}. For example: leaven check {word}") from problem
-            near = [other_names[word]] if word in other_names else nearest(word, self.commands, limit=1)
-            path = ctx.command_path
-            hint = f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists them."
-            raise click.UsageError(f"unknown command `{word}`. {hint}") from problem
-
-
 @click.group(
-    cls=_Commands,
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="leaven")
@@ -169,7 +147,7 @@ def explain(id: str | None) -> None:
     sys.exit(print_explanation(id))
 
 
-@leaven.group(cls=_Commands)
+@leaven.group(cls=Commands)
 def catalog() -> None:
     """Look up models, datasets, techniques, …"""
 
@@ -294,7 +272,14 @@ leaven.add_command(bundle.evaluate)
 leaven.add_command(bundle.export)
 
 
-@leaven.group(cls=_Commands)
+leaven.add_command(jobs.submit)
+leaven.add_command(jobs.jobs)
+leaven.add_command(jobs.env)
+leaven.add_command(jobs.coordinator)
+leaven.add_command(jobs.pack)
+
+
+@leaven.group(cls=Commands)
 def cache() -> None:
     """List, verify and clear what runs have stored.
 

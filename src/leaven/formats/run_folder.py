@@ -39,6 +39,7 @@ CURVES = "curves.png"
 QUICK = "_quick"  # ends the name of a folder whose run saw two batches only
 COMMAND = "LEAVEN_COMMAND"  # the environment variable by which a program knows what was typed to start it
 REPORT = "LEAVEN_REPORT"  # that with the file to which a program writes the report of its failure
+OUTCOME = "LEAVEN_OUTCOME"  # that with the file to which a program writes how it ended
 _TIME = "%Y-%m-%d_%H-%M-%S"
 _BY_TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)(?:_quick)?(?:_(\d+))?")
 _QUICK = re.compile(rf"{QUICK}(_\d+)?$")

@@ -10,17 +10,19 @@ runs/dogs/2026-11-15_20-21-03/
 """
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from leaven.formats.atomic_files import write_text
-from leaven.formats.run_folder import LOCK, read_json, read_metrics
+from leaven.formats.run_folder import LOCK, PLAN, PLAN_TEXT, PROGRAM, RECIPE, RESOLVED, read_json, read_metrics
 
 TRIALS = "trials.json"
 TABLE = "trials.csv"
 DIVERGED = "diverged"  # what the lock of a trial has whose loss was not a number
+_OF_A_TRIAL = (RECIPE, RESOLVED, PLAN, PLAN_TEXT, PROGRAM, LOCK)
 CHOSEN = "chosen"  # what the lock of a run has when its phases are done: the epoch that its model is of
 
 
@@ -49,7 +51,19 @@ def is_sweep(folder: Path) -> bool:
 
 
 def write_trials(folder: Path, sweep: Trials) -> None:
-    write_text(folder / TRIALS, json.dumps(asdict(sweep), indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / TRIALS, trials_json(sweep))
+
+
+def trials_json(sweep: Trials) -> str:
+    return json.dumps(asdict(sweep), indent=1, ensure_ascii=False) + "\n"
+
+
+def make_trial_folders(folder: Path) -> None:
+    """Give each trial of a sweep its run folder, with what the sweep's has."""
+    for trial in read_trials(folder).trials:
+        (folder / trial.name).mkdir(exist_ok=True)
+        for file in _OF_A_TRIAL:
+            shutil.copyfile(folder / file, folder / trial.name / file)
 
 
 def read_trials(folder: Path) -> Trials:

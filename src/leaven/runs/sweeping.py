@@ -31,10 +31,6 @@ from leaven.runs.starting import new_run
 QUICK_TRIALS = 2
 TRAIN_ONLY = "--train-only"
 TOGETHER = Path(__file__).parents[1] / "runtime" / "trials" / "together.py"
-_OF_A_TRIAL = (
-    *(run_folder.RECIPE, run_folder.RESOLVED, run_folder.PLAN, run_folder.PLAN_TEXT),
-    *(run_folder.PROGRAM, run_folder.LOCK),
-)
 _OF_THE_BEST = (run_folder.SCORES, run_folder.METRICS, run_folder.CURVES, run_folder.BUNDLE)
 
 
@@ -44,14 +40,16 @@ def new_sweep(
     """The folder of a new sweep, with one for each trial. A smoke test has two trials; `begin` are flags of all."""
     assert plan.sweep is not None
     folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
-    flags = [TRAIN_ONLY, *begin, *(["--quick"] if is_quick else [])]
-    sweep = _trials(plan.sweep, flags, QUICK_TRIALS if is_quick else None)
-    sweep_folder.write_trials(folder, sweep)
-    for trial in sweep.trials:
-        (folder / trial.name).mkdir()
-        for file in _OF_A_TRIAL:
-            shutil.copyfile(folder / file, folder / trial.name / file)
+    sweep_folder.write_trials(folder, trials_of(plan, begin, is_quick=is_quick))
+    sweep_folder.make_trial_folders(folder)
     return folder
+
+
+def trials_of(plan: Plan, begin: Sequence[str] = (), *, is_quick: bool = False) -> Trials:
+    """The trials of a sweep, with the flags of each."""
+    assert plan.sweep is not None
+    flags = [TRAIN_ONLY, *begin, *(["--quick"] if is_quick else [])]
+    return _trials(plan.sweep, flags, QUICK_TRIALS if is_quick else None)
 
 
 def _trials(sweep: Sweep, flags: Sequence[str], most: int | None) -> Trials:

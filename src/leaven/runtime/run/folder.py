@@ -9,7 +9,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ import torch
 
 from leaven.formats import run_folder
 from leaven.formats.atomic_files import write_atomically
+from leaven.formats.installed_versions import installed_versions
 from leaven.runtime.failures import Failure
-
-PACKAGES = ("torch", "torchvision", "timm", "lightning", "torchmetrics", "numpy", "pillow", "leaven")
 
 
 def new_folder(output: str, *, is_quick: bool) -> Path:
@@ -104,7 +102,7 @@ def surroundings() -> dict[str, Any]:
     """What the run runs with, for its lock: versions, hardware, threads, and the folder that paths start from."""
     return {
         "python": platform.python_version(),
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "packages": installed_versions(),
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
@@ -116,10 +114,3 @@ def surroundings() -> dict[str, Any]:
 def started_by() -> str:
     """The command that started the program: what was typed, or called in Python."""
     return os.environ.pop(run_folder.COMMAND, "") or shlex.join(["python", *sys.argv])
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import json
 import os
 import sys
 import traceback
@@ -15,7 +16,8 @@ from typing import Any, NoReturn
 import torch
 
 from leaven.formats import status_line
-from leaven.formats.run_folder import PLAN, REPORT, is_edited
+from leaven.formats.atomic_files import write_text
+from leaven.formats.run_folder import OUTCOME, PLAN, REPORT, is_edited
 from leaven.runtime.failures import Caution, Failure, Stopped, Trained, unexpected
 from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
@@ -33,14 +35,17 @@ def guard(main: Callable[[], None]) -> None:
     try:
         with status_line.doing("starting…"):  # in place of what was said while the program was imported
             main()
+        _tell("succeeded")
     except KeyboardInterrupt:
+        _tell("stopped")
         print("stopped before training began; nothing was saved", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Stopped as stopped:
+        _tell("stopped")
         print(stopped, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Trained:
-        return
+        _tell("succeeded")
     except Failure as failure:
         _end(report(failure, failure.__traceback__, program_file()))
     except Exception as problem:
@@ -65,11 +70,19 @@ def _show_warning(
 
 def _end(report: str) -> NoReturn:
     """End with a report, which is printed, or written to the file that whoever started the program reads."""
+    _tell("failed", report.partition("\n")[0].removeprefix("error: "))
     file = os.environ.get(REPORT)
     if not file:
         sys.exit(report)
     Path(file).write_text(report, encoding="utf-8")
     sys.exit(1)
+
+
+def _tell(outcome: str, reason: str = "") -> None:
+    """Write how the program ended to the file where a job's supervisor reads it; torchrun's exit code does not say."""
+    file = os.environ.get(OUTCOME)
+    if file and os.environ.get("RANK", "0") == "0":
+        write_text(Path(file), json.dumps({"outcome": outcome, "reason": reason}))
 
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:

@@ -1,0 +1,28 @@
+"""Groups of commands, and what is said where somebody types one that is not there."""
+
+from typing import Any
+
+import click
+
+
+class Commands(click.Group):
+    """Lists commands in the order in which a newcomer needs them, and suggests the nearest for a misspelt one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as problem:
+            from leaven.catalog.habits import OTHER_COMMANDS
+            from leaven.catalog.lookup import nearest
+
+            other_names = OTHER_COMMANDS[str(self.name)]
+            word = args[0] if args else ""
+            if word.endswith(".leaven"):
+                raise click.UsageError(f"no command given for {word}. For example: leaven check {word}") from problem
+            near = [other_names[word]] if word in other_names else nearest(word, self.commands, limit=1)
+            path = ctx.command_path
+            hint = f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists them."
+            raise click.UsageError(f"unknown command `{word}`. {hint}") from problem

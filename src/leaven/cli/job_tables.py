@@ -1,0 +1,165 @@
+"""Jobs as tables: the list, one job with its attempts, the status of the coordinator."""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from leaven.jobs import coordinator
+from leaven.jobs.progress import progress_text
+from leaven.jobs.settings import Settings
+from leaven.jobs.states import ENDED, State, Wanted
+from leaven.jobs.store.connection import has_leader
+from leaven.jobs.store.for_users import JobStore
+from leaven.jobs.store.records import Job
+
+_LAST = 20  # ended jobs that are listed
+_SECONDS = 1.0  # between two lists of --watch
+_WIDEST = 100  # of what is said of a job
+
+
+def print_jobs(settings: Settings, store: JobStore, *, is_all: bool) -> None:
+    """Print the jobs that have not ended and the last that have, or all."""
+    click.echo("\n".join(_lines(settings, store, is_all=is_all)))
+
+
+def watch(settings: Settings, store: JobStore) -> None:
+    """Print the list again and again, in place."""
+    is_terminal = sys.stdout.isatty()
+    while True:
+        lines = _lines(settings, store, is_all=False)
+        click.echo(("\x1b[H\x1b[2J" if is_terminal else "") + "\n".join(lines))
+        time.sleep(_SECONDS)
+
+
+def _lines(settings: Settings, store: JobStore, *, is_all: bool) -> list[str]:
+    found = store.jobs() if is_all else _current(store)
+    if not found:
+        return ["no jobs; `leaven submit RECIPE` queues one"]
+    rows = [["job", "name", "state", "where", "try", "what"]]
+    rows += [[str(job.id), job.name, job.shown_state, job.environment, str(job.attempts), _what(job)] for job in found]
+    lines = aligned(rows)
+    hidden = 0 if is_all else sum(store.counts().values()) - len(found)
+    if hidden:
+        lines.append(f"and {hidden:,} that have ended: `leaven jobs --all`")
+    return [*lines, *_notes(settings, store, found)]
+
+
+def _current(store: JobStore) -> list[Job]:
+    going = store.jobs(states=[state for state in State if state not in ENDED])
+    ended = store.jobs(states=ENDED, limit=_LAST)
+    return sorted([*going, *ended], key=lambda job: job.id)
+
+
+def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[str]:
+    """What keeps jobs from running."""
+    lines = [
+        f"{one.name} does not answer since {when(one.unreachable_since)}: {one.problem}"
+        for one in store.environments()
+        if one.unreachable_since is not None
+    ]
+    is_waiting = any(job.state not in ENDED and not job.is_paused for job in found)
+    if is_waiting and not has_leader(settings.store, settings.folder):
+        lines.append("no coordinator is running: `leaven coordinator start`")
+    return ["", *lines] if lines else []
+
+
+def _what(job: Job) -> str:
+    """The progress of a job, or why it is where it is."""
+    progress = progress_text(job.progress)
+    if job.state is State.QUEUED and job.reason:
+        progress = f"{progress}; retries: {job.reason}".removeprefix("; ")
+    elif job.reason and job.state is not State.SUCCEEDED:
+        progress = job.reason
+    left = json.loads(job.progress).get("seconds_left") if job.progress and job.state is State.RUNNING else None
+    text = f"{progress}, ~{length(left)} left" if left else progress
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def print_json(found: Sequence[Job]) -> None:
+    click.echo(json.dumps([plain(job) for job in found], indent=1))
+
+
+def plain(job: Job) -> dict[str, Any]:
+    """A job as JSON."""
+    found = asdict(job)
+    found["state"], found["wanted"] = job.shown_state, job.wanted.value
+    found["progress"] = json.loads(job.progress) if job.progress else None
+    found["arguments"] = json.loads(job.arguments)
+    return found
+
+
+def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
+    """Print a job with its attempts."""
+    attempts, after = store.attempts(job.id), store.after(job.id)
+    if as_json:
+        tries = [asdict(one) for one in attempts]
+        click.echo(json.dumps({**plain(job), "after": after, "tries": tries}, indent=1))
+        return
+    asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
+    is_going = job.state not in ENDED and not job.is_paused
+    rows = [
+        ["job", f"{job.id} ({job.name})"],
+        ["state", job.shown_state + (asked if is_going else "") + (f": {job.reason}" if job.reason else "")],
+        ["run", job.run],
+        ["where", f"{job.environment}: {_needs(job)}"],
+        ["priority", str(job.priority)],
+        ["retries", f"{min(job.failures, job.retries)} of {job.retries} used"],
+        ["submitted", f"{when(job.submitted)} by {job.owner}"],
+        *([["after", ", ".join(map(str, after))]] if after else []),
+        *([["progress", progress_text(job.progress)]] if job.progress else []),
+        ["package", job.package],
+    ]
+    click.echo("\n".join(aligned(rows)))
+    if attempts:
+        table = [["attempt", "started", "time", "outcome", "why"]]
+        for one in attempts:
+            end = one.ended or time.time()
+            took = length(end - one.started) if one.started else ""
+            outcome = one.outcome.value if one.outcome else "under way"
+            table.append([str(one.number), when(one.started) if one.started else "", took, outcome, one.reason])
+        click.echo("\n" + "\n".join(aligned(table)))
+
+
+def _needs(job: Job) -> str:
+    processes = f", {job.processes} processes" if job.processes > 1 else ""
+    nodes = f", {job.nodes} nodes" if job.nodes > 1 else ""
+    limit = f", at most {length(60 * job.minutes)}" if job.minutes else ""
+    return f"{job.resources.slots}{processes}{nodes}{limit}"
+
+
+def when(moment: float) -> str:
+    """A time as people read it; of another day, with the date."""
+    is_today = time.strftime("%F", time.localtime(moment)) == time.strftime("%F")
+    return time.strftime("%H:%M:%S" if is_today else "%F %H:%M", time.localtime(moment))
+
+
+def length(seconds: float) -> str:
+    """`8 s`, `3 min`, `2 h 10 min`."""
+    if seconds < 90:
+        return f"{max(0, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def print_status(settings: Settings, store: JobStore) -> int:
+    """Print whether a coordinator leads the store; the exit code is 1 where none does."""
+    found = coordinator.status(settings, store)
+    if found is None:
+        click.echo("no coordinator is running")
+    else:
+        since = f" since {when(float(str(found['since'])))}" if "since" in found else ""
+        click.echo(f"running{since} on {found.get('host', '?')}, process {found.get('pid', '?')}")
+    counts = store.counts()
+    shown = ", ".join(f"{counts[state]:,} {state.value}" for state in State if state in counts)
+    click.echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
+    return 0 if found is not None else 1

@@ -1,0 +1,400 @@
+"""The commands for jobs: `submit`, `jobs`, `env`, `coordinator`, `pack`. The work is done by the room `jobs`."""
+
+import re
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from leaven.cli.command_group import Commands
+from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand
+
+if TYPE_CHECKING:
+    from leaven.jobs.environments.environment import Environment
+    from leaven.jobs.package import Package
+    from leaven.jobs.resources import Resources
+    from leaven.jobs.settings import Settings
+    from leaven.jobs.store.for_users import JobStore
+    from leaven.jobs.store.records import Job
+    from leaven.statements.options import Options
+
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?) *(m|h|d)(?:in|inutes?|ours?|ays?)?", re.ASCII)
+_MINUTES = {"m": 1.0, "h": 60.0, "d": 1440.0}
+_jobs_argument = click.argument("words", nargs=-1, required=True, metavar="JOB...")
+
+
+def reports(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
+    """Exits with what a command returns; what can't be done is reported in a line or two."""
+
+    @wraps(command)
+    def run(*args: Any, **given: Any) -> NoReturn:
+        from leaven.jobs.package import PackageError
+        from leaven.jobs.requests import RequestError
+        from leaven.jobs.settings import SettingsError
+        from leaven.jobs.store.connection import StoreError
+
+        try:
+            sys.exit(command(*args, **given) or 0)
+        except (PackageError, RequestError, SettingsError, StoreError) as problem:
+            click.echo(f"error: {problem.headline}", err=True)
+            if problem.help:
+                click.echo(f"help: {problem.help}", err=True)
+            sys.exit(USAGE_ERROR)
+        except OSError as problem:
+            if problem.filename is None:
+                raise
+            click.echo(f"error: can't write {problem.filename}: {problem.strerror}", err=True)
+            sys.exit(CANT_WRITE)
+
+    return run
+
+
+# -- submitting
+
+_RESOURCES = (
+    click.option("--gpus", type=click.IntRange(min=0), default=0, help="How many GPUs it needs. [0]"),
+    click.option("--cpus", type=click.IntRange(min=1), help="How many cores it needs. [all, or those of its GPUs]"),
+    click.option("--memory", metavar="SIZE", help="How much memory it needs: 16GB. [not counted]"),
+    click.option("--processes", type=click.IntRange(min=1), help="How many processes train. [1, or one per GPU]"),
+    click.option("--nodes", type=click.IntRange(min=1), default=1, help="On how many machines. [1]"),
+    click.option("--time", "length", metavar="TIME", help="Stop each attempt after this time: 90m, 12h. [no limit]"),
+    click.option("--quick", is_flag=True, help="Smoke test: two batches through every phase."),
+)
+
+
+def _with_resources(command: Any) -> Any:
+    for option in reversed(_RESOURCES):
+        command = option(command)
+    return command
+
+
+@click.command(cls=RecipeCommand)
+@click.option("--on", "environment", default="local", metavar="ENV", help="Where it runs: `leaven env list`. [local]")
+@click.option("--priority", type=int, default=0, help="Higher ones start first. [0]")
+@click.option("--retries", type=click.IntRange(min=0), default=2, help="How often it is tried again. [2]")
+@click.option("--after", multiple=True, metavar="JOB", help="Start when this job has succeeded.")
+@click.option("--name", help="The name of the job, and of the run's folder.")
+@click.option("--sweep", is_flag=True, help="Make a job of each trial of the recipe's `sweep`.")
+@_with_resources
+@reports
+def submit(
+    recipes: list[str],
+    options: "Options",
+    environment: str,
+    priority: int,
+    retries: int,
+    after: tuple[str, ...],
+    name: str | None,
+    sweep: bool,
+    quick: bool,
+    **wanted: Any,
+) -> int:
+    """Queue a recipe, to be trained by a coordinator.
+
+    The coordinator starts by itself. A package, written by `leaven pack`, can be given in place of the RECIPE.
+    """
+    from leaven.jobs import coordinator, requests
+    from leaven.jobs.settings import load_settings
+
+    settings = load_settings()
+    where = requests.environment_of(settings, environment)
+    word = recipes[0]
+    if name is not None and name in after:
+        raise requests.RequestError(f"`{name}` can't wait for itself")
+    resources = _resources(where, **wanted)
+    package = _opened(word) if word.endswith(".job") else _packed(word, options, resources, is_quick=quick)
+    resources = package.manifest.resources if word.endswith(".job") and not _is_given(wanted) else resources
+    order = requests.Order(package, environment, resources, name, priority, retries, after, sweep)
+    store = requests.open_store(settings)
+    ids = requests.submit(store, settings, [order])
+    coordinator.start(settings)
+    job = store.job(str(ids[-1]))
+    if len(ids) > 1:
+        click.echo(f"jobs {ids[0]} to {ids[-2]}: the trials of {job.run}")
+    click.echo(f"job {job.id} ({job.name}) is queued on {environment}; run {job.run}")
+    click.echo(f"to follow it: leaven jobs logs -f {job.id}")
+    return 0
+
+
+def _is_given(wanted: dict[str, Any]) -> bool:
+    return any(value not in (None, 0) for key, value in wanted.items() if key != "nodes") or wanted["nodes"] != 1
+
+
+def _resources(
+    environment: "Environment",
+    *,
+    gpus: int,
+    cpus: int | None,
+    memory: str | None,
+    processes: int | None,
+    nodes: int,
+    length: str | None,
+) -> "Resources":
+    from leaven.formats.byte_sizes import parse_bytes
+    from leaven.jobs.requests import usual_resources
+    from leaven.jobs.resources import Resources
+
+    size = parse_bytes(memory) if memory is not None else 0
+    if size is None:
+        raise click.UsageError(f"`--memory {memory}` must be a size, such as 16GB")
+    count = processes or max(1, gpus)
+    return Resources(
+        cpus=cpus or max(count, usual_resources(environment, gpus).cpus),
+        memory=size,
+        gpus=gpus,
+        processes=count,
+        nodes=nodes,
+        minutes=_minutes(length) if length is not None else None,
+    )
+
+
+def _minutes(length: str) -> float:
+    found = _LENGTH.fullmatch(length.strip().lower())
+    if not found or not float(found[1]):
+        raise click.UsageError(f"`--time {length}` must be a length of time, such as 90m or 12h")
+    return float(found[1]) * _MINUTES[found[2]]
+
+
+def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: bool) -> "Package":
+    from leaven.cli.run import compile_recipe
+    from leaven.jobs.packing import pack as packing
+
+    source, recipe, plan = compile_recipe(word, options, requires_args=True)
+    return packing(source, recipe, plan, resources, is_quick=is_quick)
+
+
+def _opened(word: str) -> "Package":
+    from leaven.jobs.package import open_package
+
+    return open_package(Path(word))
+
+
+@click.command(cls=RecipeCommand)
+@click.option("-o", "--package", "output", type=click.Path(path_type=Path), help="Where to write it. [dogs.job]")
+@_with_resources
+@reports
+def pack(recipes: list[str], options: "Options", output: Path | None, quick: bool, **wanted: Any) -> int:
+    """Write a job package of a recipe.
+
+    It has the program, the recipe and your Python files in it, and no data. The same recipe always gives the same
+    bytes. `leaven submit dogs.job` runs it.
+    """
+    from leaven.formats.atomic_files import write_bytes
+    from leaven.jobs.requests import environment_of
+    from leaven.jobs.settings import load_settings
+
+    resources = _resources(environment_of(load_settings(), "local"), **wanted)
+    package = _packed(recipes[0], options, resources, is_quick=quick)
+    output = output or Path(f"{package.manifest.name}.job")
+    write_bytes(output, package.content)
+    click.echo(f"{output}: {len(package.members)} files, sha256 {package.hash}")
+    return 0
+
+
+# -- looking at jobs
+
+
+@click.group(cls=Commands, invoke_without_command=True)
+@click.option("--watch", is_flag=True, help="Keep the list up to date until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--all", "is_all", is_flag=True, help="List all jobs. [those that have not ended, and the last 20]")
+@click.pass_context
+def jobs(ctx: click.Context, watch: bool, as_json: bool, is_all: bool) -> None:
+    """List jobs, or change them.
+
+    A JOB is given by its number or its name.
+    """
+    if ctx.invoked_subcommand is None:
+        _list(watch, as_json, is_all)
+
+
+@reports
+def _list(watch: bool, as_json: bool, is_all: bool) -> int:
+    from leaven.cli import job_tables
+
+    settings, store = _open()
+    if watch:
+        job_tables.watch(settings, store)
+    elif as_json:
+        job_tables.print_json(store.jobs())
+    else:
+        job_tables.print_jobs(settings, store, is_all=is_all)
+    return 0
+
+
+def _open() -> "tuple[Settings, JobStore]":
+    from leaven.jobs.requests import open_store
+    from leaven.jobs.settings import load_settings
+
+    settings = load_settings()
+    return settings, open_store(settings)
+
+
+def _found(store: "JobStore", words: tuple[str, ...]) -> "list[Job]":
+    return [store.job(word) for word in words]
+
+
+@jobs.command()
+@click.argument("word", metavar="JOB")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@reports
+def show(word: str, as_json: bool) -> int:
+    """Print what is known of a job, with its attempts."""
+    from leaven.cli import job_tables
+
+    _, store = _open()
+    job_tables.print_job(store, store.job(word), as_json=as_json)
+    return 0
+
+
+@jobs.command()
+@click.argument("word", metavar="JOB")
+@click.option("-f", "--follow", is_flag=True, help="Print what it prints, until it has ended.")
+@click.option("--attempt", type=click.IntRange(min=1), help="Only of this attempt. [all]")
+@reports
+def logs(word: str, follow: bool, attempt: int | None) -> int:
+    """Print what a job has printed."""
+    from leaven.cli import job_logs
+
+    settings, store = _open()
+    return job_logs.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
+
+
+def _command(name: str, done: str, text: str) -> None:
+    """A command that asks for something and wakes the coordinator."""
+
+    @jobs.command(name, help=text)
+    @_jobs_argument
+    @reports
+    def ask(words: tuple[str, ...]) -> int:
+        from leaven.jobs import coordinator, requests
+
+        settings, store = _open()
+        found = _found(store, words)
+        getattr(requests, name)(store, found)
+        coordinator.start(settings)
+        for job in found:
+            click.echo(f"{job.name} {done}")
+        return 0
+
+
+_command("cancel", "will be cancelled", "Let jobs save, and stop them for good.")
+_command("pause", "will be paused", "Let jobs save, and stop them until they are resumed.")
+_command("resume", "will go on", "Let paused jobs go on from where they were.")
+_command("retry", "will be tried again", "Try jobs again that have failed, were lost or cancelled.")
+
+
+@jobs.command()
+@click.argument("word", metavar="JOB")
+@click.argument("number", metavar="N", type=int)
+@reports
+def priority(word: str, number: int) -> int:
+    """Change the priority of a job: higher ones start first. A negative one needs `--` before it."""
+    from leaven.jobs import coordinator
+
+    settings, store = _open()
+    job = store.job(word)
+    store.set_priority([job.id], number)
+    coordinator.start(settings)
+    click.echo(f"{job.name} has priority {number}")
+    return 0
+
+
+@jobs.command()
+@click.argument("words", nargs=-1, metavar="[JOB]...")
+@click.option("--all", "is_all", is_flag=True, help="All jobs that have ended.")
+@reports
+def clean(words: tuple[str, ...], is_all: bool) -> int:
+    """Forget jobs that have ended, with their logs; their runs stay."""
+    from leaven.jobs import requests
+    from leaven.jobs.states import ENDED
+
+    if bool(words) == is_all:
+        raise click.UsageError("give the jobs to forget, or --all")
+    settings, store = _open()
+    count = requests.clean(store, settings, store.jobs(states=ENDED) if is_all else _found(store, words))
+    click.echo(f"forgot {count} job{'s' * (count != 1)}")
+    return 0
+
+
+# -- environments and the coordinator
+
+
+@click.group(cls=Commands)
+def env() -> None:
+    """List and check the environments where jobs can run.
+
+    They are defined in leaven.toml of the project, or in the user's configuration.
+    """
+
+
+@env.command("list")
+@reports
+def list_environments() -> int:
+    """List the environments."""
+    from leaven.cli import environments
+
+    return environments.print_list()
+
+
+@env.command()
+@click.argument("name", metavar="ENV")
+@reports
+def check(name: str) -> int:
+    """Find out what is missing to use an environment, and run a tiny job in it."""
+    from leaven.cli import environments
+
+    return environments.check_environment(name)
+
+
+@click.group(cls=Commands)
+def coordinator() -> None:
+    """Start, stop and look at the process that runs jobs.
+
+    It starts by itself when something is submitted, and ends when there has been nothing to do for ten minutes.
+    """
+
+
+@coordinator.command()
+@click.option("--foreground", is_flag=True, help="Stay in this process: for services.")
+@reports
+def start(foreground: bool) -> int:
+    """Start a coordinator that stays."""
+    from leaven.jobs import coordinator as process
+    from leaven.jobs.store.connection import has_leader
+
+    settings, store = _open()
+    if has_leader(settings.store, settings.folder):
+        click.echo("a coordinator is running already")
+        return 0
+    store.close()
+    if foreground:
+        process.serve(settings)
+        return 0
+    process.start(settings, stays=True)
+    click.echo(f"started; its log is {settings.log}")
+    return 0
+
+
+@coordinator.command()
+@reports
+def stop() -> int:
+    """Stop the coordinator. Jobs that are running go on, and the next one adopts them."""
+    from leaven.jobs import coordinator as process
+
+    settings, store = _open()
+    click.echo("stopped" if process.stop(settings, store) else "no coordinator is running")
+    return 0
+
+
+@coordinator.command()
+@reports
+def status() -> int:
+    """Print whether a coordinator is running, where, and how many jobs there are."""
+    from leaven.cli import job_tables
+
+    settings, store = _open()
+    return job_tables.print_status(settings, store)

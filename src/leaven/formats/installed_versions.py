@@ -1,0 +1,17 @@
+"""Which versions of the libraries that decide the result of a run are installed."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+PACKAGES = ("torch", "torchvision", "timm", "lightning", "torchmetrics", "numpy", "pillow", "leaven")
+
+
+def installed_versions() -> dict[str, str]:
+    """The versions by package; what is not installed is left out."""
+    return {name: found for name in PACKAGES if (found := _version(name))}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

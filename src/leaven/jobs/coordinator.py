@@ -1,0 +1,202 @@
+"""The coordinator: the one process that runs the reconcile loop of a store.
+
+It starts by itself when something is submitted, and ends when there has been nothing to do for a while, unless it was
+started to stay. Jobs don't depend on it: it may end or be killed at any time, and the next one adopts them. It never
+imports torch.
+"""
+
+import argparse
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from leaven import __version__
+from leaven.jobs.reconcile import Reconciler
+from leaven.jobs.settings import Settings
+from leaven.jobs.store.connection import AnotherLeads, StoreError, has_leader, leading, open_engine
+from leaven.jobs.store.for_loop import LoopStore
+from leaven.jobs.store.for_users import JobStore
+from leaven.jobs.supervisor import wake
+
+IDLE_SECONDS = 600.0
+_POLL = 1.0  # seconds between two looks at what users have written
+_AFTER_FAILURE = 2.0
+_COORDINATOR = "coordinator"  # the fact that says which one leads
+_STOP = "stop"  # the fact that says which one should end
+_STORE = "LEAVEN_JOBS_STORE"  # the environment variable with the address of the store
+_LOG_BYTES = 1_000_000
+
+_log = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """Leads a store until it is told to stop, or has been idle for some seconds (None: never)."""
+
+    def __init__(self, settings: Settings, idle_seconds: float | None) -> None:
+        self._settings = settings
+        self._idle_seconds = idle_seconds
+        self._is_told_to_stop = False
+        self._id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+        self._pipe = open_pipe(settings.wake)
+
+    def run(self) -> None:
+        """Lead; what was submitted while this one was leaving is not left behind."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        while True:
+            with leading(self._settings.store, self._settings.folder) as engine:
+                store = LoopStore(engine)
+                JobStore(engine).set_fact(_COORDINATOR, json.dumps(self._described()))
+                _log.info("leading %s", self._id)
+                self._loop(store)
+            if self._is_told_to_stop or not self._has_work():
+                _log.info("ended")
+                return
+
+    def _described(self) -> dict[str, object]:
+        facts = {"id": self._id, "host": socket.gethostname(), "pid": os.getpid(), "version": __version__}
+        return {**facts, "since": time.time()}
+
+    def _has_work(self) -> bool:
+        engine = open_engine(self._settings.store)
+        try:
+            return not LoopStore(engine).is_idle()
+        finally:
+            engine.dispose()
+
+    def _stop(self, *_: object) -> None:
+        self._is_told_to_stop = True
+        wake(str(self._settings.wake))
+
+    def _loop(self, store: LoopStore) -> None:
+        reconciler = Reconciler(store, self._settings)
+        last_work = time.monotonic()
+        while not self._is_told_to_stop:
+            try:
+                wait = reconciler.tick()
+                if reconciler.has_news and store.fact(_STOP) in (self._id, "any"):
+                    self._is_told_to_stop = True
+                    return
+            except (StoreError, OSError) as problem:  # a full disk, a database that restarts: nothing is lost
+                _log.warning("%s", problem)
+                if not self._is_folder_there():
+                    _log.warning("the folder of jobs is gone")
+                    self._is_told_to_stop = True
+                    return
+                wait = _AFTER_FAILURE
+            now = time.monotonic()
+            if wait is not None:
+                last_work = now
+            elif self._idle_seconds is not None and now - last_work >= self._idle_seconds and store.is_idle():
+                return
+            self._sleep(min(_POLL if wait is None else wait, _POLL))
+
+    def _is_folder_there(self) -> bool:
+        return self._settings.folder.is_dir() and os.fstat(self._pipe).st_nlink > 0
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep until somebody wakes it."""
+        found, _, _ = select.select([self._pipe], [], [], max(0.0, seconds))
+        if found:
+            os.read(self._pipe, 65536)
+
+
+def open_pipe(file: Path) -> int:
+    """A pipe with a name, open for both directions so that it never ends."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.mkfifo(file, 0o600)
+    except FileExistsError:
+        pass
+    return os.open(file, os.O_RDWR | os.O_NONBLOCK)
+
+
+# -- from outside
+
+
+def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE_SECONDS) -> bool:
+    """Start a coordinator in the background if none leads the store; whether one was started."""
+    wake(str(settings.wake))
+    if has_leader(settings.store, settings.folder):
+        return False
+    settings.folder.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder)]
+    words += ["--backoff", str(settings.backoff), *([] if stays else ["--idle", str(idle_seconds)])]
+    with settings.log.open("ab") as log:
+        subprocess.Popen(
+            words,
+            cwd="/",
+            env={**os.environ, _STORE: settings.store},  # it may have a password in it, which others must not see
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    return True
+
+
+def stop(settings: Settings, store: JobStore, seconds: float = 15.0) -> bool:
+    """End the coordinator; jobs that run go on. Whether there was one."""
+    if not has_leader(settings.store, settings.folder):
+        return False
+    found = status(settings, store)
+    store.set_fact(_STOP, str(found["id"]) if found else "any")
+    deadline = time.monotonic() + seconds
+    while has_leader(settings.store, settings.folder):
+        wake(str(settings.wake))
+        if time.monotonic() > deadline:
+            raise StoreError("the coordinator does not end", f"see {settings.log}")
+        time.sleep(0.05)
+    store.set_fact(_STOP, "")
+    return True
+
+
+def status(settings: Settings, store: JobStore) -> dict[str, object] | None:
+    """What is known of the coordinator that leads; None where none does."""
+    if not has_leader(settings.store, settings.folder):
+        return None
+    found = store.fact(_COORDINATOR)
+    return dict(json.loads(found)) if found else {}
+
+
+def main() -> None:
+    """The process of a coordinator."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--backoff", type=float, required=True)
+    parser.add_argument("--idle", type=float)
+    args = parser.parse_args()
+    settings = Settings(args.folder, os.environ.pop(_STORE), backoff=args.backoff)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    serve(settings, args.idle)
+
+
+def serve(settings: Settings, idle_seconds: float | None = None) -> None:
+    """Be the coordinator of a store; where another one leads it, step back."""
+    handler = RotatingFileHandler(settings.log, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler], force=True
+    )
+    try:
+        Coordinator(settings, idle_seconds).run()
+    except AnotherLeads:
+        _log.info("another coordinator leads this store")
+    except StoreError as problem:
+        _log.error("%s", problem)
+        sys.exit(1)
+    except Exception:
+        _log.exception("the coordinator failed")
+        raise
+
+
+if __name__ == "__main__":
+    main()

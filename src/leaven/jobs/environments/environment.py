@@ -1,0 +1,83 @@
+"""What an environment is: five calls that can be repeated, each with a time-out, and what they say.
+
+An attempt has an id that travels with whatever the environment makes of it, so that `find` knows it again: a crash in
+the middle of a submit never submits twice.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from leaven.jobs.resources import Resources, Slots
+from leaven.jobs.states import Outcome
+
+GRACE = 60.0  # seconds in which a program may save before it is killed
+
+
+class Unreachable(Exception):
+    """An environment does not answer. Nothing is known about its jobs, and nothing is lost: it is asked again."""
+
+
+class Refused(Exception):
+    """An environment will never run an attempt, and says why."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """An attempt, as an environment gets it. `folder` is the attempt's own, `run` that of the run."""
+
+    attempt: str
+    folder: Path
+    run: Path
+    project: Path
+    entry: str
+    arguments: Sequence[str]
+    resources: Resources
+    devices: Sequence[int] = ()  # the GPUs of the machine that it may use
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What an environment says of an attempt. One that it does not know is `absent`, and may be submitted again."""
+
+    phase: Literal["absent", "starting", "running", "ended"]
+    outcome: Outcome | None = None
+    exit_code: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that an environment needs, whether it is there, and what to do where it is not."""
+
+    what: str
+    is_right: bool
+    found: str
+    help: str = ""
+
+
+class Environment(Protocol):
+    """Where jobs run."""
+
+    def capacity(self) -> Slots | None:
+        """What it has for jobs; None where it has a queue of its own that decides."""
+
+    def submit(self, task: Task) -> str:
+        """Start an attempt, or do nothing if it was started; the environment's own id of it."""
+
+    def poll(self, attempts: Mapping[str, str]) -> Mapping[str, Status]:
+        """What became of attempts, by their ids, given with the environment's own ids ("" where unknown)."""
+
+    def cancel(self, attempt: str, native: str, grace: float) -> None:
+        """Ask an attempt to save and stop; it is killed after some seconds."""
+
+    def logs(self, attempt: str, native: str, offset: int) -> bytes:
+        """What an attempt has printed, from an offset on."""
+
+    def find(self, attempt: str) -> str | None:
+        """The environment's own id of an attempt; None where it was never submitted."""
+
+    def check(self) -> Iterator[Check]:
+        """What is needed to use it, without submitting anything."""

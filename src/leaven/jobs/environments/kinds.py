@@ -1,0 +1,21 @@
+"""The kinds of environments: what each may be configured with, and how it is made."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leaven.jobs.environments import local
+from leaven.jobs.environments.environment import Environment
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of environment: the keys of its section, and its class, which gets the settings, the folder of attempts
+    and the coordinator's pipe."""
+
+    keys: tuple[str, ...]
+    make: Callable[[Mapping[str, Any], Path, Path], Environment]
+
+
+KINDS = {"local": Kind(local.KEYS, local.Local)}

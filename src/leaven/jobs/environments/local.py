@@ -1,0 +1,211 @@
+"""This machine: one supervisor process per attempt, torchrun for several processes.
+
+What is true of an attempt is read from its folder (`supervisor.py` has the files): a lock that is held means that its
+supervisor lives, whatever became of the coordinator that started it. A supervisor that died without writing how the
+attempt ended leaves orphans; these are ended before the attempt counts as lost.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from leaven.formats import machine
+from leaven.formats.atomic_files import write_text
+from leaven.formats.byte_sizes import show_bytes
+from leaven.formats.run_folder import read_json
+from leaven.jobs import supervisor
+from leaven.jobs.environments.environment import GRACE, Check, Status, Task
+from leaven.jobs.environments.launching import command_of
+from leaven.jobs.resources import Slots
+from leaven.jobs.states import Outcome
+
+KEYS = ("cores", "memory", "gpus", "python", "grace", "folder")
+_ASKING = 10  # seconds for nvidia-smi
+
+
+class Local:
+    """This machine. `attempts` is the folder of attempts, `wake` the pipe by which a coordinator is woken."""
+
+    def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
+        self._settings = settings
+        self._attempts = attempts
+        self._wake = wake
+        self._grace = float(settings.get("grace", GRACE))
+        self._python = str(settings.get("python") or sys.executable)
+        self._children: dict[str, subprocess.Popen[bytes]] = {}  # supervisors that this process started
+        self._capacity: Slots | None = None
+
+    def capacity(self) -> Slots:
+        if self._capacity is None:
+            given = self._settings
+            cores = int(given.get("cores") or machine.cores())
+            memory = int(given.get("memory") or machine.memory())
+            self._capacity = Slots(cores, memory, int(given["gpus"]) if "gpus" in given else count_gpus())
+        return self._capacity
+
+    def submit(self, task: Task) -> str:
+        task.folder.mkdir(parents=True, exist_ok=True)
+        write_text(task.folder / supervisor.TASK, json.dumps(self._described(task), indent=1))
+        old = self._children.pop(task.attempt, None)
+        if old is not None:
+            old.poll()
+        self._children[task.attempt] = subprocess.Popen(
+            [_supervising_python(), "-I", "-S", supervisor.__file__, str(task.folder)],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # neither Ctrl-C nor the end of the coordinator reaches it
+        )
+        return task.attempt
+
+    def _described(self, task: Task) -> dict[str, Any]:
+        folder = Path(str(self._settings.get("folder") or task.project))
+        threads = max(1, task.resources.cpus // task.resources.processes)
+        devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, task.devices))}
+        hides_gpus = self.capacity().gpus > 0 or bool(task.devices)
+        return {
+            "attempt": task.attempt,
+            "command": command_of(task, self._python),
+            "folder": str(folder if folder.is_dir() else task.run),
+            "environment": {
+                **task.variables,
+                "OMP_NUM_THREADS": str(threads),
+                "PYTHONUNBUFFERED": "1",  # the log shows a line when it is printed
+                **(devices if hides_gpus else {}),
+            },
+            "grace": self._grace,
+            "seconds": None if task.resources.minutes is None else 60 * task.resources.minutes,
+            "wake": str(self._wake),
+        }
+
+    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
+        return {attempt: self._status(attempt) for attempt in attempts}
+
+    def _status(self, attempt: str) -> Status:
+        folder = self._attempts / attempt
+        if (ended := _ended(folder)) is not None:
+            self._reap(attempt)
+            return ended
+        if is_held(folder / supervisor.LOCK):
+            return Status("running" if (folder / supervisor.BEGUN).exists() else "starting")
+        if (ended := _ended(folder)) is not None:  # it was written before the lock was released
+            return ended
+        if not (folder / supervisor.BEGUN).exists():
+            return Status("starting" if self._is_starting(attempt) else "absent")
+        if not supervisor.end_processes(attempt) or is_held(folder / supervisor.PROGRAM_LOCK):
+            return Status("running", reason="its supervisor is gone; its processes are being ended")
+        self._reap(attempt)
+        return Status("ended", Outcome.LOST, reason="its supervisor was killed")
+
+    def _is_starting(self, attempt: str) -> bool:
+        """Whether a supervisor that this process has started is on its way to the lock."""
+        child = self._children.get(attempt)
+        return child is not None and child.poll() is None
+
+    def _reap(self, attempt: str) -> None:
+        child = self._children.get(attempt)
+        if child is not None and child.poll() is not None:
+            del self._children[attempt]
+
+    def reap(self) -> None:
+        """Let the system forget supervisors that have ended."""
+        for attempt in list(self._children):
+            self._reap(attempt)
+
+    def cancel(self, attempt: str, native: str, grace: float) -> None:
+        folder = self._attempts / attempt
+        if folder.is_dir() and not (folder / supervisor.STOP).exists():
+            write_text(folder / supervisor.STOP, json.dumps({"grace": grace}))
+
+    def logs(self, attempt: str, native: str, offset: int) -> bytes:
+        try:
+            with (self._attempts / attempt / supervisor.LOG).open("rb") as file:
+                file.seek(offset)
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def find(self, attempt: str) -> str | None:
+        status = self._status(attempt)
+        return None if status.phase == "absent" else attempt
+
+    def check(self) -> Iterator[Check]:
+        has = self.capacity()
+        yield Check("cores", has.cores > 0, str(has.cores))
+        yield Check("memory", True, show_bytes(has.memory))
+        yield Check("GPUs", True, str(has.gpus) if has.gpus else "none: programs use the processor")
+        yield _python_check(self._python)
+        free = shutil.disk_usage(_existing(self._attempts)).free
+        is_writable = os.access(_existing(self._attempts), os.W_OK)
+        found = f"{show_bytes(free)} free" if is_writable else "not writable"
+        help = "" if is_writable else "set `folder` in [jobs] of leaven.toml, or LEAVEN_JOBS"
+        yield Check(f"folder {self._attempts.parent}", is_writable and free > 0, found, help)
+
+
+def _python_check(python: str) -> Check:
+    """Whether a Python can run programs: the same version of Leaven."""
+    from leaven import __version__
+
+    asked = "import leaven; print(leaven.__version__)"
+    try:
+        done = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False, cwd="/")
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return Check(f"Python {python}", False, str(problem), "set `python` of the environment in leaven.toml")
+    found = done.stdout.strip()
+    if done.returncode or not found:
+        return Check(f"Python {python}", False, "it has no Leaven", f"{python} -m pip install leaven=={__version__}")
+    is_same = found == __version__
+    return Check(f"Python {python}", is_same, f"Leaven {found}", "" if is_same else f"it must be Leaven {__version__}")
+
+
+def _existing(folder: Path) -> Path:
+    """A folder, or the nearest above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.is_dir())
+
+
+def _ended(folder: Path) -> Status | None:
+    found = read_json(folder / supervisor.OUTCOME)
+    if not found:
+        return None
+    return Status("ended", Outcome(found["outcome"]), found.get("exit"), str(found.get("reason", "")))
+
+
+def is_held(file: Path) -> bool:
+    """Whether a process holds the lock of a file."""
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _supervising_python() -> str:
+    """The Python that this environment builds on: it starts faster, and its path does not depend on a project."""
+    return getattr(sys, "_base_executable", "") or sys.executable
+
+
+def count_gpus() -> int:
+    """How many NVIDIA GPUs there are; those that CUDA_VISIBLE_DEVICES names, if it is set."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([word for word in visible.split(",") if word.strip() not in ("", "-1")])
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_ASKING, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

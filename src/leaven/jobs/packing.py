@@ -1,0 +1,127 @@
+"""From a recipe to a package: what is compiled, which of the user's files belong to it, what the data is."""
+
+import hashlib
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from leaven import __version__
+from leaven.catalog.values import FilePath
+from leaven.formats import run_folder, sweep_folder
+from leaven.formats.installed_versions import installed_versions
+from leaven.formats.user_sources import FOLDER, Sources, UnreadableSource
+from leaven.jobs.package import Manifest, Package, PackageError, make_package
+from leaven.jobs.resources import Resources
+from leaven.language.source import Source
+from leaven.plan.explain import explain
+from leaven.plan.plan import Plan
+from leaven.plan.plan_json import to_json
+from leaven.program.emit import emit
+from leaven.recipe import show
+from leaven.recipe.recipe import Data, Recipe
+from leaven.runs.starting import output_folder
+from leaven.runs.sweeping import trials_of
+
+
+def pack(
+    source: Source,
+    recipe: Recipe,
+    plan: Plan,
+    resources: Resources,
+    *,
+    begin: Sequence[str] = (),
+    is_quick: bool = False,
+) -> Package:
+    """The package of a compiled recipe. `begin` are the flags by which it starts with a later phase."""
+    plan, members = _with_user_code(plan)
+    members |= {
+        run_folder.PROGRAM: emit(plan).encode(),
+        run_folder.PLAN: to_json(plan).encode(),
+        run_folder.PLAN_TEXT: explain(plan).encode(),
+        run_folder.RECIPE: source.text.encode(),
+        run_folder.RESOLVED: show.to_text(recipe).encode(),
+    }
+    if plan.sweep is not None:
+        members[sweep_folder.TRIALS] = sweep_folder.trials_json(trials_of(plan, begin, is_quick=is_quick)).encode()
+    manifest = Manifest(
+        name=plan.name,
+        leaven=__version__,
+        entry="sweep" if plan.sweep is not None else "program",
+        arguments=(*begin, *(["--quick"] if is_quick else [])),
+        resources=resources,
+        python=platform.python_version(),
+        versions=installed_versions(),
+        data=fingerprint(recipe.data),
+        epochs=len(plan.phases) if is_quick else _epochs(plan),
+        monitor=plan.monitor,
+        project=os.getcwd(),
+        recipe_folder=os.path.abspath(source.folder),
+        output=os.path.abspath(output_folder(plan)),
+    )
+    return make_package(manifest, members)
+
+
+def _with_user_code(plan: Plan) -> tuple[Plan, dict[str, bytes]]:
+    """The plan with the user's files as members of the package.
+
+    Their folder has a name of its own, so that the program, which looks in the working directory first, never finds
+    another file there.
+    """
+    sources = Sources()
+    try:
+        taken = [sources.add(module.target) if module.is_file else None for module in plan.user_modules]
+    except UnreadableSource as problem:
+        raise PackageError(f"{problem}, and the job needs it") from None
+    digest = hashlib.sha256()
+    for name in sorted(sources.members):
+        digest.update(name.encode() + b"\0" + sources.members[name] + b"\0")
+    place = f"{FOLDER}-{digest.hexdigest()[:12]}"
+
+    def moved(name: str) -> str:
+        return place + name.removeprefix(FOLDER)
+
+    modules = tuple(
+        module if name is None else replace(module, target=moved(name))
+        for module, name in zip(plan.user_modules, taken, strict=True)
+    )
+    return replace(plan, user_modules=modules), {moved(name): text for name, text in sources.members.items()}
+
+
+def _epochs(plan: Plan) -> int | None:
+    """The epochs of all phases; None where an `arg` decides."""
+    found = [phase.epochs.value for phase in plan.phases]
+    return sum(value for value in found if isinstance(value, int)) if all(isinstance(v, int) for v in found) else None
+
+
+def fingerprint(data: Data) -> dict[str, Any]:
+    """What identifies the data without reading all of it: outputs, samples per split, names and sizes of its files."""
+    found: dict[str, Any] = {"source": data.source.card.name, "outputs": data.outputs}
+    if data.samples is not None:
+        found["samples"] = dict(zip(("train", "val", "test"), data.samples, strict=True))
+    places = [setting.value.place for setting in data.source.settings if isinstance(setting.value, FilePath)]
+    if places:
+        found["files"] = _files_hash(places)
+    return found
+
+
+def _files_hash(places: Sequence[os.PathLike[str]]) -> str:
+    digest = hashlib.sha256()
+    for place in places:
+        for name, size in sorted(_files(Path(place))):
+            digest.update(f"{name}\0{size}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def _files(place: Path) -> list[tuple[str, int]]:
+    if place.is_file():
+        return [(place.name, place.stat().st_size)]
+    found: list[tuple[str, int]] = []
+    for folder, _, names in os.walk(place):
+        for name in names:
+            file = os.path.join(folder, name)
+            if os.path.isfile(file):
+                found.append((os.path.relpath(file, place), os.path.getsize(file)))
+    return found

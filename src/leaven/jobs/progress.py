@@ -1,0 +1,69 @@
+"""How far a run is, read from its folder: epochs, loss, the score that decides, and about how long it still takes."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from leaven.formats import run_folder, sweep_folder
+from leaven.formats.score_text import score_text
+
+_RECENT = 3  # epochs from which the time left is estimated
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The last epoch of a run."""
+
+    epoch: int
+    epochs: int | None
+    phase: str = ""
+    loss: float | None = None
+    metric: str = ""
+    score: float | None = None
+    seconds_left: float | None = None
+
+    def to_json(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "")})
+
+
+def read_progress(run: Path, epochs: int | None, monitor: str) -> Progress | None:
+    """How far a run is; None before its first epoch has ended. Of a sweep, trials are counted."""
+    if sweep_folder.is_sweep(run):
+        return _sweep_progress(run)
+    rows = run_folder.read_metrics(run)
+    if not rows:
+        return None
+    last = rows[-1]
+    recent = [row["seconds"] for row in rows[-_RECENT:] if "seconds" in row]
+    left = None
+    if epochs is not None and recent:
+        left = sum(recent) / len(recent) * max(0, epochs - len(rows))
+    metric = monitor if monitor in last else ""
+    return Progress(
+        len(rows), epochs, str(last.get("phase", "")), last.get("train.loss"), metric, last.get(metric), left
+    )
+
+
+def _sweep_progress(run: Path) -> Progress | None:
+    try:
+        results = sweep_folder.results(run)
+    except (OSError, ValueError, KeyError):
+        return None
+    best = sweep_folder.ranked(results)[0]
+    by = sweep_folder.read_trials(run).by
+    done = sum(one.is_done for one in results)
+    return Progress(done, len(results), "trials", None, by if best.score is not None else "", best.score)
+
+
+def progress_text(text: str) -> str:
+    """`epoch 3/13, train.loss 0.52, val.accuracy 0.93` of what a store has."""
+    if not text:
+        return ""
+    found = json.loads(text)
+    of = f"/{found['epochs']}" if found.get("epochs") else ""
+    parts = [f"{'trial' if found.get('phase') == 'trials' else 'epoch'} {found['epoch']}{of}"]
+    if "loss" in found:
+        parts.append(f"loss {score_text(found['loss'])}")
+    if found.get("metric") and "score" in found:
+        parts.append(f"{found['metric']} {score_text(found['score'])}")
+    return ", ".join(parts)

@@ -1,0 +1,240 @@
+"""What users may ask for: submit, cancel, pause, resume, retry, priority, clean. The commands and others call these."""
+
+import getpass
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from leaven import __version__
+from leaven.formats import run_folder, sweep_folder
+from leaven.jobs.environments.environment import Environment
+from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.package import Package, refuse_other_version, unpack
+from leaven.jobs.resources import Resources, missing
+from leaven.jobs.settings import Settings
+from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
+from leaven.jobs.store.connection import StoreError, is_sqlite, open_engine
+from leaven.jobs.store.for_users import JobStore, Submission
+from leaven.jobs.store.records import Job
+
+RETRIES = 2
+
+
+class RequestError(Exception):
+    """What was asked for can't be done; `help` says what to do."""
+
+    def __init__(self, headline: str, help: str = "") -> None:
+        super().__init__(headline)
+        self.headline = headline
+        self.help = help
+
+
+@dataclass(frozen=True)
+class Order:
+    """A package to be run, and how. `after` are jobs, by id or name, also of other orders that come with it."""
+
+    package: Package
+    environment: str = "local"
+    resources: Resources = field(default_factory=Resources)
+    name: str | None = None
+    priority: int = 0
+    retries: int = RETRIES
+    after: Sequence[str] = ()
+    is_sweep: bool = False  # whether each trial becomes a job
+
+
+def open_store(settings: Settings) -> JobStore:
+    """The store of the settings; its folder is created."""
+    if is_sqlite(settings.store):
+        try:
+            settings.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise StoreError(f"can't create {settings.folder}: {problem.strerror}", "set LEAVEN_JOBS") from None
+    return JobStore(open_engine(settings.store))
+
+
+def environment_of(settings: Settings, name: str) -> Environment:
+    """An environment that is configured."""
+    given = settings.environments.get(name)
+    if given is None:
+        help = f"there are: {', '.join(settings.environments)}; others are defined in leaven.toml"
+        raise RequestError(f"there is no environment `{name}`", help)
+    return KINDS[given["kind"]].make(given, settings.attempts, settings.wake)
+
+
+def usual_resources(environment: Environment, gpus: int) -> Resources:
+    """What a job gets that does not say: all cores, or those that belong to its GPUs."""
+    has = environment.capacity()
+    if has is None:
+        return Resources(gpus=gpus)
+    share = gpus / has.gpus if gpus and has.gpus else 1.0
+    return Resources(cpus=max(1, int(has.cores * min(1.0, share))), gpus=gpus)
+
+
+# -- submitting
+
+
+def submit(store: JobStore, settings: Settings, orders: Sequence[Order]) -> list[int]:
+    """Add jobs, all or none; their ids, those of the trials of a sweep included."""
+    for order in orders:
+        _refuse_impossible(settings, order)
+    orders = _sorted(orders)
+    for name in dict.fromkeys(order.environment for order in orders):
+        given = settings.environments[name]
+        store.define_environment(name, given["kind"], given)
+    made: list[Path] = []
+    submissions: list[Submission] = []
+    places: dict[str, int] = {}  # of the orders that have names
+    try:
+        for order in orders:
+            after = [places[word] if word in places else store.job(word).id for word in order.after]
+            order.package.save(settings.packages)
+            run = _new_run(settings, order)
+            made.append(run)
+            submissions += _submissions(order, run, after, len(submissions))
+            if order.name is not None:
+                places[order.name] = -len(submissions)
+        return store.submit(submissions)
+    except BaseException:
+        for run in made:
+            shutil.rmtree(run, ignore_errors=True)
+        raise
+
+
+def _refuse_impossible(settings: Settings, order: Order) -> None:
+    refuse_other_version(order.package.manifest, __version__, f"package {order.package.manifest.name}")
+    if order.name is not None and (wrong := run_folder.wrong_name(order.name)):
+        raise RequestError(wrong.replace("of a run", "of a job"))
+    if order.name is not None and order.name.isdecimal():
+        raise RequestError(f"`{order.name}` can't be the name of a job: a number is the id of one")
+    has = environment_of(settings, order.environment).capacity()
+    if has is not None and (lacking := missing(order.resources.slots, has)):
+        raise RequestError(f"{order.environment} can't run this job: {lacking}", f"{order.environment} has {has}")
+    if has is not None and order.resources.nodes > 1:
+        raise RequestError(f"{order.environment} can't run this job: it is a single machine")
+    if order.is_sweep and order.package.manifest.entry != "sweep":
+        raise RequestError("the recipe has no `sweep`", "submit it without --sweep")
+
+
+def _sorted(orders: Sequence[Order]) -> list[Order]:
+    """Orders such that those that others wait for come first."""
+    names = {order.name: order for order in orders if order.name is not None}
+    if len(names) < sum(order.name is not None for order in orders):
+        raise RequestError("two of the jobs have the same name")
+    waits = {order.name: [word for word in order.after if word in names] for order in names.values()}
+    try:
+        ranks = {name: rank for rank, name in enumerate(TopologicalSorter(waits).static_order())}
+    except CycleError as problem:
+        circle = " → ".join(reversed(problem.args[1]))
+        raise RequestError(f"these jobs wait for each other: {circle}") from None
+    return sorted(orders, key=lambda order: ranks.get(order.name, -1 if not order.after else len(ranks)))
+
+
+def _new_run(settings: Settings, order: Order) -> Path:
+    """The folder of the run, which no other run has."""
+    manifest = order.package.manifest
+    if not manifest.output:
+        folder = settings.runs / f"{manifest.name}-{os.urandom(4).hex()}"
+        folder.mkdir(parents=True)
+        return folder
+    is_quick = "--quick" in manifest.arguments
+    try:
+        return run_folder.new_folder(Path(manifest.output), order.name, is_quick=is_quick).absolute()
+    except FileExistsError as problem:
+        raise RequestError(f"{problem.filename} exists already", "choose another name") from None
+
+
+def _submissions(order: Order, run: Path, after: Sequence[int], before: int) -> list[Submission]:
+    """The jobs of an order: one, or those of a sweep's trials and one that finishes the best."""
+    manifest = order.package.manifest
+    one = Submission(
+        name=order.name,
+        stem=manifest.name,
+        owner=_user(),
+        package=order.package.hash,
+        environment=order.environment,
+        entry=manifest.entry,
+        arguments=manifest.arguments,
+        run=str(run),
+        project=manifest.project,
+        resources=order.resources,
+        retries=order.retries,
+        priority=order.priority,
+        after=after,
+        epochs=manifest.epochs,
+        monitor=manifest.monitor,
+    )
+    if not order.is_sweep:
+        return [one]
+    unpack(order.package, run)
+    trials = sweep_folder.read_trials(run).trials
+    each = replace(one, name=None, stem=f"{manifest.name}-trial", entry="program", batch=run.name)
+    jobs = [replace(each, run=str(run / trial.name), arguments=trial.flags) for trial in trials]
+    waits = [-(before + number) for number in range(1, len(jobs) + 1)]
+    end = replace(one, entry="end sweep", arguments=(), batch=run.name, after=waits, after_any_end=True)
+    return [*jobs, end]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid()) if hasattr(os, "getuid") else ""
+
+
+# -- what is wanted of jobs
+
+
+def cancel(store: JobStore, jobs: Sequence[Job]) -> None:
+    """Let jobs stop for good; what they have trained is kept."""
+    _refuse(jobs, ENDED, "has ended already")
+    store.want([job.id for job in jobs], Wanted.STOP)
+
+
+def pause(store: JobStore, jobs: Sequence[Job]) -> None:
+    """Let jobs save and stop, until they are resumed."""
+    _refuse(jobs, ENDED, "has ended already")
+    store.want([job.id for job in jobs], Wanted.PAUSE)
+
+
+def resume(store: JobStore, jobs: Sequence[Job]) -> None:
+    """Let paused jobs go on."""
+    _refuse(jobs, ENDED, "has ended already", "`leaven jobs retry` starts it again")
+    for job in jobs:
+        if job.wanted is not Wanted.PAUSE:
+            raise RequestError(f"{job.name} is not paused")
+    store.want([job.id for job in jobs], Wanted.RUN)
+
+
+def retry(store: JobStore, jobs: Sequence[Job]) -> None:
+    """Try jobs again that have ended; they go on from their last checkpoint."""
+    for job in jobs:
+        if job.state not in ENDED:
+            raise RequestError(f"{job.name} has not ended: it is {job.shown_state}")
+        if job.state is State.SUCCEEDED:
+            raise RequestError(f"{job.name} has succeeded", f"to train further: leaven resume {job.run} --epochs +10")
+    store.retry([job.id for job in jobs])
+
+
+def clean(store: JobStore, settings: Settings, jobs: Sequence[Job]) -> int:
+    """Forget jobs that have ended, with their logs and packages; their runs stay. How many were removed."""
+    _refuse(jobs, (State.QUEUED, *ACTIVE), "has not ended", "cancel it first: `leaven jobs cancel`")
+    ids = [job.id for job in jobs]
+    waiting = store.dependants(ids)
+    if waiting:
+        raise RequestError(f"job {waiting[0]} waits for one of these", "cancel it first: `leaven jobs cancel`")
+    for attempt in store.remove(ids):
+        shutil.rmtree(settings.attempts / attempt, ignore_errors=True)
+    used = store.packages_in_use()
+    for package in {job.package for job in jobs} - used:
+        (settings.packages / f"{package}.job").unlink(missing_ok=True)
+    return len(ids)
+
+
+def _refuse(jobs: Sequence[Job], states: Sequence[State], reason: str, help: str = "") -> None:
+    for job in jobs:
+        if job.state in states:
+            raise RequestError(f"{job.name} {reason}: it is {job.shown_state}", help)

@@ -1,0 +1,74 @@
+"""What a job needs and what an environment has: cores, memory, GPUs, processes, nodes, time."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from leaven.formats.byte_sizes import show_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Cores, bytes of memory and GPUs: of an environment, free in it, or needed by a job."""
+
+    cores: int = 0
+    memory: int = 0
+    gpus: int = 0
+
+    def __sub__(self, other: "Slots") -> "Slots":
+        return Slots(self.cores - other.cores, self.memory - other.memory, self.gpus - other.gpus)
+
+    def __add__(self, other: "Slots") -> "Slots":
+        return Slots(self.cores + other.cores, self.memory + other.memory, self.gpus + other.gpus)
+
+    def has(self, needed: "Slots") -> bool:
+        """Whether these are enough. What is not needed may be overdrawn."""
+        pairs = ((self.cores, needed.cores), (self.memory, needed.memory), (self.gpus, needed.gpus))
+        return all(need <= 0 or have >= need for have, need in pairs)
+
+    def __str__(self) -> str:
+        memory = [f"{show_bytes(self.memory)} of memory"] if self.memory else []
+        return ", ".join([_count(self.cores, "core"), *memory, _count(self.gpus, "GPU")])
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a job needs: per node, except for `nodes`. No memory means that it is not counted, no minutes no limit."""
+
+    cpus: int = 1
+    memory: int = 0
+    gpus: int = 0
+    processes: int = 1
+    nodes: int = 1
+    minutes: float | None = None
+
+    @property
+    def slots(self) -> Slots:
+        return Slots(self.cpus, self.memory, self.gpus)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """Read back; what a later version may add is left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in found.items() if name in known})
+
+
+def _count(number: int, what: str) -> str:
+    if not number:
+        return f"no {what}s"
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def missing(needed: Slots, there: Slots) -> str | None:
+    """`8 GPUs are needed, and it has 1 GPU`, if an environment can never run a job; None if it can."""
+    for need, have, what in (
+        (needed.gpus, there.gpus, "GPU"),
+        (needed.cores, there.cores, "core"),
+    ):
+        if need > have:
+            return f"{_count(need, what)} {'is' if need == 1 else 'are'} needed, and it has {_count(have, what)}"
+    if needed.memory > there.memory > 0:
+        return f"{show_bytes(needed.memory)} of memory are needed, and it has {show_bytes(there.memory)}"
+    return None

@@ -1,0 +1,171 @@
+"""Where jobs are kept and which environments there are: `leaven.toml` of the project, and the user's configuration.
+
+    [jobs]
+    folder = "~/jobs"                       # packages, logs and the store; LEAVEN_JOBS overrides it
+    store = "postgresql://team@db/leaven"   # else an SQLite file in the folder
+
+    [environments.local]
+    cores = 8
+
+The project's file is the nearest `leaven.toml` in the current folder or above it; what it says wins.
+"""
+
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from leaven.formats.byte_sizes import parse_bytes
+from leaven.jobs.store.connection import sqlite_url
+
+PROJECT_FILE = "leaven.toml"
+FOLDER = "LEAVEN_JOBS"  # the environment variable with the folder of jobs
+CONFIG = "LEAVEN_CONFIG"  # that with the user's configuration file
+_JOBS_KEYS = ("folder", "store", "backoff")
+_BACKOFF = 10.0
+
+
+class SettingsError(Exception):
+    """A configuration file is wrong; `help` says what to do."""
+
+    def __init__(self, headline: str, help: str = "") -> None:
+        super().__init__(headline)
+        self.headline = headline
+        self.help = help
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where jobs are kept; `backoff` is the wait in seconds before the first retry, which doubles with each."""
+
+    folder: Path
+    store: str
+    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    backoff: float = _BACKOFF
+
+    @property
+    def packages(self) -> Path:
+        return self.folder / "packages"
+
+    @property
+    def attempts(self) -> Path:
+        return self.folder / "attempts"
+
+    @property
+    def runs(self) -> Path:
+        """Where packages run that don't say where."""
+        return self.folder / "runs"
+
+    @property
+    def wake(self) -> Path:
+        """The pipe by which the coordinator is woken."""
+        return self.folder / "wake"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "coordinator.log"
+
+
+def load_settings(start: Path | None = None) -> Settings:
+    """The settings that hold in a folder, by default the current one."""
+    files = [file for file in (user_file(), project_file(start or Path.cwd())) if file is not None and file.is_file()]
+    jobs: dict[str, Any] = {}
+    environments: dict[str, Mapping[str, Any]] = {"local": {"kind": "local"}}
+    for file in files:
+        found = _read(file)
+        jobs |= _section(found, "jobs", _JOBS_KEYS, file)
+        for name, given in found.get("environments", {}).items():
+            environments[name] = _environment(name, given, file)
+    folder = Path(os.environ.get(FOLDER) or jobs.get("folder") or _data_folder() / "jobs").expanduser().absolute()
+    return Settings(
+        folder,
+        str(jobs.get("store") or sqlite_url(folder / "jobs.sqlite")),
+        environments,
+        float(jobs.get("backoff", _BACKOFF)),
+    )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise SettingsError(f"can't read {file}: {problem.strerror}") from None
+    except ValueError as problem:
+        raise SettingsError(f"{file}: {problem}") from None
+    for name in found:
+        if name not in ("jobs", "environments"):
+            raise SettingsError(f"{file}: unknown section [{name}]", "there are [jobs] and [environments.NAME]")
+    for name in ("jobs", "environments"):
+        if not isinstance(found.get(name, {}), dict):
+            raise SettingsError(f"{file}: [{name}] must be a section")
+    return found
+
+
+def _section(found: Mapping[str, Any], name: str, known: tuple[str, ...], file: Path) -> dict[str, Any]:
+    given: dict[str, Any] = found.get(name, {})
+    for key in given:
+        refuse_unknown(key, known, f"[{name}]", file)
+    if not isinstance(given.get("backoff", 0), int | float) or given.get("backoff", 0) < 0:
+        raise SettingsError(f"{file}: `backoff` in [jobs] must be a number of seconds")
+    for key in ("folder", "store"):
+        if not isinstance(given.get(key, ""), str):
+            raise SettingsError(f"{file}: `{key}` in [jobs] must be a string")
+    return given
+
+
+def _environment(name: str, given: Any, file: Path) -> dict[str, Any]:
+    from leaven.jobs.environments.kinds import KINDS
+
+    where = f"[environments.{name}]"
+    if not isinstance(given, dict):
+        raise SettingsError(f"{file}: {where} must be a section")
+    kind = given.get("kind", name if name in KINDS else None)
+    if kind not in KINDS:
+        told = f"unknown kind {kind!r}" if kind is not None else "`kind` is missing"
+        raise SettingsError(f"{file}: {where}: {told}", f"kinds: {', '.join(KINDS)}")
+    for key in given:
+        refuse_unknown(key, ("kind", *KINDS[kind].keys), where, file)
+    found = {"kind": kind, **given}
+    for key in ("cores", "gpus"):
+        if key in found and (not isinstance(found[key], int) or found[key] < 0):
+            raise SettingsError(f"{file}: {where}: `{key}` must be a number")
+    if isinstance(found.get("memory"), str):
+        size = parse_bytes(found["memory"])
+        if size is None:
+            raise SettingsError(f'{file}: {where}: `memory` must be a size, such as "16GB"')
+        found["memory"] = size
+    return found
+
+
+def refuse_unknown(key: str, known: tuple[str, ...], where: str, file: Path) -> None:
+    if key not in known:
+        near = get_close_matches(key, known, 1)
+        help = f"did you mean `{near[0]}`?" if near else f"it may have: {', '.join(known)}"
+        raise SettingsError(f"{file}: {where} has no `{key}`", help)
+
+
+def project_file(start: Path) -> Path | None:
+    """The nearest `leaven.toml`, from a folder upwards."""
+    start = start.absolute()
+    return next((file for place in (start, *start.parents) if (file := place / PROJECT_FILE).is_file()), None)
+
+
+def user_file() -> Path:
+    """The user's configuration."""
+    if given := os.environ.get(CONFIG):
+        return Path(given)
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home()) / "leaven" / "config.toml"
+    xdg = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".config") / "leaven" / "config.toml"
+
+
+def _data_folder() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "leaven"
+    xdg = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".local" / "share") / "leaven"

@@ -1,0 +1,39 @@
+"""The words for where a job is, what its user wants, and how an attempt ended."""
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a job is. Only the reconcile loop writes it."""
+
+    QUEUED = "queued"
+    STARTING = "starting"  # an attempt was recorded, and maybe submitted
+    RUNNING = "running"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"  # its processes or its machine went away too often
+
+
+ACTIVE = (State.STARTING, State.RUNNING, State.STOPPING)
+ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST)
+
+
+class Wanted(StrEnum):
+    """What the user wants of a job. Only users write it."""
+
+    RUN = "run"
+    STOP = "stop"
+    PAUSE = "pause"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"  # asked to, or preempted: what was trained is saved
+    TIMED_OUT = "timed out"
+    REFUSED = "refused"  # the environment will never run it
+    LOST = "lost"  # nobody can tell how it ended

@@ -1,0 +1,103 @@
+"""Jobs and attempts as they are in a store."""
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from leaven.jobs.resources import Resources
+from leaven.jobs.states import Outcome, State, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job; `schema.py` says who writes what. Times are for people: nothing is decided by them."""
+
+    id: int
+    name: str
+    owner: str
+    batch: str
+    package: str
+    environment: str
+    entry: str
+    arguments: str
+    run: str
+    project: str
+    epochs: int | None
+    monitor: str
+    cpus: int
+    memory: int
+    gpus: int
+    processes: int
+    nodes: int
+    minutes: float | None
+    retries: int
+    submitted: float
+    priority: int
+    wanted: Wanted
+    wanted_round: int
+    state: State
+    round: int
+    attempt: str | None
+    attempts: int
+    failures: int
+    delay: float
+    reason: str
+    progress: str
+    started: float | None
+    ended: float | None
+
+    @property
+    def resources(self) -> Resources:
+        return Resources(self.cpus, self.memory, self.gpus, self.processes, self.nodes, self.minutes)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.state is State.QUEUED and self.wanted is Wanted.PAUSE
+
+    @property
+    def shown_state(self) -> str:
+        """The state, as users are told."""
+        return "paused" if self.is_paused else self.state.value
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        found = row._asdict()
+        found["state"], found["wanted"] = State(found["state"]), Wanted(found["wanted"])
+        return cls(**found)
+
+
+JOB_FIELDS = tuple(field.name for field in fields(Job))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a job."""
+
+    id: str
+    job: int
+    number: int
+    environment: str
+    native: str
+    devices: str
+    submitted: float
+    started: float | None
+    ended: float | None
+    outcome: Outcome | None
+    exit_code: int | None
+    reason: str
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        found = row._asdict()
+        found["outcome"] = Outcome(found["outcome"]) if found["outcome"] else None
+        return cls(**found)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRecord:
+    """An environment, as it was defined at the last submit, and whether it answers."""
+
+    name: str
+    kind: str
+    settings: str
+    unreachable_since: float | None
+    problem: str
