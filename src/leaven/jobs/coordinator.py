@@ -6,6 +6,8 @@ imports torch.
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -38,9 +40,13 @@ _log = logging.getLogger(__name__)
 
 
 class Coordinator:
-    """Leads a store until it is told to stop, or has been idle for some seconds (None: never)."""
+    """Leads a store until it is told to stop, or has been idle for some seconds (None: never).
 
-    def __init__(self, settings: Settings, idle_seconds: float | None) -> None:
+    `starting` is a descriptor that is closed when it leads.
+    """
+
+    def __init__(self, settings: Settings, idle_seconds: float | None, starting: int | None = None) -> None:
+        self._starting = starting
         self._settings = settings
         self._idle_seconds = idle_seconds
         self._is_told_to_stop = False
@@ -57,6 +63,9 @@ class Coordinator:
                 store = LoopStore(engine)
                 JobStore(engine).set_fact(_COORDINATOR, json.dumps(self._described()))
                 _log.info("leading %s", self._id)
+                if self._starting is not None:
+                    os.close(self._starting)
+                    self._starting = None
                 self._loop(store)
             if self._is_told_to_stop or not self._has_work():
                 _log.info("ended")
@@ -83,7 +92,7 @@ class Coordinator:
         while not self._is_told_to_stop:
             try:
                 wait = reconciler.tick()
-                if reconciler.has_news and store.fact(_STOP) in (self._id, "any"):
+                if reconciler.has_news and store.fact(_STOP) == self._id:
                     self._is_told_to_stop = True
                     return
             except (StoreError, OSError) as problem:  # a full disk, a database that restarts: nothing is lost
@@ -113,10 +122,8 @@ class Coordinator:
 def open_pipe(file: Path) -> int:
     """A pipe with a name, open for both directions so that it never ends."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with contextlib.suppress(FileExistsError):
         os.mkfifo(file, 0o600)
-    except FileExistsError:
-        pass
     return os.open(file, os.O_RDWR | os.O_NONBLOCK)
 
 
@@ -129,8 +136,20 @@ def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE
     if has_leader(settings.store, settings.folder):
         return False
     settings.folder.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder)]
-    words += ["--backoff", str(settings.backoff), *([] if stays else ["--idle", str(idle_seconds)])]
+    starting = os.open(settings.folder / "starting.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held by the new process until it leads
+        _spawn(settings, starting, None if stays else idle_seconds)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(starting)
+    return True
+
+
+def _spawn(settings: Settings, starting: int, idle_seconds: float | None) -> None:
+    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), "--starting", str(starting)]
+    words += ["--backoff", str(settings.backoff), *([] if idle_seconds is None else ["--idle", str(idle_seconds)])]
     with settings.log.open("ab") as log:
         subprocess.Popen(
             words,
@@ -139,19 +158,21 @@ def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            pass_fds=(starting,),
             start_new_session=True,
         )
-    return True
 
 
 def stop(settings: Settings, store: JobStore, seconds: float = 15.0) -> bool:
     """End the coordinator; jobs that run go on. Whether there was one."""
     if not has_leader(settings.store, settings.folder):
         return False
-    found = status(settings, store)
-    store.set_fact(_STOP, str(found["id"]) if found else "any")
     deadline = time.monotonic() + seconds
+    asked = ""
     while has_leader(settings.store, settings.folder):
+        found = json.loads(store.fact(_COORDINATOR) or "{}").get("id", "")
+        if found != asked:  # one that has just begun to lead may not have said so yet
+            store.set_fact(_STOP, asked := found)
         wake(str(settings.wake))
         if time.monotonic() > deadline:
             raise StoreError("the coordinator does not end", f"see {settings.log}")
@@ -174,20 +195,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--backoff", type=float, required=True)
     parser.add_argument("--idle", type=float)
+    parser.add_argument("--starting", type=int)
     args = parser.parse_args()
     settings = Settings(args.folder, os.environ.pop(_STORE), backoff=args.backoff)
     args.folder.mkdir(parents=True, exist_ok=True)
-    serve(settings, args.idle)
+    serve(settings, args.idle, args.starting)
 
 
-def serve(settings: Settings, idle_seconds: float | None = None) -> None:
+def serve(settings: Settings, idle_seconds: float | None = None, starting: int | None = None) -> None:
     """Be the coordinator of a store; where another one leads it, step back."""
     handler = RotatingFileHandler(settings.log, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler], force=True
     )
     try:
-        Coordinator(settings, idle_seconds).run()
+        Coordinator(settings, idle_seconds, starting).run()
     except AnotherLeads:
         _log.info("another coordinator leads this store")
     except StoreError as problem:

@@ -1,8 +1,8 @@
 """The reconcile loop: from what users want and what is so to what is done next.
 
 One `tick` asks the environments what became of attempts, records it, ends what is not wanted, and starts what may
-start. Everything is recorded before it is done and can be done again, so the loop may be killed anywhere and go on where
-it was. No decision depends on the time of day, which may jump.
+start. Everything is recorded before it is done and can be done again, so the loop may be killed anywhere and go on
+where it was. No decision depends on the time of day, which may jump.
 """
 
 import contextlib

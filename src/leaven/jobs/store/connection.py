@@ -14,15 +14,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from leaven.jobs.store.schema import VERSION, facts, metadata, revisions
 
-_ADVISORY = 0x6C656176656E  # "leaven": the number of the lock of the one that leads
-_CREATING = _ADVISORY + 1
+_LEADING, _CREATING = 0x6C656176, 0x6C656177  # "leav": the numbers of locks, each for every schema of a database
+_SCHEMA = "hashtext(current_schema())"
 _HELD = text(
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
-    f" AND classid = {_ADVISORY >> 32} AND objid = {_ADVISORY & 0xFFFFFFFF}"
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
+    f" AND classid = {_LEADING} AND objid::bigint = ({_SCHEMA}::bigint & 4294967295)"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _TRIES = 10
@@ -69,7 +69,7 @@ def open_engine(url: str, *, leads: bool = False) -> Engine:
         event.listen(engine, "connect", _lead_or_raise)
     try:
         _create(engine)
-    except OperationalError as problem:
+    except DBAPIError as problem:
         raise StoreError(f"can't open the store {_without_password(url)}: {_first_line(problem)}") from None
     return engine
 
@@ -79,7 +79,7 @@ def _create(engine: Engine) -> None:
     if not inspect(engine).has_table("facts"):
         with engine.begin() as connection:
             if engine.dialect.name == "postgresql":
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING})"))
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING}, {_SCHEMA})"))
             metadata.create_all(connection)
             found = connection.execute(select(facts.c.value).where(facts.c.name == "version")).scalar()
             if found is None:
@@ -117,7 +117,7 @@ def _use_sqlite(engine: Engine) -> None:
 def _lead_or_raise(connection: Any, _record: Any) -> None:
     """A connection of the one that leads holds the lock; SQLAlchemy makes a new one when the old one broke."""
     cursor = connection.cursor()
-    cursor.execute(f"SELECT pg_try_advisory_lock({_ADVISORY})")
+    cursor.execute(f"SELECT pg_try_advisory_lock({_LEADING}, {_SCHEMA})")
     (has_it,) = cursor.fetchone()
     connection.commit()
     cursor.close()

@@ -1,0 +1,421 @@
+"""What becomes of jobs, with real processes, against both kinds of stores."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.jobs.plain_jobs import Queue, marked_processes, order, settings_in, supervisors, wait_until
+
+from leaven.jobs import requests, supervisor
+from leaven.jobs.environments.environment import Refused, Unreachable
+from leaven.jobs.environments.kinds import KINDS, Kind
+from leaven.jobs.environments.local import KEYS, Local
+from leaven.jobs.resources import Resources
+from leaven.jobs.states import Outcome, State, Wanted
+
+# waits for ever, and says when it has begun
+WAITS = """
+import sys, time
+print("begun", flush=True)
+time.sleep(600)
+"""
+# the same, and ends cleanly when asked, as a training does
+SAVES = """
+import json, os, signal, sys, time
+def stop(*_):
+    with open(os.environ["LEAVEN_OUTCOME"], "w") as file:
+        json.dump({"outcome": "stopped", "reason": ""}, file)
+    print("saved", flush=True)
+    os._exit(1)  # as torchrun does
+signal.signal(signal.SIGTERM, stop)
+print("begun", flush=True)
+time.sleep(600)
+"""
+
+
+def outcomes(queue: Queue, job: int) -> list[Outcome | None]:
+    return [one.outcome for one in queue.store.attempts(job)]
+
+
+def begun(queue: Queue, job: int, times: int = 1) -> None:
+    """Turn the loop until the program of a job has begun."""
+    queue.turn(lambda: queue.log(job).count("begun") >= times, f"job {job} to begin")
+    queue.turn_until(job, State.RUNNING)
+
+
+def token(queue: Queue) -> str:
+    return str(queue.store.fact("store"))
+
+
+def test_a_job_runs_and_succeeds(queue: Queue) -> None:
+    (id,) = queue.submit(order("import sys; print('hello', *sys.argv[1:])", "world"))
+    (job,) = queue.finish(id)
+    assert job.state is State.SUCCEEDED
+    assert (job.reason, job.attempts) == ("", 1)
+    assert queue.log(id) == "hello world\n"
+
+
+def test_a_job_that_fails_is_tried_again_and_then_has_failed(queue: Queue) -> None:
+    (id,) = queue.submit(order("print('so'); exit(7)", retries=2))
+    (job,) = queue.finish(id)
+    assert job.state is State.FAILED
+    assert job.reason == "the program ended with exit code 7"
+    assert outcomes(queue, id) == [Outcome.FAILED] * 3
+    assert queue.log(id) == "so\n" * 3
+    assert [one.exit_code for one in queue.store.attempts(id)] == [7] * 3
+
+
+def test_the_wait_before_a_retry_doubles(queue: Queue) -> None:
+    queue.settings = replace(queue.settings, backoff=8.0)
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    queue.restart()
+    queue.loop._clock = clock
+    (id,) = queue.submit(order("exit(1)", retries=3))
+    for wait in (8.0, 16.0, 32.0):
+        queue.turn(lambda: queue.job(id).state is State.QUEUED and queue.job(id).failures, "a failure")
+        assert queue.job(id).delay == wait
+        queue.loop.tick()
+        assert queue.job(id).state is State.QUEUED  # not yet
+        now += wait + 0.1
+        queue.loop.tick()
+        assert queue.job(id).state is State.STARTING
+    queue.finish(id)
+
+
+def test_what_a_program_says_of_its_end_counts_more_than_its_exit_code(queue: Queue) -> None:
+    text = """
+import json, os, sys
+with open(os.environ["LEAVEN_OUTCOME"], "w") as file:
+    json.dump({"outcome": sys.argv[1], "reason": "the loss is not a number"}, file)
+sys.exit(int(sys.argv[2]))
+"""
+    good, bad = queue.submit(order(text, "succeeded", "1"), order(text, "failed", "0"))
+    assert [job.state for job in queue.finish(good, bad)] == [State.SUCCEEDED, State.FAILED]
+    assert queue.job(bad).reason == "the loss is not a number"
+
+
+def test_a_program_that_can_not_be_started_fails_with_the_reason(tmp_path: Path) -> None:
+    queue = Queue(settings_in(tmp_path / "jobs", python="/no/such/python"))
+    (id,) = queue.submit(order("pass"))
+    (job,) = queue.finish(id)
+    assert (job.state, job.reason) == (State.FAILED, "can't start /no/such/python: No such file or directory")
+    queue.close()
+
+
+def test_cancelling_lets_a_program_save_and_ends_it(queue: Queue) -> None:
+    (id,) = queue.submit(order(SAVES, retries=5))
+    begun(queue, id)
+    requests.cancel(queue.store, [queue.job(id)])
+    (job,) = queue.finish(id)
+    assert job.state is State.CANCELLED
+    assert queue.log(id) == "begun\nsaved\n"
+    assert outcomes(queue, id) == [Outcome.STOPPED]
+    assert not marked_processes(token(queue))
+
+
+def test_a_program_that_does_not_stop_is_killed_with_all_its_processes(tmp_path: Path) -> None:
+    queue = Queue(settings_in(tmp_path / "jobs", grace=0.2))
+    text = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("begun", flush=True)
+time.sleep(600)
+"""
+    (id,) = queue.submit(order(text))
+    begun(queue, id)
+    wait_until(lambda: len(marked_processes(token(queue))) == 2)
+    requests.cancel(queue.store, [queue.job(id)])
+    (job,) = queue.finish(id)
+    assert job.state is State.CANCELLED
+    assert not marked_processes(token(queue))
+    queue.close()
+
+
+def test_a_queued_job_is_cancelled_without_being_started(queue: Queue) -> None:
+    (id,) = queue.submit(order(WAITS))
+    requests.cancel(queue.store, [queue.job(id)])
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts) == (State.CANCELLED, 0)
+
+
+def test_a_paused_job_goes_on_when_it_is_resumed_and_uses_no_retry(queue: Queue) -> None:
+    (id,) = queue.submit(order(SAVES))
+    begun(queue, id)
+    requests.pause(queue.store, [queue.job(id)])
+    queue.turn(lambda: queue.job(id).is_paused)
+    assert not supervisors(queue.settings.attempts)
+    queue.loop.tick()
+    assert queue.job(id).is_paused
+    requests.resume(queue.store, [queue.job(id)])
+    begun(queue, id, 2)
+    assert queue.job(id).failures == 0
+    requests.cancel(queue.store, [queue.job(id)])
+    queue.finish(id)
+
+
+def test_a_job_that_was_preempted_uses_no_retry(queue: Queue) -> None:
+    (id,) = queue.submit(order(SAVES, retries=0))
+    begun(queue, id)
+    (pid,) = marked_processes(token(queue))
+    os.kill(pid, signal.SIGTERM)  # by somebody else
+    begun(queue, id, 2)
+    assert (queue.job(id).failures, outcomes(queue, id)) == (0, [Outcome.STOPPED, None])
+    requests.cancel(queue.store, [queue.job(id)])
+    queue.finish(id)
+
+
+def test_an_ended_job_can_be_tried_again(queue: Queue, tmp_path: Path) -> None:
+    (id,) = queue.submit(order(f"import os; exit(0 if os.path.exists({str(tmp_path / 'there')!r}) else 1)"))
+    assert queue.finish(id)[0].state is State.FAILED
+    (tmp_path / "there").touch()
+    requests.retry(queue.store, [queue.job(id)])
+    queue.turn_until(id, State.SUCCEEDED)
+    assert outcomes(queue, id) == [Outcome.FAILED, Outcome.SUCCEEDED]
+    with pytest.raises(requests.RequestError, match="has succeeded"):
+        requests.retry(queue.store, [queue.job(id)])
+
+
+def test_a_time_limit_lets_the_program_save(queue: Queue) -> None:
+    (id,) = queue.submit(order(SAVES, resources=Resources(cpus=1, minutes=0.5 / 60), retries=3))
+    (job,) = queue.finish(id)
+    assert (job.state, job.reason) == (State.FAILED, "its time limit was reached")
+    assert "saved" in queue.log(id)
+    assert outcomes(queue, id) == [Outcome.TIMED_OUT]
+
+
+def test_no_more_jobs_run_at_once_than_there_are_cores(queue: Queue) -> None:
+    ids = queue.submit(*[order(SAVES, resources=Resources(cpus=2)) for _ in range(3)])
+    for id in ids[:2]:
+        begun(queue, id)
+    assert queue.job(ids[2]).state is State.QUEUED
+    requests.cancel(queue.store, [queue.job(ids[0])])
+    queue.finish(ids[0])
+    begun(queue, ids[2])
+    requests.cancel(queue.store, [queue.job(id) for id in ids[1:]])
+    queue.finish(*ids)
+
+
+def test_each_job_gets_gpus_of_its_own(tmp_path: Path) -> None:
+    queue = Queue(settings_in(tmp_path / "jobs", gpus=3))
+    text = "import os, time; print('begun', os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
+    ids = queue.submit(*[order(text, resources=Resources(cpus=1, gpus=count)) for count in (2, 1, 0)])
+    for id in ids:
+        begun(queue, id)
+    assert [queue.log(id).strip() for id in ids] == ["begun 0,1", "begun 2", "begun"]
+    requests.cancel(queue.store, [queue.job(id) for id in ids])
+    queue.finish(*ids)
+    queue.close()
+
+
+def test_a_job_waits_for_those_before_it(queue: Queue, tmp_path: Path) -> None:
+    note = f"import sys; open({str(tmp_path / 'order')!r}, 'a').write(sys.argv[1])"
+    ids = queue.submit(
+        order(note, "c", name="c", after=["b"]), order(note, "a", name="a"), order(note, "b", name="b", after=["a"])
+    )
+    queue.finish(*ids)
+    assert (tmp_path / "order").read_text() == "abc"
+
+
+def test_a_job_after_one_that_failed_is_cancelled_with_the_reason(queue: Queue) -> None:
+    ids = queue.submit(order("exit(1)", name="a"), order("", name="b", after=["a"]), order("", name="c", after=["b"]))
+    states = [job.state for job in queue.finish(*ids)]
+    assert states == [State.FAILED, State.CANCELLED, State.CANCELLED]
+    assert queue.job(ids[1]).reason == "a, which it waited for, failed"
+    assert queue.job(ids[2]).reason == "b, which it waited for, was cancelled"
+
+
+class TestKilled:
+    """What happens when processes are killed."""
+
+    def test_jobs_outlive_the_coordinator_and_are_adopted(self, queue: Queue) -> None:
+        (id,) = queue.submit(order(SAVES))
+        begun(queue, id)
+        queue.restart()
+        requests.cancel(queue.store, [queue.job(id)])
+        (job,) = queue.finish(id)
+        assert (job.state, job.attempts) == (State.CANCELLED, 1)
+
+    def test_what_ended_while_there_was_no_coordinator_is_known(self, queue: Queue, tmp_path: Path) -> None:
+        gate = tmp_path / "gate"
+        text = f"print('begun', flush=True)\nimport os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)"
+        (id,) = queue.submit(order(text))
+        begun(queue, id)
+        gate.touch()
+        wait_until(lambda: not supervisors(queue.settings.attempts))
+        queue.restart()
+        assert queue.finish(id)[0].state is State.SUCCEEDED
+        assert queue.job(id).attempts == 1
+
+    def test_a_killed_supervisor_leaves_no_process_and_the_job_is_tried_again(self, queue: Queue) -> None:
+        text = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("begun", flush=True)
+time.sleep(600)
+"""
+        (id,) = queue.submit(order(text, retries=1))
+        begun(queue, id)
+        before = marked_processes(token(queue))
+        (pid,) = supervisors(queue.settings.attempts)
+        os.kill(pid, signal.SIGKILL)
+        begun(queue, id, 2)
+        assert not set(before) & set(marked_processes(token(queue)))
+        assert outcomes(queue, id) == [Outcome.LOST, None]
+        (pid,) = supervisors(queue.settings.attempts)
+        os.kill(pid, signal.SIGKILL)
+        (job,) = queue.finish(id)
+        assert (job.state, job.reason) == (State.LOST, "its supervisor was killed")
+        assert not marked_processes(token(queue))
+
+    def test_a_killed_program_is_tried_again(self, queue: Queue) -> None:
+        (id,) = queue.submit(order(WAITS, retries=1))
+        begun(queue, id)
+        os.kill(marked_processes(token(queue))[0], signal.SIGKILL)
+        begun(queue, id, 2)
+        assert queue.store.attempts(id)[0].reason == "the program was ended by SIGKILL"
+        requests.cancel(queue.store, [queue.job(id)])
+        queue.finish(id)
+
+    def test_a_crash_after_an_attempt_was_recorded_starts_it_once(self, queue: Queue, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+        (id,) = queue.submit(order("print('ran')"))
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Local, "submit", _crash)
+            queue.loop.tick()
+        assert queue.job(id).state is State.STARTING
+        queue.restart()
+        assert queue.finish(id)[0].state is State.SUCCEEDED
+        assert (queue.log(id), queue.job(id).attempts) == ("ran\n", 1)
+
+    def test_a_crash_right_after_a_submit_does_not_submit_twice(self, queue: Queue, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+        (id,) = queue.submit(order("print('ran')"))
+        whole = Local.submit
+
+        def submit_and_crash(*given: object) -> str:
+            whole(*given)  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Local, "submit", submit_and_crash)
+            queue.loop.tick()
+        queue.restart()  # whose supervisor may come to the lock before or after the first one
+        assert queue.finish(id)[0].state is State.SUCCEEDED
+        assert (queue.log(id), queue.job(id).attempts) == ("ran\n", 1)
+
+    def test_two_supervisors_of_one_attempt_run_it_once(self, queue: Queue) -> None:
+        (id,) = queue.submit(order("print('ran')"))
+        queue.finish(id)
+        (attempt,) = queue.store.attempts(id)
+        supervisor.main(str(queue.settings.attempts / attempt.id))
+        assert queue.log(id) == "ran\n"
+
+    def test_a_coordinator_that_ignores_its_children_books_failures_as_failures(self, tmp_path: Path) -> None:
+        """With SIGCHLD ignored, waiting for a process says that it has ended with 0."""
+        queue = Queue(settings_in(tmp_path / "jobs"))
+        before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        try:
+            (id,) = queue.submit(order("exit(5)"))
+            (job,) = queue.finish(id)
+        finally:
+            signal.signal(signal.SIGCHLD, before)
+        assert (job.state, queue.store.attempts(id)[0].exit_code) == (State.FAILED, 5)
+        queue.close()
+
+
+def _crash(*_: object) -> str:
+    raise KeyboardInterrupt
+
+
+class Shaky(Local):
+    """An environment that is down as long as a file is there."""
+
+    def submit(self, task):  # type: ignore[no-untyped-def]
+        self._refuse()
+        return super().submit(task)
+
+    def poll(self, attempts):  # type: ignore[no-untyped-def]
+        self._refuse()
+        return super().poll(attempts)
+
+    def _refuse(self) -> None:
+        if (self._attempts.parent / "down").exists():
+            raise Unreachable("connection refused")
+        if (self._attempts.parent / "refuses").exists():
+            raise Refused("no partition named `gpu`")
+
+
+class TestEnvironmentIsDown:
+    @pytest.fixture
+    def shaky(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Queue:
+        monkeypatch.setitem(KINDS, "shaky", Kind(KEYS, Shaky))
+        given = {**queue.settings.environments["local"], "kind": "shaky"}
+        queue.settings = replace(queue.settings, environments={"local": given})
+        return queue
+
+    def test_it_is_marked_and_asked_again_and_nothing_is_lost(self, shaky: Queue) -> None:
+        (shaky.settings.folder / "down").touch()
+        (id,) = shaky.submit(order("print('ran')"))
+        shaky.turn(lambda: shaky.store.environments()[0].unreachable_since is not None)
+        assert shaky.store.environments()[0].problem == "connection refused"
+        (shaky.settings.folder / "down").unlink()
+        shaky.loop._ask_at = dict.fromkeys(shaky.loop._ask_at, 0.0)
+        assert shaky.finish(id)[0].state is State.SUCCEEDED
+        assert shaky.job(id).attempts == 1
+        assert shaky.store.environments()[0].unreachable_since is None
+
+    def test_a_running_job_stays_running_while_its_environment_does_not_answer(self, shaky: Queue) -> None:
+        (id,) = shaky.submit(order(SAVES))
+        begun(shaky, id)
+        (shaky.settings.folder / "down").touch()
+        shaky.turn(lambda: shaky.store.environments()[0].unreachable_since is not None)
+        assert shaky.job(id).state is State.RUNNING
+        (shaky.settings.folder / "down").unlink()
+        requests.cancel(shaky.store, [shaky.job(id)])
+        shaky.loop._ask_at = dict.fromkeys(shaky.loop._ask_at, 0.0)
+        assert shaky.finish(id)[0].state is State.CANCELLED
+
+    def test_a_job_that_it_refuses_has_failed_and_is_not_tried_again(self, shaky: Queue) -> None:
+        (shaky.settings.folder / "refuses").touch()
+        (id,) = shaky.submit(order("", retries=5))
+        (job,) = shaky.finish(id)
+        assert (job.state, job.reason, job.attempts) == (State.FAILED, "no partition named `gpu`", 1)
+
+
+def test_progress_is_read_from_the_run(queue: Queue) -> None:
+    text = """
+import os, sys, time
+with open("metrics.csv", "w") as file:
+    file.write("phase,epoch,train.loss,val.accuracy,seconds\\nhead,1,0.5,0.75,2.0\\n")
+print("begun", flush=True)
+time.sleep(600)
+"""
+    (id,) = queue.submit(order(text))
+    begun(queue, id)
+    queue.turn(lambda: queue.job(id).progress)
+    assert json.loads(queue.job(id).progress) == {"epoch": 1, "phase": "head", "loss": 0.5}
+    requests.cancel(queue.store, [queue.job(id)])
+    queue.finish(id)
+
+
+def test_a_clock_that_jumps_changes_nothing(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    (id,) = queue.submit(order("exit(1)", retries=2))
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 10 * 365 * 86400)
+    queue.turn(lambda: queue.job(id).attempts >= 2)
+    monkeypatch.setattr(time, "time", lambda: now() + 10 * 365 * 86400)
+    assert queue.finish(id)[0].attempts == 3
+
+
+def test_a_wish_that_comes_while_an_attempt_ends_is_not_forgotten(queue: Queue) -> None:
+    (id,) = queue.submit(order("exit(1)", retries=10_000))
+    queue.turn(lambda: queue.job(id).attempts >= 2)
+    queue.store.want([id], Wanted.STOP)
+    assert queue.finish(id)[0].state is State.CANCELLED
