@@ -173,10 +173,10 @@ def _opened(word: str) -> "Package":
 
 
 @click.command(cls=RecipeCommand)
-@click.option("-o", "--package", "output", type=click.Path(path_type=Path), help="Where to write it. [dogs.job]")
+@click.option("-o", "--package", "file", type=click.Path(path_type=Path), help="Where to write it. [dogs.job]")
 @_with_resources
 @reports
-def pack(recipes: list[str], options: "Options", output: Path | None, quick: bool, **wanted: Any) -> int:
+def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool, **wanted: Any) -> int:
     """Write a job package of a recipe.
 
     It has the program, the recipe and your Python files in it, and no data. The same recipe always gives the same
@@ -188,9 +188,9 @@ def pack(recipes: list[str], options: "Options", output: Path | None, quick: boo
 
     resources = _resources(environment_of(load_settings(), "local"), **wanted)
     package = _packed(recipes[0], options, resources, is_quick=quick)
-    output = output or Path(f"{package.manifest.name}.job")
-    write_bytes(output, package.content)
-    click.echo(f"{output}: {len(package.members)} files, sha256 {package.hash}")
+    file = file or Path(f"{package.manifest.name}.job")
+    write_bytes(file, package.content)
+    click.echo(f"{file}: {len(package.members)} files, sha256 {package.hash}")
     return 0
 
 

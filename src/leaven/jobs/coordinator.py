@@ -20,6 +20,8 @@ import time
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from sqlalchemy import Engine
+
 from leaven import __version__
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.settings import Settings
@@ -60,13 +62,11 @@ class Coordinator:
             signal.signal(number, self._stop)
         while True:
             with leading(self._settings.store, self._settings.folder) as engine:
-                store = LoopStore(engine)
-                JobStore(engine).set_fact(_COORDINATOR, json.dumps(self._described()))
                 _log.info("leading %s", self._id)
                 if self._starting is not None:
                     os.close(self._starting)
                     self._starting = None
-                self._loop(store)
+                self._loop(engine)
             if self._is_told_to_stop or not self._has_work():
                 _log.info("ended")
                 return
@@ -86,11 +86,16 @@ class Coordinator:
         self._is_told_to_stop = True
         wake(str(self._settings.wake))
 
-    def _loop(self, store: LoopStore) -> None:
+    def _loop(self, engine: Engine) -> None:
+        store = LoopStore(engine)
         reconciler = Reconciler(store, self._settings)
         last_work = time.monotonic()
+        is_known = False
         while not self._is_told_to_stop:
             try:
+                if not is_known:
+                    JobStore(engine).set_fact(_COORDINATOR, json.dumps(self._described()))
+                    is_known = True
                 wait = reconciler.tick()
                 if reconciler.has_news and store.fact(_STOP) == self._id:
                     self._is_told_to_stop = True

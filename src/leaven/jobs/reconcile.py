@@ -47,7 +47,7 @@ class Reconciler:
         self._revision = -1
         self._is_quiet = False  # whether only users can change anything
         self.has_news = True  # whether users have written since the tick before
-        self._token = store.fact("store") or ""
+        self._token = ""  # of the store: two stores never have attempts of the same id
 
     def tick(self) -> float | None:
         """Do what is to be done; in how many seconds to look again, None where only users can change anything."""
@@ -55,6 +55,7 @@ class Reconciler:
         self.has_news = revision != self._revision
         if not self.has_news and self._is_quiet:
             return None
+        self._is_quiet = False  # whatever fails below is done again
         if self.has_news:
             self._known = self._store.environments()
             self._store.begin_rounds()
@@ -187,6 +188,7 @@ class Reconciler:
         job = self._store.job(start.job)
         self._ready_at.pop((job.id, job.attempts), None)
         number = job.attempts + 1
+        self._token = self._token or self._store.fact("store") or ""
         id = f"{self._token}-{job.id}-{number}-{os.urandom(2).hex()}"
         if not self._store.begin_attempt(job.id, id, number, job.environment, start.devices):
             return

@@ -285,17 +285,22 @@ time.sleep(600)
         requests.cancel(queue.store, [queue.job(id)])
         queue.finish(id)
 
-    def test_a_crash_after_an_attempt_was_recorded_starts_it_once(self, queue: Queue, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    def test_a_crash_after_an_attempt_was_recorded_starts_it_once(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (id,) = queue.submit(order("print('ran')"))
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr(Local, "submit", _crash)
-            queue.loop.tick()
+            with pytest.raises(KeyboardInterrupt):
+                queue.loop.tick()
         assert queue.job(id).state is State.STARTING
         queue.restart()
         assert queue.finish(id)[0].state is State.SUCCEEDED
         assert (queue.log(id), queue.job(id).attempts) == ("ran\n", 1)
 
-    def test_a_crash_right_after_a_submit_does_not_submit_twice(self, queue: Queue, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    def test_a_crash_right_after_a_submit_does_not_submit_twice(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (id,) = queue.submit(order("print('ran')"))
         whole = Local.submit
 
@@ -303,9 +308,10 @@ time.sleep(600)
             whole(*given)  # type: ignore[arg-type]
             raise KeyboardInterrupt
 
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr(Local, "submit", submit_and_crash)
-            queue.loop.tick()
+            with pytest.raises(KeyboardInterrupt):
+                queue.loop.tick()
         queue.restart()  # whose supervisor may come to the lock before or after the first one
         assert queue.finish(id)[0].state is State.SUCCEEDED
         assert (queue.log(id), queue.job(id).attempts) == ("ran\n", 1)

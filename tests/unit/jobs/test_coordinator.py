@@ -1,0 +1,144 @@
+"""The coordinator as a process: one leads, it needs little, and it comes back after whatever happens to it."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.jobs.plain_jobs import coordinators, order, settings_in, supervisors, wait_until
+
+from leaven.jobs import coordinator, requests
+from leaven.jobs.settings import Settings
+from leaven.jobs.states import State
+from leaven.jobs.store.connection import has_leader, is_sqlite
+from leaven.jobs.store.for_users import JobStore
+
+WAITS = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[JobStore]:
+    found = requests.open_store(settings)
+    yield found
+    coordinator.stop(settings, found)
+    found.close()
+    wait_until(lambda: not coordinators(settings.folder), "coordinators to end")
+
+
+def leads(settings: Settings) -> int:
+    """Start a coordinator, and wait until it leads; its process."""
+    coordinator.start(settings, stays=True)
+    wait_until(lambda: has_leader(settings.store, settings.folder), "a coordinator to lead")
+    (pid,) = coordinators(settings.folder)
+    return pid
+
+
+def ended(store: JobStore, id: int, state: State) -> bool:
+    return store.job(str(id)).state is state
+
+
+def test_a_second_coordinator_steps_back(settings: Settings, store: JobStore) -> None:
+    pid = leads(settings)
+    assert not coordinator.start(settings)
+    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), "--backoff", "1"]
+    done = subprocess.run(words, env={**os.environ, "LEAVEN_JOBS_STORE": settings.store}, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "another coordinator leads this store" in settings.log.read_text()
+    assert coordinators(settings.folder) == [pid]
+
+
+def test_jobs_go_on_while_there_is_no_coordinator(settings: Settings, store: JobStore, tmp_path: Path) -> None:
+    (id,) = requests.submit(store, settings, [order(WAITS, str(tmp_path / "gate"))])
+    pid = leads(settings)
+    wait_until(lambda: ended(store, id, State.RUNNING))
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not has_leader(settings.store, settings.folder))
+    (tmp_path / "gate").touch()
+    wait_until(lambda: not supervisors(settings.attempts))
+    assert ended(store, id, State.RUNNING)  # nobody has looked yet
+    leads(settings)
+    wait_until(lambda: ended(store, id, State.SUCCEEDED))
+    assert store.job(str(id)).attempts == 1
+
+
+def test_it_ends_when_there_is_nothing_to_do_and_starts_with_the_next_job(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path / "jobs")
+    store = requests.open_store(settings)
+    for _ in range(2):
+        (id,) = requests.submit(store, settings, [order("")])
+        assert coordinator.start(settings, idle_seconds=0.0)
+        wait_until(lambda id=id: ended(store, id, State.SUCCEEDED))  # type: ignore[misc]
+        wait_until(lambda: not coordinators(settings.folder))
+    store.close()
+
+
+def test_stopping_it_leaves_jobs_running(settings: Settings, store: JobStore, tmp_path: Path) -> None:
+    (id,) = requests.submit(store, settings, [order(WAITS, str(tmp_path / "gate"))])
+    leads(settings)
+    wait_until(lambda: ended(store, id, State.RUNNING))
+    assert coordinator.stop(settings, store)
+    assert not coordinator.stop(settings, store)
+    assert len(supervisors(settings.attempts)) == 1
+    (tmp_path / "gate").touch()
+    leads(settings)
+    wait_until(lambda: ended(store, id, State.SUCCEEDED))
+
+
+def test_it_needs_little_memory_and_never_loads_torch(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path / "jobs")
+    store = requests.open_store(settings)
+    (id,) = requests.submit(store, settings, [order("")])
+    pid = leads(settings)
+    wait_until(lambda: ended(store, id, State.SUCCEEDED))
+    status = Path(f"/proc/{pid}/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
+    assert peak < 80_000_000
+    assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
+    coordinator.stop(settings, store)
+    store.close()
+
+
+def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path) -> None:
+    """As far as the coordinator sees, the disk is full when it may not write any more."""
+    settings = settings_in(tmp_path / "jobs")
+    store = requests.open_store(settings)
+    pid = leads(settings)
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    (id,) = requests.submit(store, settings, [order("print('ran')")])
+    calm = time.monotonic() + 3
+    wait_until(lambda: time.monotonic() > calm)  # it tries at least once
+    assert ended(store, id, State.QUEUED)
+    assert coordinators(settings.folder) == [pid]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    wait_until(lambda: ended(store, id, State.SUCCEEDED))
+    assert store.job(str(id)).attempts == 1
+    coordinator.stop(settings, store)
+    store.close()
+
+
+def test_a_lost_connection_is_made_again(settings: Settings, store: JobStore) -> None:
+    if is_sqlite(settings.store):
+        pytest.skip("a file has no connection")
+    import psycopg
+
+    pid = leads(settings)
+    with psycopg.connect(settings.store, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    (id,) = requests.submit(store, settings, [order("")])
+    wait_until(lambda: ended(store, id, State.SUCCEEDED))
+    assert coordinators(settings.folder) == [pid]
+    assert has_leader(settings.store, settings.folder)
+
+
+def test_it_ends_when_its_folder_is_removed(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path / "jobs")
+    requests.open_store(settings).close()
+    leads(settings)
+    settings.folder.rename(tmp_path / "elsewhere")
+    wait_until(lambda: not coordinators(settings.folder))
