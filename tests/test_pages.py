@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,14 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "docs/features.md",
     ROOT / "docs/running.md",
+    ROOT / "docs/jobs.md",
     ROOT / "docs/tasks.md",
     ROOT / "docs/custom_components.md",
     *sorted(ROOT.glob("docs/tutorials/*.md")),
 ]
 NUMBER_OF_PROMISES = 18
 
-LONG = ("docs/features.md", "docs/tutorials/1-resnet18.md")
+LONG = ("docs/features.md", "docs/jobs.md", "docs/tutorials/1-resnet18.md")
 
 
 def name(page: Path) -> str:
@@ -32,11 +34,14 @@ def name(page: Path) -> str:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def checkout(tmp_path: Path) -> Iterator[Path]:
     """A checkout, as far as the pages need it."""
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "data"))
     carry_out("leaven check examples/quickstart.leaven", tmp_path)  # the first time, it tells that it reads libraries
-    return tmp_path
+    (tmp_path / "leaven.toml").write_text(f'[jobs]\nfolder = "{tmp_path}/jobs"\n', encoding="utf-8")
+    yield tmp_path
+    if (tmp_path / "jobs").is_dir():
+        carry_out("leaven coordinator stop", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,10 @@ def installed_versions() -> dict[str, str]:
     return {name: found for name in PACKAGES if (found := _version(name))}
 
 
+def leaven_version() -> str:
+    return _version("leaven") or ""
+
+
 def _version(package: str) -> str | None:
     try:
         return version(package)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from leaven import __version__
+from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.settings import Settings
 from leaven.jobs.store.connection import AnotherLeads, StoreError, has_leader, leading, open_engine
@@ -72,7 +72,7 @@ class Coordinator:
                 return
 
     def _described(self) -> dict[str, object]:
-        facts = {"id": self._id, "host": socket.gethostname(), "pid": os.getpid(), "version": __version__}
+        facts = {"id": self._id, "host": socket.gethostname(), "pid": os.getpid(), "version": leaven_version()}
         return {**facts, "since": time.time()}
 
     def _has_work(self) -> bool:

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leaven import __version__
 from leaven.catalog.values import FilePath
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.installed_versions import installed_versions
+from leaven.formats.installed_versions import installed_versions, leaven_version
 from leaven.formats.user_sources import FOLDER, Sources, UnreadableSource
 from leaven.jobs.package import Manifest, Package, PackageError, make_package
 from leaven.jobs.resources import Resources
@@ -48,7 +47,7 @@ def pack(
         members[sweep_folder.TRIALS] = sweep_folder.trials_json(trials_of(plan, begin, is_quick=is_quick)).encode()
     manifest = Manifest(
         name=plan.name,
-        leaven=__version__,
+        leaven=leaven_version(),
         entry="sweep" if plan.sweep is not None else "program",
         arguments=(*begin, *(["--quick"] if is_quick else [])),
         resources=resources,

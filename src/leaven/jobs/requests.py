@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from leaven import __version__
 from leaven.formats import run_folder, sweep_folder
+from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.environment import Environment
 from leaven.jobs.environments.kinds import KINDS
 from leaven.jobs.package import Package, refuse_other_version, unpack
@@ -105,7 +105,7 @@ def submit(store: JobStore, settings: Settings, orders: Sequence[Order]) -> list
 
 
 def _refuse_impossible(settings: Settings, order: Order) -> None:
-    refuse_other_version(order.package.manifest, __version__, f"package {order.package.manifest.name}")
+    refuse_other_version(order.package.manifest, leaven_version(), f"package {order.package.manifest.name}")
     if order.name is not None and (wrong := run_folder.wrong_name(order.name)):
         raise RequestError(wrong.replace("of a run", "of a job"))
     if order.name is not None and order.name.isdecimal():

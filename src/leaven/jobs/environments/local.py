@@ -18,6 +18,7 @@ from typing import Any
 from leaven.formats import machine
 from leaven.formats.atomic_files import write_text
 from leaven.formats.byte_sizes import show_bytes
+from leaven.formats.installed_versions import leaven_version
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task
@@ -151,18 +152,16 @@ class Local:
 
 def _python_check(python: str) -> Check:
     """Whether a Python can run programs: the same version of Leaven."""
-    from leaven import __version__
-
+    here, what = leaven_version(), f"Python {python}"
     asked = "import leaven; print(leaven.__version__)"
     try:
         done = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False, cwd="/")
     except (OSError, subprocess.TimeoutExpired) as problem:
-        return Check(f"Python {python}", False, str(problem), "set `python` of the environment in leaven.toml")
+        return Check(what, False, str(problem), "set `python` of the environment in leaven.toml")
     found = done.stdout.strip()
     if done.returncode or not found:
-        return Check(f"Python {python}", False, "it has no Leaven", f"{python} -m pip install leaven=={__version__}")
-    is_same = found == __version__
-    return Check(f"Python {python}", is_same, f"Leaven {found}", "" if is_same else f"it must be Leaven {__version__}")
+        return Check(what, False, "it has no Leaven", f"{python} -m pip install leaven=={here}")
+    return Check(what, found == here, f"Leaven {found}", "" if found == here else f"it must be Leaven {here}")
 
 
 def _existing(folder: Path) -> Path:

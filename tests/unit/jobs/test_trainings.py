@@ -1,0 +1,158 @@
+"""Real trainings as jobs: killed and resumed, they end with the same weights, bit for bit."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.unit.jobs.plain_jobs import coordinators, marked_processes, settings_in, supervisors, wait_until
+
+from leaven.formats.run_folder import BUNDLE, METRICS
+from leaven.jobs import coordinator, requests
+from leaven.jobs.package import Package
+from leaven.jobs.packing import pack
+from leaven.jobs.resources import Resources
+from leaven.jobs.states import ENDED, Outcome, State
+from leaven.language.source import Source
+from leaven.plan.compiling import compile_source
+
+EPOCHS = 12
+RECIPE = f"""import "mine.py" as mine
+model mine.Net()
+data  digits()
+optimizer adamw(lr=1e-3)
+train epochs={EPOCHS}, batch=32
+"""
+MINE = """import time
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, num_classes=10):
+        super().__init__()
+        self.body = nn.Linear(64, 32)
+        self.dropout = nn.Dropout(0.2)
+        self.head = nn.Linear(32, num_classes)
+
+    def forward(self, images):
+        hidden = torch.relu(self.body(images[:, 0].flatten(1)))
+        return self.head(self.dropout(hidden))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "small.leaven").write_text(RECIPE)
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def packed(folder: Path) -> Package:
+    source = Source("small.leaven", RECIPE, folder)
+    compiled = compile_source(source)
+    assert compiled.plan is not None, compiled.diagnostics
+    assert compiled.recipe is not None
+    return pack(source, compiled.recipe, compiled.plan, Resources(cpus=1))
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    """The tensors in a run's bundle, as bytes."""
+    with zipfile.ZipFile(run / BUNDLE) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name.endswith(".safetensors")}
+
+
+def trained_without_interruption(folder: Path) -> dict[str, bytes]:
+    words = [sys.executable, "-m", "leaven", "run", "small.leaven", "--name", "reference"]
+    subprocess.run(words, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True, capture_output=True)
+    found = weights(folder / "runs" / "small" / "reference")
+    assert found
+    return found
+
+
+@pytest.mark.slow
+def test_ten_trainings_end_with_the_weights_of_one_that_was_never_interrupted(project: Path) -> None:
+    settings = settings_in(project / "jobs", cores=2)
+    store = requests.open_store(settings)
+    package = packed(project)
+    (project / "mine.py").write_text("raise SystemExit('the packed file is used, not this one')\n")
+    orders = [requests.Order(package, resources=Resources(cpus=1), retries=50, name=f"job{n}") for n in range(10)]
+    ids = requests.submit(store, settings, orders)
+    choose, token, killed = random.Random(1), str(store.fact("store")), 0
+    at = {id: sorted(choose.sample(range(1, EPOCHS), 2)) for id in ids}  # after which epochs it is killed
+    last_progress = time.monotonic()
+    try:
+        while not all(store.job(str(id)).state in ENDED for id in ids):
+            coordinator.start(settings, stays=True)
+            assert time.monotonic() < last_progress + 400
+            for id in ids:
+                job = store.job(str(id))
+                if at[id] and job.state is State.RUNNING and _epochs(Path(job.run)) >= at[id][0]:
+                    at[id].pop(0)
+                    mine = f"{token}-{id}-"
+                    found = choose.choice([marked_processes(mine), supervisors_of(settings.attempts, mine)])
+                    if choose.random() < 0.2:
+                        found = coordinators(settings.folder)
+                    with contextlib.suppress(ProcessLookupError, IndexError):
+                        os.kill(choose.choice(found), signal.SIGKILL)
+                        killed, last_progress = killed + 1, time.monotonic()
+            time.sleep(0.02)
+    finally:
+        coordinator.stop(settings, store)
+    (project / "mine.py").write_text(MINE)
+    reference = trained_without_interruption(project)
+    assert killed >= 10
+    for id in ids:
+        job = store.job(str(id))
+        assert job.state is State.SUCCEEDED, (job.reason, job.run)
+        assert weights(Path(job.run)) == reference
+        assert _epochs(Path(job.run)) == EPOCHS
+        assert [one.outcome for one in store.attempts(id)][-1] is Outcome.SUCCEEDED
+    assert sum(store.job(str(id)).attempts for id in ids) > len(ids)
+    wait_until(lambda: not marked_processes(token))
+    wait_until(lambda: not supervisors(settings.attempts))
+    store.close()
+
+
+@pytest.mark.slow
+def test_a_training_that_is_paused_saves_and_goes_on_where_it_was(project: Path) -> None:
+    settings = settings_in(project / "jobs", cores=2, grace=60.0)
+    store = requests.open_store(settings)
+    (id,) = requests.submit(store, settings, [requests.Order(packed(project), resources=Resources(cpus=1))])
+    try:
+        coordinator.start(settings, stays=True)
+        wait_until(lambda: _epochs(Path(store.job(str(id)).run)) >= 2, "two epochs", 300)
+        requests.pause(store, [store.job(str(id))])
+        wait_until(lambda: store.job(str(id)).is_paused, "the pause", 300)
+        (attempt,) = store.attempts(id)
+        assert attempt.outcome is Outcome.STOPPED
+        done = _epochs(Path(store.job(str(id)).run))
+        assert done < EPOCHS
+        requests.resume(store, [store.job(str(id))])
+        wait_until(lambda: store.job(str(id)).state is State.SUCCEEDED, "its end", 300)
+    finally:
+        coordinator.stop(settings, store)
+    assert store.job(str(id)).failures == 0
+    assert weights(Path(store.job(str(id)).run)) == trained_without_interruption(project)
+    store.close()
+
+
+def supervisors_of(attempts: Path, prefix: str) -> list[int]:
+    return [
+        pid
+        for pid in supervisors(attempts)
+        if f"/{prefix}" in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    ]
+
+
+def _epochs(run: Path) -> int:
+    file = run / METRICS
+    return max(0, len(file.read_text().splitlines()) - 1) if file.is_file() else 0
