@@ -102,11 +102,10 @@ class Coordinator:
                     return
             except (StoreError, OSError) as problem:  # a full disk, a database that restarts: nothing is lost
                 _log.warning("%s", problem)
-                if not self._is_folder_there():
-                    _log.warning("the folder of jobs is gone")
-                    self._is_told_to_stop = True
-                    return
                 wait = _AFTER_FAILURE
+            if not self._is_folder_there():
+                self._is_told_to_stop = True
+                return
             now = time.monotonic()
             if wait is not None:
                 last_work = now

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,5 +141,5 @@ def test_it_ends_when_its_folder_is_removed(tmp_path: Path) -> None:
     settings = settings_in(tmp_path / "jobs")
     requests.open_store(settings).close()
     leads(settings)
-    settings.folder.rename(tmp_path / "elsewhere")
+    shutil.rmtree(settings.folder)
     wait_until(lambda: not coordinators(settings.folder))
