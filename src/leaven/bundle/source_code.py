@@ -23,6 +23,7 @@ from leaven.runtime.failures import Failure
 
 TOKENIZER = "tokenizer"  # the folder of the files of a tokenizer, which hold no code
 
+
 class Sources(user_sources.Sources):
     """The source files that a bundle takes in, as its members."""
 
