@@ -95,7 +95,8 @@ class Supervisor:
         os.close(held)
         code = self._wait(program)
         end_processes(self.task["attempt"])
-        return self._judge(code)
+        outcome, reason = judge(_read(self._file(TOLD)), code, self.stop)
+        return self._outcome(outcome, code, reason)
 
     def _start(self, log: int, held: int) -> subprocess.Popen[bytes]:
         settings = {**os.environ, **self.task["environment"]}
@@ -151,24 +152,24 @@ class Supervisor:
         if self.stop is None:
             self.stop = {"grace": self.task["grace"], "reason": "its supervisor was asked to stop"}
 
-    def _judge(self, code: int) -> dict[str, Any]:
-        """How the attempt ended, by what the program says, else by its exit code."""
-        told = _read(self._file(TOLD)) or {}
-        said, reason = told.get("outcome"), str(told.get("reason", ""))
-        if said == "succeeded" or (said is None and code == 0):
-            return self._outcome("succeeded", code, reason)
-        if self.stop is not None and self.stop.get("timed_out"):
-            return self._outcome("timed out", code, "its time limit was reached")
-        if said == "stopped" or self.stop is not None or (said is None and code in _STOPPED):
-            return self._outcome("stopped", code, reason or str((self.stop or {}).get("reason", "")))
-        return self._outcome("failed", code, reason or _exit_text(code))
-
     def _outcome(self, outcome: str, code: int | None, reason: str) -> dict[str, Any]:
         seconds = round(time.monotonic() - self.began, 3)
         return {"outcome": outcome, "exit": code, "reason": reason, "seconds": seconds, "at": time.time()}
 
     def _file(self, name: str) -> str:
         return os.path.join(self.folder, name)
+
+
+def judge(told: dict[str, Any] | None, code: int, stop: dict[str, Any] | None) -> tuple[str, str]:
+    """How an attempt ended and why, by what the program says, else by its exit code; `stop` is what was asked."""
+    said, reason = (told or {}).get("outcome"), str((told or {}).get("reason", ""))
+    if said == "succeeded" or (said is None and code == 0):
+        return "succeeded", reason
+    if stop is not None and stop.get("timed_out"):
+        return "timed out", "its time limit was reached"
+    if said == "stopped" or stop is not None or (said is None and code in _STOPPED):
+        return "stopped", reason or str((stop or {}).get("reason", ""))
+    return "failed", reason or _exit_text(code)
 
 
 def _exit_text(code: int) -> str:

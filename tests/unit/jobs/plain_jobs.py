@@ -16,7 +16,6 @@ from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State
 from leaven.jobs.store.connection import open_engine, sqlite_url
 from leaven.jobs.store.for_loop import LoopStore
-from leaven.jobs.store.for_users import JobStore
 from leaven.jobs.store.records import Job
 from leaven.jobs.supervisor import ATTEMPT
 
@@ -68,14 +67,14 @@ class Queue:
     def job(self, id: int) -> Job:
         return self.store.job(str(id))
 
-    def turn(self, until: Callable[[], object], what: str = "") -> None:
+    def turn(self, until: Callable[[], object], what: str = "", seconds: float = SECONDS) -> None:
         """Turn the loop until something is so."""
 
         def turned() -> object:
             self.loop.tick()
             return until()
 
-        wait_until(turned, what)
+        wait_until(turned, what, seconds)
 
     def turn_until(self, id: int, *states: State) -> Job:
         self.turn(lambda: self.job(id).state in states, f"job {id} to be {states}")
@@ -132,7 +131,3 @@ def _running(is_meant: Callable[[Sequence[str]], bool]) -> list[int]:
             if len(words) > 3 and is_meant(words):
                 found.append(int(name))
     return found
-
-
-def store_of(settings: Settings) -> JobStore:
-    return requests.open_store(settings)

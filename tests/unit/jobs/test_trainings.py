@@ -70,9 +70,11 @@ def weights(run: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist() if name.endswith(".safetensors")}
 
 
-def trained_without_interruption(folder: Path) -> dict[str, bytes]:
+def trained_without_interruption(folder: Path, threads: int = 1) -> dict[str, bytes]:
     words = [sys.executable, "-m", "leaven", "run", "small.leaven", "--name", "reference"]
-    subprocess.run(words, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True, capture_output=True)
+    subprocess.run(
+        words, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": str(threads)}, check=True, capture_output=True
+    )
     found = weights(folder / "runs" / "small" / "reference")
     assert found
     return found
@@ -95,7 +97,7 @@ def test_ten_trainings_end_with_the_weights_of_one_that_was_never_interrupted(pr
             assert time.monotonic() < last_progress + 400
             for id in ids:
                 job = store.job(str(id))
-                if at[id] and job.state is State.RUNNING and _epochs(Path(job.run)) >= at[id][0]:
+                if at[id] and job.state is State.RUNNING and epochs_in(Path(job.run)) >= at[id][0]:
                     at[id].pop(0)
                     mine = f"{token}-{id}-"
                     found = choose.choice([marked_processes(mine), supervisors_of(settings.attempts, mine)])
@@ -114,7 +116,7 @@ def test_ten_trainings_end_with_the_weights_of_one_that_was_never_interrupted(pr
         job = store.job(str(id))
         assert job.state is State.SUCCEEDED, (job.reason, job.run)
         assert weights(Path(job.run)) == reference
-        assert _epochs(Path(job.run)) == EPOCHS
+        assert epochs_in(Path(job.run)) == EPOCHS
         assert [one.outcome for one in store.attempts(id)][-1] is Outcome.SUCCEEDED
     assert sum(store.job(str(id)).attempts for id in ids) > len(ids)
     wait_until(lambda: not marked_processes(token))
@@ -129,12 +131,12 @@ def test_a_training_that_is_paused_saves_and_goes_on_where_it_was(project: Path)
     (id,) = requests.submit(store, settings, [requests.Order(packed(project), resources=Resources(cpus=1))])
     try:
         coordinator.start(settings, stays=True)
-        wait_until(lambda: _epochs(Path(store.job(str(id)).run)) >= 2, "two epochs", 300)
+        wait_until(lambda: epochs_in(Path(store.job(str(id)).run)) >= 2, "two epochs", 300)
         requests.pause(store, [store.job(str(id))])
         wait_until(lambda: store.job(str(id)).is_paused, "the pause", 300)
         (attempt,) = store.attempts(id)
         assert attempt.outcome is Outcome.STOPPED
-        done = _epochs(Path(store.job(str(id)).run))
+        done = epochs_in(Path(store.job(str(id)).run))
         assert done < EPOCHS
         requests.resume(store, [store.job(str(id))])
         wait_until(lambda: store.job(str(id)).state is State.SUCCEEDED, "its end", 300)
@@ -153,6 +155,7 @@ def supervisors_of(attempts: Path, prefix: str) -> list[int]:
     ]
 
 
-def _epochs(run: Path) -> int:
+def epochs_in(run: Path) -> int:
+    """How many epochs a run has logged."""
     file = run / METRICS
     return max(0, len(file.read_text().splitlines()) - 1) if file.is_file() else 0

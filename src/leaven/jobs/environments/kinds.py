@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaven.jobs.environments import local
+from leaven.jobs.environments import local, slurm
 from leaven.jobs.environments.environment import Environment
 
 
@@ -18,4 +18,7 @@ class Kind:
     make: Callable[[Mapping[str, Any], Path, Path], Environment]
 
 
-KINDS = {"local": Kind(local.KEYS, local.Local)}
+KINDS = {
+    "local": Kind(local.KEYS, local.Local),
+    "slurm": Kind(slurm.KEYS, slurm.Slurm),
+}

@@ -1,0 +1,260 @@
+"""A Slurm cluster: each attempt is a batch job, whose name has the attempt's id in it.
+
+Files of an attempt are in its folder, which all nodes must see: the batch script, the log, what the program says of its
+end and its exit code. Slurm's own word counts where these are missing. A job that Slurm requeues begins again under the
+same id, so it is the same attempt; one that saves and ends within the grace of a preemption is followed by another. Both
+go on from the run's last checkpoint.
+
+Slurm's commands block while its controller is down: each has a time-out, after which the cluster counts as not
+answering.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leaven.formats import run_folder
+from leaven.formats.atomic_files import write_text
+from leaven.formats.run_folder import read_json
+from leaven.jobs import supervisor
+from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.launching import command_of
+from leaven.jobs.states import Outcome
+
+KEYS = ("partition", "account", "qos", "constraint", "options", "python", "folder", "grace", "poll", "timeout")
+SCRIPT = "job.sh"
+EXIT = "exit"  # the file with the exit code
+NATIVE = "native"  # that with Slurm's id
+_PREFIX = "leaven-"
+_POLL = 5.0  # seconds for which an answer of the controller holds
+_TIMEOUT = 30.0
+_DOWN = re.compile(r"contact slurm|controller|timed out|connection refused|communication|backup", re.IGNORECASE)
+_WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+_RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
+_ENDED = {
+    "COMPLETED": Outcome.SUCCEEDED,
+    "CANCELLED": Outcome.STOPPED,
+    "PREEMPTED": Outcome.STOPPED,
+    "TIMEOUT": Outcome.TIMED_OUT,
+    "DEADLINE": Outcome.TIMED_OUT,
+    "NODE_FAIL": Outcome.LOST,
+    "BOOT_FAIL": Outcome.LOST,
+}
+
+
+class Slurm:
+    """A Slurm cluster, by its commands. `attempts` is a folder that all nodes see."""
+
+    def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
+        self._settings = settings
+        self._attempts = attempts
+        self._python = str(settings.get("python") or sys.executable)
+        self._timeout = float(settings.get("timeout", _TIMEOUT))
+        self._answer: tuple[float, dict[str, tuple[str, str, str]]] | None = None
+        self._kill_at: dict[str, float] = {}
+
+    def capacity(self) -> None:
+        """Slurm has a queue of its own."""
+
+    def submit(self, task: Task) -> str:
+        task.folder.mkdir(parents=True, exist_ok=True)
+        write_text(task.folder / SCRIPT, self.script(task))
+        done = self._run(["sbatch", "--parsable", str(task.folder / SCRIPT)], refuses=True)
+        native = done.strip().split(";")[0]
+        write_text(task.folder / NATIVE, native)
+        self._answer = None
+        return native
+
+    def script(self, task: Task) -> str:
+        """The batch script of an attempt."""
+        folder = Path(str(self._settings.get("folder") or task.project))
+        variables = {
+            **task.variables,
+            supervisor.ATTEMPT: task.attempt,
+            supervisor.TELL: str(task.folder / supervisor.TOLD),
+            "OMP_NUM_THREADS": str(max(1, task.resources.cpus // task.resources.processes)),
+            "PYTHONUNBUFFERED": "1",
+        }
+        lines = [
+            "#!/bin/bash",
+            *(f"#SBATCH {option}" for option in self._options(task)),
+            # Slurm begins a job that it has preempted again: what the one before said does not count
+            f"rm -f {_quoted(task.folder / supervisor.TOLD)} {_quoted(task.folder / EXIT)}",
+            f"echo $SLURM_JOB_ID > {_quoted(task.folder / NATIVE)}",
+            *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
+            f"cd {_quoted(folder)} || cd {_quoted(task.run)}",
+            "trap : TERM  # the program gets it too, and saves; its exit code is still wanted",
+            *self._launch(task),
+            "code=$?",
+            f"echo $code > {_quoted(task.folder / EXIT)}.new",
+            f"mv {_quoted(task.folder / EXIT)}.new {_quoted(task.folder / EXIT)}",
+            "exit $code",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _options(self, task: Task) -> list[str]:
+        needs, given = task.resources, self._settings
+        found = [
+            f"--job-name={_PREFIX}{task.attempt}",
+            f"--output={task.folder / supervisor.LOG}",
+            "--open-mode=append",
+            "--requeue",
+            f"--nodes={needs.nodes}",
+            "--ntasks-per-node=1",
+            f"--cpus-per-task={needs.cpus}",
+        ]
+        found += [f"--mem={-(-needs.memory // 2**20)}M"] if needs.memory else []
+        found += [f"--gres=gpu:{needs.gpus}"] if needs.gpus else []
+        found += [f"--time={max(1, round(needs.minutes))}"] if needs.minutes else []
+        found += [f"--{key}={given[key]}" for key in ("partition", "account", "qos", "constraint") if given.get(key)]
+        return [*found, *given.get("options", ())]
+
+    def _launch(self, task: Task) -> list[str]:
+        """What runs the program: on each node one task of `srun`, which is the program or its torchrun."""
+        if task.resources.nodes == 1:
+            return [f"srun --kill-on-bad-exit=1 {shlex.join(command_of(task, self._python))}"]
+        program = [str(task.run / run_folder.PROGRAM), "--resume", str(task.run), *task.arguments]
+        nodes, processes = task.resources.nodes, task.resources.processes
+        return [
+            'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+            "port=$((20000 + SLURM_JOB_ID % 20000))",
+            f"srun --kill-on-bad-exit=1 {shlex.quote(self._python)} -m torch.distributed.run --nnodes={nodes} "
+            f"--nproc-per-node={processes} --rdzv-backend=c10d --rdzv-endpoint=$first:$port "
+            f"--rdzv-id=$SLURM_JOB_ID-${{SLURM_RESTART_COUNT:-0}} {shlex.join(program)}",
+        ]
+
+    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
+        jobs = self._jobs()
+        return {attempt: self._status(attempt, native, jobs) for attempt, native in attempts.items()}
+
+    def _status(self, attempt: str, native: str, jobs: Mapping[str, tuple[str, str, str]]) -> Status:
+        """What became of an attempt: while Slurm has it by Slurm's state, then by its own files."""
+        folder = self._attempts / attempt
+        _, state, reason = jobs.get(attempt, ("", "", ""))
+        if state in _WAITING:
+            return Status("starting", reason=reason)
+        if state in _RUNNING:
+            return Status("running")
+        code = _exit_code(folder)
+        if not state and code is None:
+            known = native or _native(folder)
+            return (
+                Status("ended", Outcome.LOST, reason=f"Slurm has forgotten job {known}") if known else Status("absent")
+            )
+        self._kill_at.pop(attempt, None)
+        if state in ("TIMEOUT", "DEADLINE"):
+            return Status("ended", Outcome.TIMED_OUT, code, "its time limit was reached")
+        if code is None or state in ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY"):
+            told = f"Slurm says: {state}{f' ({reason})' if reason not in ('', 'None') else ''}"
+            return Status("ended", _ENDED.get(state, Outcome.FAILED), code, told)
+        stop: dict[str, Any] | None = (
+            {} if state in ("CANCELLED", "PREEMPTED") or (folder / supervisor.STOP).exists() else None
+        )
+        outcome, why = supervisor.judge(read_json(folder / supervisor.TOLD) or None, code, stop)
+        return Status("ended", Outcome(outcome), code, why)
+
+    def cancel(self, attempt: str, native: str, grace: float) -> None:
+        """Ask the program to save, if it runs; after the grace, and for a job that waits, let Slurm cancel it."""
+        folder = self._attempts / attempt
+        id, state, _ = self._jobs().get(attempt, ("", "", ""))
+        if not id or state in _ENDED:
+            return
+        if state in _WAITING:
+            self._run(["scancel", id])
+        elif not (folder / supervisor.STOP).exists():
+            write_text(folder / supervisor.STOP, json.dumps({"grace": grace}))
+            self._run(["scancel", "--signal=TERM", id])
+        elif time.monotonic() >= self._kill_at.setdefault(attempt, time.monotonic() + grace):
+            self._run(["scancel", id])
+
+    def logs(self, attempt: str, native: str, offset: int) -> bytes:
+        try:
+            with (self._attempts / attempt / supervisor.LOG).open("rb") as file:
+                file.seek(offset)
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def find(self, attempt: str) -> str | None:
+        found = self._jobs(is_fresh=True).get(attempt)
+        return found[0] if found else _native(self._attempts / attempt)
+
+    def _jobs(self, *, is_fresh: bool = False) -> dict[str, tuple[str, str, str]]:
+        """The jobs that Slurm knows, by attempt: id, state and reason. An answer holds for some seconds."""
+        now = time.monotonic()
+        hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
+        if self._answer is not None and now < self._answer[0] + hold:
+            return self._answer[1]
+        words = ["squeue", "--noheader", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%j|%r"]
+        rows = [line.split("|", 3) for line in self._run(words).splitlines() if line.count("|") >= 3]
+        found = {
+            name.removeprefix(_PREFIX): (id, state, reason)
+            for id, state, name, reason in sorted(rows, key=lambda row: int(re.sub(r"\D.*", "", row[0]) or 0))
+            if name.startswith(_PREFIX)
+        }
+        self._answer = (now, found)
+        return found
+
+    def _run(self, words: Sequence[str], *, refuses: bool = False) -> str:
+        """What a command of Slurm's prints."""
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=self._timeout, check=False)
+        except FileNotFoundError:
+            raise Unreachable(f"the command `{words[0]}` is not there") from None
+        except subprocess.TimeoutExpired:
+            raise Unreachable(f"`{words[0]}` did not answer in {self._timeout:.0f} s") from None
+        if done.returncode == 0:
+            return done.stdout
+        said = done.stderr.strip().splitlines()
+        problem = said[-1].removeprefix(f"{words[0]}: ").removeprefix("error: ") if said else f"`{words[0]}` failed"
+        if refuses and not _DOWN.search(done.stderr):
+            raise Refused(f"Slurm refuses it: {problem}")
+        raise Unreachable(problem)
+
+    def check(self) -> Iterator[Check]:
+        for command in ("sbatch", "squeue", "scancel", "sinfo"):
+            place = shutil.which(command)
+            yield Check(command, place is not None, place or "not found", "" if place else "install Slurm's commands")
+            if place is None:
+                return
+        said = self._run(["sinfo", "--noheader", "--format=%R|%a|%D|%c|%m|%G"])
+        rows = [line.split("|") for line in said.splitlines() if line.count("|") == 5]
+        for name, state, nodes, cores, memory, gres in rows:
+            gpus = "" if gres.strip() == "(null)" else f", {gres.strip()}"
+            found = f"{state}, {nodes} nodes with {cores} cores, {memory} MB{gpus}"
+            yield Check(f"partition {name}", state.strip() == "up", found)
+        wanted = self._settings.get("partition")
+        if wanted and wanted not in [row[0].strip() for row in rows]:
+            yield Check(f"partition {wanted}", False, "not found", f"there are: {', '.join(row[0] for row in rows)}")
+        is_there = os.access(self._python, os.X_OK)
+        help = "" if is_there else "set `python` of the environment: it must be there on every node"
+        yield Check(f"Python {self._python}", is_there, "found here" if is_there else "not found here", help)
+        yield Check(
+            f"folder {self._attempts.parent}", True, "must be on a drive that all nodes see; the tiny job tells"
+        )
+
+
+def _exit_code(folder: Path) -> int | None:
+    try:
+        return int((folder / EXIT).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _native(folder: Path) -> str | None:
+    try:
+        return (folder / NATIVE).read_text().strip() or None
+    except OSError:
+        return None
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

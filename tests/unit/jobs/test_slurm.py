@@ -1,0 +1,185 @@
+"""Jobs on a real Slurm, which the tests start: submit, cancel, requeue, and a controller that goes away."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.jobs import cluster
+from tests.unit.jobs.plain_jobs import Queue, order, settings_in
+from tests.unit.jobs.test_reconcile import SAVES, begun, outcomes
+from tests.unit.jobs.test_trainings import EPOCHS, epochs_in, packed, project, trained_without_interruption, weights
+
+from leaven.formats.run_folder import read_json
+from leaven.jobs import requests
+from leaven.jobs.environments.slurm import Slurm
+from leaven.jobs.resources import Resources
+from leaven.jobs.states import ENDED, Outcome, State
+
+__all__ = ["project"]  # a fixture
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[cluster.Cluster]:
+    if reason := cluster.why_not():
+        pytest.skip(reason)
+    with cluster.cluster() as found, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", found.settings["SLURM_CONF"])
+        yield found
+
+
+@pytest.fixture
+def queue(slurm: cluster.Cluster, tmp_path: Path) -> Iterator[Queue]:
+    given = {"kind": "slurm", "poll": 0.2, "timeout": 10.0, "grace": 20.0}
+    found = Queue(replace(settings_in(tmp_path / "jobs"), environments={"slurm": given}))
+    yield found
+    found.close()
+
+
+def on_slurm(text: str, *arguments: str, **more: object) -> requests.Order:
+    return order(text, *arguments, **{"environment": "slurm", **more})
+
+
+def test_a_job_runs_and_its_log_is_read(queue: Queue) -> None:
+    (id,) = queue.submit(on_slurm("import os, sys; print('on', os.environ['SLURMD_NODENAME'], *sys.argv[1:])", "a b"))
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts) == (State.SUCCEEDED, 1)
+    assert queue.log(id) == "on n0 a b\n"
+
+
+def test_a_failure_is_tried_again(queue: Queue) -> None:
+    (id,) = queue.submit(on_slurm("print('so'); exit(7)", retries=1))
+    (job,) = queue.finish(id)
+    assert job.state is State.FAILED
+    assert outcomes(queue, id) == [Outcome.FAILED] * 2
+    assert [one.exit_code for one in queue.store.attempts(id)] == [7, 7]
+
+
+def test_gpus_are_those_that_slurm_gives(queue: Queue) -> None:
+    text = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
+    (id,) = queue.submit(on_slurm(text, resources=Resources(cpus=1, gpus=2)))
+    queue.finish(id)
+    assert queue.log(id) == "0,1\n"
+
+
+def test_cancelling_lets_the_program_save(queue: Queue) -> None:
+    (id,) = queue.submit(on_slurm(SAVES))
+    begun(queue, id)
+    requests.cancel(queue.store, [queue.job(id)])
+    (job,) = queue.finish(id)
+    assert job.state is State.CANCELLED
+    assert "saved" in queue.log(id)
+    assert outcomes(queue, id) == [Outcome.STOPPED]
+
+
+def test_a_job_that_waits_in_slurms_queue_is_cancelled(queue: Queue) -> None:
+    ids = queue.submit(*[on_slurm(SAVES, resources=Resources(cpus=2)) for _ in range(3)])
+    for id in ids[:2]:
+        begun(queue, id)
+    queue.turn_until(ids[2], State.STARTING)
+    requests.cancel(queue.store, [queue.job(ids[2])])
+    assert queue.finish(ids[2])[0].state is State.CANCELLED
+    assert queue.log(ids[2]) == ""
+    requests.cancel(queue.store, [queue.job(id) for id in ids[:2]])
+    queue.finish(*ids)
+
+
+def test_a_preempted_job_saves_and_begins_again_without_using_a_retry(queue: Queue, slurm: cluster.Cluster) -> None:
+    ids = queue.submit(*[on_slurm(SAVES, resources=Resources(cpus=2)) for _ in range(2)])
+    for id in ids:
+        begun(queue, id)
+    slurm.run("sbatch", "-p", "urgent", "-N2", "--ntasks-per-node=1", "-c2", "-o", "/dev/null", "--wrap", "sleep 1")
+    queue.turn(lambda: all(queue.log(id).count("begun") == 2 for id in ids), "both to begin again")
+    assert all("saved" in queue.log(id) for id in ids)
+    assert [queue.job(id).failures for id in ids] == [0, 0]
+    assert all(set(outcomes(queue, id)) <= {Outcome.STOPPED, None} for id in ids)
+    requests.cancel(queue.store, [queue.job(id) for id in ids])
+    assert {job.state for job in queue.finish(*ids)} == {State.CANCELLED}
+
+
+def test_a_job_that_slurm_requeues_begins_again_as_the_same_attempt(queue: Queue, slurm: cluster.Cluster) -> None:
+    text = SAVES.replace("signal.signal(", "print(", 1)  # it does not handle the signal
+    (id,) = queue.submit(on_slurm(text))
+    begun(queue, id)
+    (attempt,) = queue.store.attempts(id)
+    slurm.run("scontrol", "requeue", attempt.native)
+    slurm.run("scontrol", "update", f"jobid={attempt.native}", "StartTime=now")  # else Slurm waits for minutes
+    queue.turn(lambda: queue.log(id).count("begun") == 2, "it to begin again")
+    assert queue.job(id).attempts == 1
+    requests.cancel(queue.store, [queue.job(id)])
+    assert queue.finish(id)[0].state is State.CANCELLED
+
+
+def test_a_controller_that_is_killed_is_marked_and_nothing_is_lost(queue: Queue, slurm: cluster.Cluster) -> None:
+    (id,) = queue.submit(on_slurm(SAVES))
+    begun(queue, id)
+    slurm.kill_controller()
+    queue.turn(lambda: queue.store.environments()[0].unreachable_since is not None, "Slurm to be marked")
+    assert queue.job(id).state is State.RUNNING
+    (later,) = queue.submit(on_slurm("print('later')"))
+    slurm.start_controller()
+    assert queue.finish(later)[0].state is State.SUCCEEDED
+    assert (queue.job(id).state, queue.job(id).attempts) == (State.RUNNING, 1)
+    assert queue.store.environments()[0].unreachable_since is None
+    requests.cancel(queue.store, [queue.job(id)])
+    queue.finish(id)
+
+
+def test_a_crash_in_the_middle_of_a_submit_does_not_submit_twice(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    (id,) = queue.submit(on_slurm("print('ran')"))
+    whole = Slurm._run
+
+    def run_and_crash(self: Slurm, words: list[str], **more: bool) -> str:
+        said = whole(self, words, **more)
+        if words[0] == "sbatch":
+            raise KeyboardInterrupt
+        return said
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Slurm, "_run", run_and_crash)
+        with pytest.raises(KeyboardInterrupt):
+            queue.loop.tick()
+    queue.restart()
+    assert queue.finish(id)[0].state is State.SUCCEEDED
+    assert (queue.log(id), queue.job(id).attempts) == ("ran\n", 1)
+
+
+def test_a_preempted_training_ends_with_the_same_weights(queue: Queue, slurm: cluster.Cluster, project: Path) -> None:
+    package = packed(project)
+    (id,) = queue.submit(requests.Order(package, "slurm", Resources(cpus=2)))
+    run = Path(queue.job(id).run)
+    queue.turn(lambda: epochs_in(run) >= 2, "two epochs", 300)
+    urgent = ["sbatch", "-p", "urgent", "-N2", "--ntasks-per-node=1", "-c2", "-o", "/dev/null", "--wrap", "sleep 1"]
+    slurm.run(*urgent)
+    queue.turn(lambda: queue.job(id).state is State.SUCCEEDED, "the end", 300)
+    assert "resuming" in queue.log(id)
+    assert queue.job(id).failures == 0
+    assert weights(run) == trained_without_interruption(project, threads=2)
+
+
+def test_a_training_on_two_nodes(queue: Queue, project: Path) -> None:
+    (id,) = queue.submit(requests.Order(packed(project), "slurm", Resources(cpus=1, processes=1, nodes=2)))
+    queue.turn(lambda: queue.job(id).state in ENDED, "the end", 300)
+    assert queue.job(id).state is State.SUCCEEDED, queue.log(id)
+    run = Path(queue.job(id).run)
+    assert epochs_in(run) == EPOCHS
+    assert read_json(run / "lock.json")["processes"] == 2
+
+
+def test_what_slurm_refuses_has_failed_with_its_reason(queue: Queue) -> None:
+    given = {**queue.settings.environments["slurm"], "partition": "none"}
+    queue.settings = replace(queue.settings, environments={"slurm": given})
+    (id,) = queue.submit(on_slurm("", retries=3))
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts) == (State.FAILED, 1)
+    assert "invalid partition specified: none" in job.reason
+
+
+def test_what_the_cluster_has_is_checked(queue: Queue) -> None:
+    environment = requests.environment_of(queue.settings, "slurm")
+    found = {check.what: check for check in environment.check()}
+    assert found["partition main"].found == "up, 2 nodes with 2 cores, 4000 MB, gpu:2"
+    assert all(check.is_right for check in found.values())
+    assert os.access(found["sbatch"].found, os.X_OK)
