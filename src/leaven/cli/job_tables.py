@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from leaven.formats.duration_text import duration_text
 from leaven.jobs import coordinator
 from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings
@@ -76,7 +77,7 @@ def _what(job: Job) -> str:
     elif job.reason and job.state is not State.SUCCEEDED:
         progress = job.reason
     left = json.loads(job.progress).get("seconds_left") if job.progress and job.state is State.RUNNING else None
-    text = f"{progress}, ~{length(left)} left" if left else progress
+    text = f"{progress}, ~{duration_text(left)} left" if left else progress
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
@@ -124,7 +125,7 @@ def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
         table = [["attempt", "started", "time", "outcome", "why"]]
         for one in attempts:
             end = one.ended or time.time()
-            took = length(end - one.started) if one.started else ""
+            took = duration_text(end - one.started) if one.started else ""
             outcome = one.outcome.value if one.outcome else "under way"
             table.append([str(one.number), when(one.started) if one.started else "", took, outcome, one.reason])
         click.echo("\n" + "\n".join(aligned(table)))
@@ -133,7 +134,7 @@ def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
 def _needs(job: Job) -> str:
     processes = f", {job.processes} processes" if job.processes > 1 else ""
     nodes = f", {job.nodes} nodes" if job.nodes > 1 else ""
-    limit = f", at most {length(60 * job.minutes)}" if job.minutes else ""
+    limit = f", at most {duration_text(60 * job.minutes)}" if job.minutes else ""
     return f"{job.resources.slots}{processes}{nodes}{limit}"
 
 
@@ -141,14 +142,6 @@ def when(moment: float) -> str:
     """A time as people read it; of another day, with the date."""
     is_today = time.strftime("%F", time.localtime(moment)) == time.strftime("%F")
     return time.strftime("%H:%M:%S" if is_today else "%F %H:%M", time.localtime(moment))
-
-
-def length(seconds: float) -> str:
-    """`8 s`, `3 min`, `2 h 10 min`."""
-    if seconds < 90:
-        return f"{max(0, round(seconds))} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def print_status(settings: Settings, store: JobStore) -> int:

@@ -31,14 +31,11 @@ def reports(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
 
     @wraps(command)
     def run(*args: Any, **given: Any) -> NoReturn:
-        from leaven.jobs.package import PackageError
-        from leaven.jobs.requests import RequestError
-        from leaven.jobs.settings import SettingsError
-        from leaven.jobs.store.connection import StoreError
+        from leaven.jobs.problem import Problem
 
         try:
             sys.exit(command(*args, **given) or 0)
-        except (PackageError, RequestError, SettingsError, StoreError) as problem:
+        except Problem as problem:
             click.echo(f"error: {problem.headline}", err=True)
             if problem.help:
                 click.echo(f"help: {problem.help}", err=True)

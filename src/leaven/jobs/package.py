@@ -19,6 +19,7 @@ from typing import Any
 
 from leaven.formats import run_folder, sweep_folder
 from leaven.formats.atomic_files import write_bytes, write_text
+from leaven.jobs.problem import Problem
 from leaven.jobs.resources import Resources
 
 FORMAT = 1
@@ -28,13 +29,8 @@ _MOST_BYTES = 100_000_000  # a program, a plan and some Python files are far sma
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of zip files
 
 
-class PackageError(Exception):
+class PackageError(Problem):
     """A file is not a package that can be run here."""
-
-    def __init__(self, headline: str, help: str = "") -> None:
-        super().__init__(headline)
-        self.headline = headline
-        self.help = help
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.environment import Environment
 from leaven.jobs.environments.kinds import KINDS
 from leaven.jobs.package import Package, refuse_other_version, unpack
+from leaven.jobs.problem import Problem
 from leaven.jobs.resources import Resources, missing
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
@@ -23,13 +24,8 @@ from leaven.jobs.store.records import Job
 RETRIES = 2
 
 
-class RequestError(Exception):
-    """What was asked for can't be done; `help` says what to do."""
-
-    def __init__(self, headline: str, help: str = "") -> None:
-        super().__init__(headline)
-        self.headline = headline
-        self.help = help
+class RequestError(Problem):
+    """What was asked for can't be done."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats.byte_sizes import parse_bytes
+from leaven.jobs.problem import Problem
 from leaven.jobs.store.connection import sqlite_url
 
 PROJECT_FILE = "leaven.toml"
@@ -29,13 +30,8 @@ _JOBS_KEYS = ("folder", "store", "backoff")
 _BACKOFF = 10.0
 
 
-class SettingsError(Exception):
-    """A configuration file is wrong; `help` says what to do."""
-
-    def __init__(self, headline: str, help: str = "") -> None:
-        super().__init__(headline)
-        self.headline = headline
-        self.help = help
+class SettingsError(Problem):
+    """A configuration file is wrong."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ ATTEMPT = "LEAVEN_ATTEMPT"  # the environment variable by which the processes of
 TELL = "LEAVEN_OUTCOME"  # that with the file to which a program writes how it ended
 
 _LOOK = 0.25  # seconds between two looks at whether a stop is wanted
-_LOCK_TRIES = 40  # a coordinator that asks whether the lock is held holds it for microseconds
+_LOCK_TRIES = 40
 _STOPPED = (-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT)
 _SET_PARENT_DEATH_SIGNAL = 1
 
@@ -58,7 +58,7 @@ def main(folder: str) -> None:
     with open(os.path.join(folder, TASK), encoding="utf-8") as file:
         task = json.load(file)
     lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-    if not _take(lock) or os.path.exists(os.path.join(folder, BEGUN)):
+    if not take(lock, _LOCK_TRIES) or os.path.exists(os.path.join(folder, BEGUN)):
         return  # another one supervises it, or did
     supervisor = Supervisor(folder, task)
     outcome = supervisor.run()
@@ -181,9 +181,9 @@ def _exit_text(code: int) -> str:
         return f"the program was ended by signal {-code}"
 
 
-def _take(lock: int) -> bool:
-    """Take a lock; False if another process keeps it."""
-    for _ in range(_LOCK_TRIES):
+def take(lock: int, tries: int) -> bool:
+    """Take a lock; False if another process keeps it. One that asks whether it is held has it for microseconds."""
+    for _ in range(tries):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -5,7 +5,6 @@ supervisor lives, whatever became of the coordinator that started it. A supervis
 attempt ended leaves orphans; these are ended before the attempt counts as lost.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -23,6 +22,8 @@ from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task
 from leaven.jobs.environments.launching import command_of
+from leaven.jobs.environments.logs import read_log
+from leaven.jobs.file_locks import is_held
 from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 
@@ -126,12 +127,7 @@ class Local:
             write_text(folder / supervisor.STOP, json.dumps({"grace": grace}))
 
     def logs(self, attempt: str, native: str, offset: int) -> bytes:
-        try:
-            with (self._attempts / attempt / supervisor.LOG).open("rb") as file:
-                file.seek(offset)
-                return file.read()
-        except FileNotFoundError:
-            return b""
+        return read_log(self._attempts / attempt, offset)
 
     def find(self, attempt: str) -> str | None:
         status = self._status(attempt)
@@ -174,21 +170,6 @@ def _ended(folder: Path) -> Status | None:
     if not found:
         return None
     return Status("ended", Outcome(found["outcome"]), found.get("exit"), str(found.get("reason", "")))
-
-
-def is_held(file: Path) -> bool:
-    """Whether a process holds the lock of a file."""
-    try:
-        descriptor = os.open(file, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _supervising_python() -> str:

@@ -1,9 +1,9 @@
 """A Slurm cluster: each attempt is a batch job, whose name has the attempt's id in it.
 
 Files of an attempt are in its folder, which all nodes must see: the batch script, the log, what the program says of its
-end and its exit code. Slurm's own word counts where these are missing. A job that Slurm requeues begins again under the
-same id, so it is the same attempt; one that saves and ends within the grace of a preemption is followed by another. Both
-go on from the run's last checkpoint.
+end and its exit code. Slurm's own word counts where these are missing. A job that Slurm requeues begins again under
+the same id, so it is the same attempt; one that saves and ends within the grace of a preemption is followed by another.
+Both go on from the run's last checkpoint.
 
 Slurm's commands block while its controller is down: each has a time-out, after which the cluster counts as not
 answering.
@@ -27,6 +27,7 @@ from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
 from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
 from leaven.jobs.environments.launching import command_of
+from leaven.jobs.environments.logs import read_log
 from leaven.jobs.states import Outcome
 
 KEYS = ("partition", "account", "qos", "constraint", "options", "python", "folder", "grace", "poll", "timeout")
@@ -176,12 +177,7 @@ class Slurm:
             self._run(["scancel", id])
 
     def logs(self, attempt: str, native: str, offset: int) -> bytes:
-        try:
-            with (self._attempts / attempt / supervisor.LOG).open("rb") as file:
-                file.seek(offset)
-                return file.read()
-        except FileNotFoundError:
-            return b""
+        return read_log(self._attempts / attempt, offset)
 
     def find(self, attempt: str) -> str | None:
         found = self._jobs(is_fresh=True).get(attempt)

@@ -4,9 +4,7 @@ One process leads a store: it runs the reconcile loop. With SQLite it holds a lo
 advisory lock of its only connection: if the connection breaks, the lock must be taken again before anything else.
 """
 
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,10 @@ from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from leaven.jobs.file_locks import is_held
+from leaven.jobs.problem import Problem
 from leaven.jobs.store.schema import VERSION, facts, metadata, revisions
+from leaven.jobs.supervisor import take
 
 _LEADING, _CREATING = 0x6C656176, 0x6C656177  # "leav": the numbers of locks, each for every schema of a database
 _SCHEMA = "hashtext(current_schema())"
@@ -29,13 +30,8 @@ _TRIES = 10
 _SECONDS = 30  # how long a writer waits for another
 
 
-class StoreError(Exception):
-    """A store can't be used; `help` says what to do."""
-
-    def __init__(self, headline: str, help: str = "") -> None:
-        super().__init__(headline)
-        self.headline = headline
-        self.help = help
+class StoreError(Problem):
+    """A store can't be used."""
 
 
 class AnotherLeads(Exception):
@@ -136,7 +132,7 @@ def leading(url: str, folder: Path) -> Iterator[Engine]:
             engine.dispose()
         return
     descriptor = os.open(_lock_file(folder), os.O_RDWR | os.O_CREAT, 0o600)
-    if not _take(descriptor):
+    if not take(descriptor, _TRIES):
         os.close(descriptor)
         raise AnotherLeads
     try:
@@ -149,32 +145,10 @@ def leading(url: str, folder: Path) -> Iterator[Engine]:
         os.close(descriptor)
 
 
-def _take(descriptor: int) -> bool:
-    """Take a lock; False if a process keeps it. One that only asks whether it is held holds it for microseconds."""
-    for _ in range(_TRIES):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)
-        else:
-            return True
-    return False
-
-
 def has_leader(url: str, folder: Path) -> bool:
     """Whether a process leads a store."""
     if is_sqlite(url):
-        try:
-            descriptor = os.open(_lock_file(folder), os.O_RDWR)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return is_held(_lock_file(folder))
     engine = open_engine(url)
     try:
         with engine.connect() as connection:
