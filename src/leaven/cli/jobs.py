@@ -95,6 +95,7 @@ def submit(
     """
     from leaven.jobs import coordinator, requests
     from leaven.jobs.settings import load_settings
+    from leaven.statements.options import Options
 
     settings = load_settings()
     where = requests.environment_of(settings, environment)
@@ -102,6 +103,8 @@ def submit(
     if name is not None and name in after:
         raise requests.RequestError(f"`{name}` can't wait for itself")
     resources = _resources(where, **wanted)
+    if word.endswith(".job") and (quick or options != Options()):
+        raise requests.RequestError("a package can't be changed", "pack the recipe with these options: `leaven pack`")
     package = _opened(word) if word.endswith(".job") else _packed(word, options, resources, is_quick=quick)
     resources = package.manifest.resources if word.endswith(".job") and not _is_given(wanted) else resources
     order = requests.Order(package, environment, resources, name, priority, retries, after, sweep)

@@ -153,6 +153,8 @@ def test_a_recipe_is_packed_with_the_same_bytes(folder: Path) -> None:
         (["--name", "a", "--after", "a"], "error: `a` can't wait for itself"),
         (["--name", "12"], "error: `12` can't be the name of a job"),
         (["--sweep"], "error: the recipe has no `sweep`"),
+        (["--quick"], "error: a package can't be changed\nhelp: pack the recipe with these options"),
+        (["--set", "train.batch=8"], "error: a package can't be changed"),
         (["--memory", "much"], "Usage: "),
         (["--time", "soon"], "Usage: "),
     ],
