@@ -174,7 +174,7 @@ def test_what_slurm_refuses_has_failed_with_its_reason(queue: Queue) -> None:
     (id,) = queue.submit(on_slurm("", retries=3))
     (job,) = queue.finish(id)
     assert (job.state, job.attempts) == (State.FAILED, 1)
-    assert "invalid partition specified: none" in job.reason
+    assert job.reason == "Slurm refuses it: Batch job submission failed: Invalid partition name specified"
 
 
 def test_what_the_cluster_has_is_checked(queue: Queue) -> None:

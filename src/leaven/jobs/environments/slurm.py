@@ -126,6 +126,7 @@ class Slurm:
         nodes, processes = task.resources.nodes, task.resources.processes
         return [
             'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+            "first=$(scontrol show node $first | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p')",  # which others can reach
             "port=$((20000 + SLURM_JOB_ID % 20000))",
             f"srun --kill-on-bad-exit=1 {shlex.quote(self._python)} -m torch.distributed.run --nnodes={nodes} "
             f"--nproc-per-node={processes} --rdzv-backend=c10d --rdzv-endpoint=$first:$port "
