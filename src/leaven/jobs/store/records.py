@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Outcome, State, Wanted
+from leaven.jobs.store.schema import jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,15 @@ class Job:
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        found = row._asdict()
-        found["state"], found["wanted"] = State(found["state"]), Wanted(found["wanted"])
-        return cls(**found)
+        """A row of the table, whose columns are the fields in the same order: a list may have ten thousands of them."""
+        values = list(row)
+        values[_WANTED], values[_STATE] = Wanted(values[_WANTED]), State(values[_STATE])
+        return cls(*values)
 
 
-JOB_FIELDS = tuple(field.name for field in fields(Job))
+_FIELDS = tuple(field.name for field in fields(Job))
+assert tuple(jobs.c.keys()) == _FIELDS
+_WANTED, _STATE = _FIELDS.index("wanted"), _FIELDS.index("state")
 
 
 @dataclass(frozen=True, slots=True)
