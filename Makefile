@@ -19,7 +19,7 @@ IS_READY := $(shell [ ! -e $(STAMP) ] && [ -x $(PYTHON) ] && $(PYTHON) -c 'impor
 # Tests in several processes, each with one thread: a test that trains is small, and loading torch takes longer.
 PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: help setup demo test test-slow test-all check fuzz bench bless clean
+.PHONY: help setup demo test test-slow test-jobs test-all check fuzz bench bless clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## ?/\t/' | expand -t 11
@@ -45,7 +45,10 @@ test: setup  ## run the tests (at most 8 minutes on two cores)
 	@$(PYTEST) -m 'not slow'
 
 test-slow: setup  ## run only the slow tests
-	@$(PYTEST) -m slow
+	@$(PYTEST) -m 'slow and not jobs'
+
+test-jobs: setup  ## run only the tests that kill jobs for minutes, on Slurm and PostgreSQL where these are installed
+	@$(PYTEST) -m jobs
 
 test-all: setup  ## run all tests
 	@$(PYTEST)

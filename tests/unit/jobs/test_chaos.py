@@ -47,11 +47,13 @@ with open(place + ".ended", "a") as file:
 
 
 @pytest.mark.slow
+@pytest.mark.jobs
 def test_of_500_short_jobs_each_ends_once_whatever_is_killed(tmp_path: Path) -> None:
     run_chaos(tmp_path, settings_in(tmp_path / "jobs", cores=8), jobs=500, seed=0)
 
 
 @pytest.mark.slow
+@pytest.mark.jobs
 def test_the_same_holds_with_postgresql(tmp_path: Path, server: str) -> None:
     url = postgres.new_schema(server, "chaos")
     run_chaos(tmp_path, settings_in(tmp_path / "jobs", url, cores=8), jobs=100, seed=1)

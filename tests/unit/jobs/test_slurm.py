@@ -18,7 +18,7 @@ from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Outcome, State
 
 __all__ = ["project"]  # a fixture
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 
 @pytest.fixture(scope="module")
