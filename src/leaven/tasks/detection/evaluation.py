@@ -161,8 +161,11 @@ class Tally:
         """The scores, and those of each category that occurred."""
         found: dict[str, Any] = super(MeanAP, metric).compute()
         scores = {name: max(0.0, float(found[name])) for name in SCORES}
+        each: dict[str, dict[str, float]] = {}
+        if "precision" not in found:  # no mask was found in any image
+            occurred = {self.target.names[at]: count for at, count in sorted(self.counts.items()) if count}
+            return scores, {name: {"ap": 0.0, "ap_50": 0.0, "count": count} for name, count in occurred.items()}
         precision = found["precision"]  # overlaps × recalls × categories × sizes × numbers of objects
-        each = {}
         for at, label in enumerate(found["classes"].reshape(-1).tolist()):
             if self.counts[label - FIRST]:
                 here = precision[:, :, at, 0, -1]
