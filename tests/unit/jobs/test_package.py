@@ -146,6 +146,7 @@ MANIFEST = Manifest("a", __version__).to_json()
             "x.job is damaged: it would write to '/etc/up.py'",
         ),
     ],
+    ids=[str(number) for number in range(9)],  # the bytes have the time in them
 )
 def test_what_is_not_a_package_is_refused(tmp_path: Path, content: bytes, report: str) -> None:
     (tmp_path / "x.job").write_bytes(content)
