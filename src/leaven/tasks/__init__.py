@@ -7,10 +7,11 @@
 `protocol.py` says what a task must offer; `scoring.py` measures during training, for all of them.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from leaven.tasks.protocol import Task
@@ -25,3 +26,17 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> "Task | None":
     """A task by its name."""
     return cast("Task", import_module(f"leaven.tasks.{name}")) if name in names() else None
+
+
+def from_code(task: str, members: Sequence[str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a task's module: imports its `code.py` when a member is first asked for.
+
+    The compiler imports the target beside it, and must not import torch with it.
+    """
+
+    def member(name: str) -> Any:
+        if name not in members:
+            raise AttributeError(f"module {task} has no attribute {name}")
+        return getattr(import_module(f"{task}.code"), name)
+
+    return member

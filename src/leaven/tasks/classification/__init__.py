@@ -1,8 +1,8 @@
 """Image classification: every image has one of several classes."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from leaven.tasks import from_code
 from leaven.tasks.classification.target import Classes, Label, read_target
 
 if TYPE_CHECKING:
@@ -43,9 +43,4 @@ __all__ = [
     "row_size",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # The compiler imports the target next to this file, and must not import torch with it.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(f"{__name__}.code"), name)
+__getattr__ = from_code(__name__, __all__)
