@@ -81,7 +81,4 @@ def _without_garbage_collection() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # moves what is left to the oldest generation, so that no collection follows
-            gc.freeze()
-            gc.unfreeze()
         gc.enable()

@@ -260,6 +260,7 @@ def weights(programs: dict[str, Path]) -> dict[str, Path]:
     return {name: next(folder.glob("runs/trial/*/model.pth")) for name, folder in programs.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_it_ends_with_the_same_weights(name: str, bundles: dict[str, Path], weights: dict[str, Path]) -> None:
     bundled, saved = read_weights(bundles[name]), torch.load(weights[name], weights_only=True)
@@ -267,6 +268,7 @@ def test_it_ends_with_the_same_weights(name: str, bundles: dict[str, Path], weig
     assert [key for key in bundled if not torch.equal(bundled[key], saved[key])] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "moment"),
     [
