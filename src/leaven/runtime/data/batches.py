@@ -326,6 +326,9 @@ class IndexedSplit:
         return self.reader.stages(self.keys(epoch)[0])
 
     def close(self) -> None:
+        iterator = getattr(self._loader, "_iterator", None)
+        if iterator is not None:
+            iterator._shutdown_workers()  # a failure that is being reported may still hold it; garbage collection waits
         self._loader = None
 
     def _train_keys(self, epoch: int, rank: int, world: int, shuffle: bool) -> list[BatchKey]:

@@ -7,6 +7,7 @@ import select
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,7 @@ def test_a_bad_file_stops_the_run_and_is_named(damaged: Dataset, workers: int) -
     assert "on_bad_file skip" in caught.value.help
     assert "Traceback" not in str(caught.value)
     data.close()
+    assert not active_children(), "though the failure is still being looked at"
 
 
 @pytest.mark.parametrize("workers", [0, 2])
