@@ -24,6 +24,7 @@ from leaven.bundle.manifest import Manifest
 from leaven.bundle.page import page
 from leaven.formats.score_text import score_text
 from leaven.formats.target import Target
+from leaven.formats.texts import text_columns
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.data.places import Place
@@ -184,10 +185,9 @@ class Bundle:
             self.model,
             self.preprocess,
             self.manifest,
-            Measured(data, split, image, (text,) if isinstance(text, str) else tuple(text), columns, root),
+            Measured(data, split, image, text_columns(text), columns, root, on_bad_file),
             batch=batch,
             workers=0 if needs_trust(self.manifest) else workers,
-            on_bad_file=on_bad_file,
             shows_progress=shows_progress,
         )
         if html is not None:

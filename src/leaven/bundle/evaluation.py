@@ -46,6 +46,7 @@ class Measured:
     text: tuple[str, ...]  # none: those of the training
     columns: tuple[str, ...]  # none: those usual for the task
     root: str | os.PathLike[str] | None
+    on_bad_file: Literal["stop", "skip"] = "stop"
 
 
 def evaluate(
@@ -56,7 +57,6 @@ def evaluate(
     *,
     batch: int,
     workers: int | Literal["auto"],
-    on_bad_file: Literal["stop", "skip"],
     shows_progress: bool,
 ) -> tuple[Evaluation, Callable[[int], Image.Image | Text]]:
     """Run the model on every image of the data, and add up; also what opens the images, in the order of measuring."""
@@ -73,7 +73,7 @@ def evaluate(
         eval_transform=steps if hasattr(steps, "encoded") else _Prepare(steps, samples),
         batch_size=batch,
         workers=workers,
-        on_bad_file=on_bad_file,
+        on_bad_file=measured.on_bad_file,
         seed=None,
         samples=_Placed(samples),
     )
@@ -219,8 +219,19 @@ def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
     columns = measured.columns or manifest.target.columns
     if is_text:
         texts = measured.text or manifest.takes.columns or ("text",)
-        return table(path, text=texts[0] if len(texts) == 1 else texts, target=Known(manifest.target, columns))
-    return table(path, image=measured.image, target=Known(manifest.target, columns), root=measured.root)
+        return table(
+            path,
+            text=texts[0] if len(texts) == 1 else texts,
+            target=Known(manifest.target, columns),
+            on_bad_file=measured.on_bad_file,
+        )
+    return table(
+        path,
+        image=measured.image,
+        target=Known(manifest.target, columns),
+        root=measured.root,
+        on_bad_file=measured.on_bad_file,
+    )
 
 
 def _wanted(items: Dataset, measured: Measured) -> str:

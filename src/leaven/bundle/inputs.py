@@ -136,7 +136,7 @@ def as_text(given: Any, parts: int) -> Text:
         raise Failure(f"the model takes {'pairs of texts' if parts == 2 else 'single texts'}, not {has}", help)
     found: Text = texts[0] if parts == 1 else texts
     if fault := text_fault(found):
-        raise Failure(f"{name_of(given).strip() or 'an empty string'} {fault}")
+        raise Failure(f"{name_of(given).strip() or 'an empty string'} {fault.fact}")
     return found
 
 

@@ -18,8 +18,9 @@ class Finding(NamedTuple):
 
 
 class BadSource(Exception):
-    """Data that can't be used."""
+    """Data that can't be used, for one reason or several."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, *more: Finding) -> None:
         super().__init__(finding.fact)
         self.finding = finding
+        self.findings = (finding, *more)

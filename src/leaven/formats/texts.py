@@ -1,5 +1,8 @@
 """What a text is: one string, or a pair that a model reads together; and which of them no model can use."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 Text = str | tuple[str, ...]
 
 
@@ -8,14 +11,29 @@ def parts_of(text: Text) -> tuple[str, ...]:
     return (text,) if isinstance(text, str) else text
 
 
-def text_fault(text: Text | None) -> str:
-    """What is wrong with a text, in words that follow its place; empty for one that can be used."""
+def text_columns(text: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns whose texts a model reads together."""
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
+class Fault(NamedTuple):
+    """Why a text can't be used: the id of the page in the docs, and a fact that follows its place."""
+
+    id: str
+    fact: str
+
+
+def text_fault(text: Text | None) -> Fault | None:
+    """What is wrong with a text; None for one that can be used, or was not read."""
     if text is None:
-        return ""
+        return None
     parts = parts_of(text)
-    if not all(part.strip() for part in parts):
-        return "has no text" if len(parts) == 1 or not any(part.strip() for part in parts) else "lacks one of its texts"
-    return "" if all(map(_is_unicode, parts)) else "is not UTF-8 text"
+    if not all(map(_is_unicode, parts)):
+        return Fault("not-utf8", "is not UTF-8 text")
+    if all(part.strip() for part in parts):
+        return None
+    is_all = len(parts) == 1 or not any(part.strip() for part in parts)
+    return Fault("empty-text", "has no text" if is_all else "lacks one of its texts")
 
 
 def _is_unicode(part: str) -> bool:

@@ -148,7 +148,6 @@ def _on_disk(data: Invocation, described: DataFacts, skips_bad: bool) -> "OnDisk
         **({"target": reader} if known.has_columns else {}),
         **given,
         **({"endings": known.endings} if known.endings else {}),
-        **({"skips_bad": True} if skips_bad and described.task.input == "text" else {}),
         **({"on_bad_file": "skip"} if known.skips_bad and skips_bad else {}),
     )
     return made

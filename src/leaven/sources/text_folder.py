@@ -22,7 +22,6 @@ class TextFolder(NamedTuple):
     path: Path
     name: str
     target: "TargetReader | None" = None  # labels are the names of folders
-    skips_bad: bool = False
 
     def look(self) -> Looked:
         try:

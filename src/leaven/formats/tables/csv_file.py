@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
-from leaven.formats.tables import BadLine
+from leaven.formats.tables import BadLine, NotUtf8
 
 ENCODING = "utf-8-sig"  # spreadsheets write a byte order mark before the first column
 
@@ -51,10 +51,26 @@ class Table:
                 if cells or start == 1:
                     yield reader.line_num, cells
                 start = reader.line_num + 1
+        except UnicodeDecodeError:
+            raise NotUtf8(f"line {_first_broken(self.file)}") from None
         except TypeError as problem:  # about the separator
             raise ValueError(str(problem)) from None
         except csv.Error as problem:
             raise BadLine(f"line {start}", _fault(str(problem))) from None
+
+
+def _first_broken(file: Path) -> int:
+    """The first line that is not UTF-8."""
+    with open_regular(file) as lines:
+        return next(number for number, line in enumerate(lines, 1) if not _is_utf8(line))
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _fault(problem: str) -> str:

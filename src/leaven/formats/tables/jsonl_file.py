@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
-from leaven.formats.tables import BadLine
+from leaven.formats.tables import BadLine, NotUtf8
 
 FIRST = 100  # lines whose keys are the columns
 
@@ -37,7 +37,10 @@ class Table:
     def _objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
         with open_regular(self.file) as lines:
             for number, line in enumerate(lines, 1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8", self.errors).strip()
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8", self.errors).strip()
+                except UnicodeDecodeError:
+                    raise NotUtf8(f"line {number}") from None
                 if text:
                     yield f"line {number}", _object(text, number)
 

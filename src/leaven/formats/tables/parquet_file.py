@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
-from leaven.formats.tables import Embedded
+from leaven.formats.tables import Embedded, NotUtf8
 
 BATCH = 1024  # rows
 
@@ -18,6 +18,7 @@ class Table:
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self.errors = "strict"  # what is done with bytes that are not UTF-8
 
     def columns(self) -> Sequence[str]:
         with _Opened(self.file) as opened:
@@ -34,10 +35,27 @@ class Table:
         number = 0
         with _Opened(self.file) as opened:
             for batch in opened.iter_batches(BATCH, columns=list(columns)):
-                cells = [batch.column(column).to_pylist() for column in columns]
+                cells = [self._cells(batch.column(column), number) for column in columns]
                 for row in zip(*cells, strict=True):
                     number += 1
                     yield f"row {number}", tuple(map(_cell, row))
+
+    def _cells(self, column: Any, before: int) -> list[Any]:
+        """The values of a column; `before` is the number of rows before it."""
+        try:
+            found: list[Any] = column.to_pylist()
+        except UnicodeDecodeError:
+            return [self._broken(cell, before + at) for at, cell in enumerate(column, 1)]
+        return found
+
+    def _broken(self, cell: Any, number: int) -> Any:
+        """A value that may not be UTF-8."""
+        try:
+            return cell.as_py()
+        except UnicodeDecodeError:
+            if self.errors == "strict":
+                raise NotUtf8(f"row {number}") from None
+            return cell.as_buffer().to_pybytes().decode(errors=self.errors)
 
 
 class _Opened:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
@@ -175,12 +175,12 @@ def table(
     target: TargetReader = LABEL,
     root: str | os.PathLike[str] | None = None,
     separator: str | None = None,
+    on_bad_file: Literal["stop", "skip"] = "stop",
 ) -> Dataset:
     """The images or texts that a table lists, one per row; a folder may hold one table per split: `train.csv`,
-    `val.csv`. Two columns of texts are read as pairs."""
+    `val.csv`. Two columns of texts are read as pairs. Rows without a label may be skipped."""
     file, start = Path(path), Path(root) if root is not None else None
-    # which texts can be used is decided when they are loaded
-    return opened(Table(file, file.as_posix(), target, image, text, start, separator, skips_bad=True))
+    return opened(Table(file, file.as_posix(), target, image, text, start, separator, on_bad_file=on_bad_file))
 
 
 def text_folder(path: str | os.PathLike[str]) -> Dataset:
@@ -200,7 +200,7 @@ def opened(source: Source) -> Dataset:
         warnings.warn(finding.fact, Caution, stacklevel=3)
     if samples.texts is not None or isinstance(source, TextFolder):
         read = ListedTexts(samples.texts) if samples.texts is not None else TextFiles(samples.files)
-        texts = Texts(read, samples.files, source.columns if isinstance(source, Table) else ())
+        texts = Texts(read, samples.files, source.inputs.columns if isinstance(source, Table) else ())
         size, splits = len(samples.files), samples.predefined
         return Dataset(samples.target, samples.values, size, texts, texts.name, splits, True, texts.digests)
     if samples.pixels is not None:
@@ -237,7 +237,7 @@ class Texts:
     def __call__(self, index: int) -> Text:
         text = self.read(index)
         if fault := text_fault(text):
-            raise BadFile(self.places[index], f"it {fault}")
+            raise BadFile(self.places[index], f"it {fault.fact}")
         return text
 
     def name(self, index: int) -> str:

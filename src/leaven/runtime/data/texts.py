@@ -72,7 +72,7 @@ class Tokenizer:
     def __call__(self, text: Text) -> Tokens:
         """What the model takes for one text, as a batch of one would have it without its first dimension."""
         if fault := text_fault(text):
-            raise Failure(f"the text {fault}")
+            raise Failure(f"the text {fault.fact}")
         (encoded,) = self._encoded([text], is_truncated=True)
         return Tokens({name: torch.tensor(numbers) for name, numbers in encoded.items()}, self._padding)
 

@@ -110,7 +110,15 @@ class Label(NamedTuple):
     column: str = "label"
 
 
-def table(path: str, *, image: str, target: Label, root: str | None = None, separator: str | None = None) -> Samples:
+def table(
+    path: str,
+    *,
+    image: str,
+    target: Label,
+    root: str | None = None,
+    separator: str | None = None,
+    on_bad_file: str = "stop",  #: if skip
+) -> Samples:
     """The images that a table lists, one per row; a folder may hold one table per split."""
     return labelled(table_splits(path, (image, target.column), root, separator))
 
@@ -185,6 +193,11 @@ def table_rows(
     for row in rows:
         image, *targets = (stripped(row.get(column)) for column in columns)  #: if csv
         image, *targets = (row.get(column) for column in columns)  #: if not csv
+        missing = (None, "")  #: if skip and not targets
+        missing = (None, "")  #: if skip and numbers
+        missing = (None, "") if len(targets) > 1 else (None,)  #: if skip and targets and not numbers
+        if any(each in missing for each in targets):  #: if skip
+            continue
         if isinstance(image, dict):  # as Hugging Face's datasets have it  #: if parquet
             image = image["bytes"] or image["path"]
         is_inside = isinstance(image, bytes)  #: if parquet

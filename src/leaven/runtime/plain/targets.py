@@ -18,7 +18,13 @@ from leaven.runtime.plain.datasets import (
 
 
 def table_of_targets(
-    path: str, *, image: str, target: Any, root: str | None = None, separator: str | None = None
+    path: str,
+    *,
+    image: str,
+    target: Any,
+    root: str | None = None,
+    separator: str | None = None,
+    on_bad_file: str = "stop",  #: if skip
 ) -> Samples:
     """The images that a table lists, one per row; a folder may hold one table per split."""
     return read_targets(table_splits(path, (image, *target.columns), root, separator), target)

@@ -32,7 +32,7 @@ def write(file: Path, rows: list[str]) -> Path:
 
 
 def data_of(file: Path, tokenizer: Tokenizer, **settings: object) -> Data:
-    dataset = table(file, text="text")
+    dataset = table(file, text="text", on_bad_file=settings.get("on_bad_file", "stop"))  # type: ignore[arg-type]
     indices = SplitIndices(np.arange(len(dataset)), EMPTY, EMPTY)
     return Data(dataset, indices, train_transform=tokenizer, eval_transform=tokenizer, **settings)  # type: ignore[arg-type]
 
@@ -120,6 +120,8 @@ BROKEN = ["the film,a", ",a", "good,b", "caf\udce9,b", "bad,a", "fine,b"]
 
 def test_a_text_that_can_not_be_used_ends_the_run(tokenizer: Tokenizer, tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"line 3 of .*t\.csv can't be read: it has no text"):
+        data_of(write(tmp_path / "t.csv", BROKEN[:3]), tokenizer)
+    with pytest.raises(Failure, match=r"line 5 of .*t\.csv` is not UTF-8 text"):
         data_of(write(tmp_path / "t.csv", BROKEN), tokenizer)
 
 

@@ -1,0 +1,176 @@
+"""What a model sees of the rows of a table: the image that a cell names or holds, or the texts of one cell or two.
+
+Decides what such cells may be, which of them can't be used, and what is opened; files, labels and splits are the
+table's, in `table.py`.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from leaven.formats.finding import BadSource, Finding
+from leaven.formats.tables import Embedded
+from leaven.formats.target import Value, shown
+from leaven.formats.texts import text_fault
+from leaven.sources.copies import copies
+
+IN_COLUMN = "in this column"
+SKIPPING = "`on_bad_file skip` in the data block goes on without"
+
+
+class Row(NamedTuple):
+    """A row of a table."""
+
+    place: str  # "line 7 of `faces.csv`"
+    input: Any  # the image, or the texts; None where it was not read
+    given: Any  # the label
+
+
+class Opened(NamedTuple):
+    """What samples are opened from: a name for each, and images or texts that are in memory."""
+
+    files: Sequence[str]
+    images: Sequence[bytes | None] | None = None
+    texts: Sequence[Any] | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+class InputColumns(Protocol):
+    """The columns of a table with what a model sees."""
+
+    noun: ClassVar[str]  # of what is in them; also the argument that names them
+    may_be_broken: ClassVar[bool]  # whether a cell that is not UTF-8 is the fault of its row, not of the table
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def check(self) -> None:
+        """A BadSource where there are too few of them, or too many."""
+
+    def read(self, place: str, cells: Sequence[Any]) -> Any:
+        """What the cells of a row say; a BadSource where they can't be it."""
+
+    def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterator[Finding]:
+        """That some can't be used, as far as a look tells: an error, unless they are skipped."""
+
+    def first_missing(self, rows: Sequence[Row], root: Path) -> Path | None:
+        """The file of the first row, if that does not exist."""
+
+    def repeated(self, rows: Sequence[Row], values: Sequence[Value]) -> tuple[str, str, str] | None:
+        """That some are in several rows: what about them, an edit, and an example; None where that does no harm."""
+
+    def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+        """What is opened for the rows of each split, which come with the folder in which their paths start."""
+
+
+@dataclass(frozen=True)
+class ImageColumn:
+    """The paths of images, or images inside of the table."""
+
+    column: str
+    noun: ClassVar[str] = "image"
+    may_be_broken: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def check(self) -> None:
+        pass
+
+    def read(self, place: str, cells: Sequence[Any]) -> Any:
+        (cell,) = cells
+        if cell is None or cell == "":
+            raise BadSource(Finding("missing-file", f"{place} has no image", argument=self.noun, label=IN_COLUMN))
+        return _checked(cell, str | Embedded, "a file name", place, self.column, self.noun)
+
+    def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterator[Finding]:
+        yield from ()
+
+    def first_missing(self, rows: Sequence[Row], root: Path) -> Path | None:
+        image = rows[0].input
+        return None if not isinstance(image, str) or os.path.exists(root / image) else root / image
+
+    def repeated(self, rows: Sequence[Row], values: Sequence[Value]) -> tuple[str, str, str] | None:
+        places: dict[str, list[int]] = {}
+        for at, row in enumerate(rows):
+            if isinstance(row.input, str):
+                places.setdefault(row.input, []).append(at)
+        repeated = {image: there for image, there in places.items() if len(there) > 1}
+        if not repeated:
+            return None
+        conflicting = {image: there for image, there in repeated.items() if len({values[at] for at in there}) > 1}
+        told = conflicting or repeated
+        image, there = next(iter(told.items()))
+        counted = f"{len(told):,} images, such as `{image}`," if len(told) > 1 else f"the image `{image}`"
+        help = "list each image once; otherwise the same image can be in training and in validation"
+        if conflicting:
+            help = "give each image one label; if an image can have several, write them into one row, and `labels=`"
+        how = "with different labels" if conflicting else "more than once"
+        where = " and ".join(rows[at].place for at in there[:2])
+        return f"{counted} {how}", help, f"`{image}` is in {where}"
+
+    def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+        files: list[str] = []
+        images: list[bytes | None] = []
+        for root, there in rows.values():
+            for row in there:
+                is_inside = isinstance(row.input, Embedded)
+                files.append((row.input.name or row.place) if is_inside else str(root / row.input))
+                images.append(row.input.content if is_inside else None)
+        return Opened(files, images) if any(images) else Opened(files, findings=copies(files, values))
+
+
+@dataclass(frozen=True)
+class TextColumns:
+    """The texts that a model reads: one, or two as a pair."""
+
+    columns: tuple[str, ...]
+    noun: ClassVar[str] = "text"
+    may_be_broken: ClassVar[bool] = True
+
+    def check(self) -> None:
+        if len(self.columns) not in (1, 2):
+            fact = f"a text has one part or two, and `text` names {len(self.columns) or 'no'} columns"
+            label = "one column, or two"
+            raise BadSource(Finding("wrong-columns", fact, f"name {label}", argument=self.noun, label=label))
+
+    def read(self, place: str, cells: Sequence[Any]) -> Any:
+        texts = tuple(
+            _checked(cell, str | None, "a string", place, column, self.noun) or ""
+            for column, cell in zip(self.columns, cells, strict=True)
+        )
+        return texts[0] if len(texts) == 1 else texts
+
+    def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterator[Finding]:
+        bad: dict[str, list[str]] = {}
+        for row in rows:
+            if fault := text_fault(row.input):
+                bad.setdefault(fault.id, []).append(f"{row.place} {fault.fact}")
+        for id, facts in bad.items():
+            if skips:
+                count = f"{len(facts):,} rows are" if len(facts) > 1 else "a row is"
+                fact, help = f"{count} skipped: {facts[0]}{', and others' * (len(facts) > 1)}", ""
+            else:
+                others = f"; {len(facts) - 1:,} more can't be used either" if len(facts) > 1 else ""
+                fact, help = f"{facts[0]}{others}", f"fill it in or remove the line; {SKIPPING}"
+            yield Finding(id, fact, help, is_error=not skips, argument=self.noun, label=IN_COLUMN)
+
+    def first_missing(self, rows: Sequence[Row], root: Path) -> Path | None:
+        return None
+
+    def repeated(self, rows: Sequence[Row], values: Sequence[Value]) -> tuple[str, str, str] | None:
+        return None
+
+    def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+        every = [row for _, there in rows.values() for row in there]
+        return Opened([row.place.replace("`", "") for row in every], texts=[row.input for row in every])
+
+
+def _checked(cell: Any, kinds: Any, wanted: str, place: str, column: str, argument: str) -> Any:
+    if isinstance(cell, kinds):
+        return cell
+    fact = f"{place}: `{column}` must be {wanted}, not {shown(cell)}"
+    raise BadSource(Finding("wrong-format", fact, argument=argument, label=IN_COLUMN))
