@@ -54,6 +54,11 @@ def published_set(outputs: int | None) -> str | None:
     return _SETS.get(outputs or 0)
 
 
+def named_outputs(names: Sequence[str]) -> PublishedClasses:
+    """The outputs of a model that has only names for them."""
+    return PublishedClasses(tuple(names), tuple(names))
+
+
 @lru_cache(maxsize=2)
 def published_classes(name: str) -> PublishedClasses:
     """The classes of a set, in the order of the outputs. Where two have the same name, it ends with the wnid."""

@@ -1,4 +1,5 @@
-"""What the configuration of a text model tells, as both halves read it: what it is for, and how long texts may be."""
+"""What the configuration of a text model tells, as both halves read it: what it is for, what its outputs stand for, and
+how long texts may be."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,16 @@ def is_generative(config: Mapping[str, Any]) -> bool:
     if not architectures or any(str(config.get("model_type", "")).startswith(each) for each in _ENCODERS):
         return False
     return all(str(name).endswith(_GENERATE) for name in architectures)
+
+
+def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """What each output of a trained head stands for, numbers where they have no names; none without such a head."""
+    if not any(str(name).endswith("ForSequenceClassification") for name in config.get("architectures") or ()):
+        return ()
+    told = {int(at): str(name) for at, name in (config.get("id2label") or {}).items()}
+    count = len(told) or int(config.get("num_labels") or 2)
+    names = [told.get(at, str(at)) for at in range(count)]
+    return tuple(str(at) if name == f"LABEL_{at}" else name for at, name in enumerate(names))
 
 
 def longest_input(config: Mapping[str, Any]) -> int | None:

@@ -23,7 +23,7 @@ from leaven.plan.translate import (
 )
 from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
 from leaven.recipe.default_transforms import is_random
-from leaven.recipe.model_statement import kept_classes
+from leaven.recipe.model_statement import keeps_labels, kept_classes
 from leaven.recipe.recipe import Data, Recipe
 from leaven.recipe.recipe import Transforms as RecipeTransforms
 from leaven.recipe.task import USUAL
@@ -80,12 +80,16 @@ def _without_images(source: Invocation) -> Invocation:
 
 def _matching(recipe: Recipe) -> Call | None:
     """Labels become outputs of the model, where its published head is kept."""
+    target = f"leaven.tasks.{recipe.data.task.name}.match_outputs"
+    reasons = because(recipe.model.origin)
+    if keeps_labels(recipe.model, recipe.data.task):
+        labels = Call("leaven.runtime.text_labels", (Argument("", text_source(recipe.model)),))
+        return Call(target, (Argument("", labels),), text="classes: those of the model, by name", because=reasons)
     classes = kept_classes(recipe.model, recipe.data.task)
     if classes is None:
         return None
     text = f"classes: those of {classes}, matched by wnid or name"
-    target = f"leaven.tasks.{recipe.data.task.name}.match_outputs"
-    return Call(target, (Argument("", classes),), text=text, because=because(recipe.model.origin))
+    return Call(target, (Argument("", classes),), text=text, because=reasons)
 
 
 def _target(data: Data) -> dict[str, Setting]:

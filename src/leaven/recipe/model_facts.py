@@ -14,7 +14,7 @@ from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.traits import ModelTraits
 from leaven.catalog.values import FilePath, FromData, Invocation, Origin, Written
-from leaven.formats.text_models import is_generative, longest_input
+from leaven.formats.text_models import is_generative, labels_of, longest_input
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
@@ -47,6 +47,7 @@ class ModelFacts(Record):
     kept: Span | None = None  # where the recipe keeps the head
     request: Mapping[str, Any] | None = None  # with which its layers were asked for
     longest: int | None = None  # text that it takes, in tokens
+    labels: tuple[str, ...] | None = None  # of the outputs of a text model's trained head; empty without one
 
 
 def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
@@ -191,7 +192,7 @@ def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, A
         if is_generative(config):
             scope.add(messages.generates_text(source, config.get("architectures") or [config["model_type"]]))
             return described
-        described = replace(described, longest=longest_input(config))
+        described = replace(described, longest=longest_input(config), labels=labels_of(config))
         request = {"text_config": config, "pooling": source.card.model.pooling, "arguments": _plain_arguments(source)}
         request["arguments"].pop("name", None)
     answer = layer_facts.ask(request)

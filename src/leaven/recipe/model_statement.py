@@ -105,6 +105,14 @@ def kept_classes(model: Model, task: Task) -> str | None:
     return published_set(model.source.card.model.classes) if task.known.target_kind == "class" else None
 
 
+def keeps_labels(model: Model, task: Task) -> bool:
+    """Whether the kept head of a text model has classes, whose names its configuration tells."""
+    if not isinstance(model.source, Invocation) or not isinstance(model.head, KeepHead) or task.known is None:
+        return False
+    is_published = model.pretrained and model.source.card.model.loads == "transformers"
+    return is_published and task.known.target_kind == "class"
+
+
 def _facts_in_spite_of_errors(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
     """The facts of a model whose `pretrained`, `weights` or `head` is wrong: its layers do not depend on them."""
     statement = placed.statement

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from leaven.catalog.values import FilePath, Invocation, Written
-from leaven.formats.class_names import Mismatch, match, published_classes
+from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
 from leaven.formats.run_folder import BUNDLE, newest
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
@@ -12,6 +12,7 @@ from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import inputs as messages
 from leaven.messages.places import span_of
+from leaven.recipe.data import DataFacts
 from leaven.recipe.default_transforms import USUAL_SIZE, height_and_width
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, takes_size
@@ -20,6 +21,7 @@ from leaven.recipe.recipe import Data, KeepHead, Transforms
 from leaven.recipe.task import USUAL
 
 _NEW_HEAD = "remove `head=keep` to get a new head for the classes of the data"
+LISTED = 5  # names in a report
 _UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_out", "scale_jitter", "lambda")
 
 
@@ -66,10 +68,19 @@ def _text(draft: Draft) -> Iterator[Diagnostic]:
 def _classes(draft: Draft) -> Iterator[Diagnostic]:
     """A kept head: each class of the data is one of its outputs. A file that is not a bundle does not tell its own."""
     model, facts, data = draft.model, draft.model_facts, draft.data
-    if not isinstance(model.head, KeepHead) or facts.classes is None or data.outputs is None:
+    if not isinstance(model.head, KeepHead) or data.outputs is None:
         return
     kept = facts.kept or span_of(model.origin)
     counted = draft.data_facts.task.counted(data.outputs)
+    if isinstance(model.source, Invocation) and model.source.card.model.loads == "transformers" and model.pretrained:
+        if problem := _unlike_labels(facts, draft.data_facts):
+            yield messages.class_names(problem.fact, problem.help, kept, data.source.origin, counted)
+        return
+    if isinstance(model.weights, FilePath) and (fact := _unlike_bundle(model.weights, draft.data_facts.names)):
+        yield messages.class_names(fact, _NEW_HEAD, kept, data.source.origin, counted)
+        return
+    if facts.classes is None:
+        return
     published = kept_classes(model, data.task)
     if published is not None and draft.data_facts.names:
         found = match(draft.data_facts.names, published_classes(published))
@@ -80,8 +91,27 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
     elif published is None and model.pretrained and data.task.name == USUAL:
         fact = f"what the outputs of {facts.name} stand for is not known"
         yield messages.class_names(fact, _NEW_HEAD, kept, data.source.origin, counted)
-    elif isinstance(model.weights, FilePath) and (fact := _unlike_bundle(model.weights, draft.data_facts.names)):
-        yield messages.class_names(fact, _NEW_HEAD, kept, data.source.origin, counted)
+
+
+def _unlike_labels(facts: ModelFacts, data: DataFacts) -> Mismatch | None:
+    """What speaks against keeping the head of a model of texts, whose outputs have names: with several labels at once,
+    the data must have all of them, in its order."""
+    labels, names = facts.labels, data.names
+    kind = data.task.known.target_kind if data.task.known is not None else ""
+    if labels is None:  # a run matches classes by name once it has the configuration
+        fact = f"what the outputs of {facts.name} stand for is known only when it is downloaded"
+        return Mismatch(fact, _NEW_HEAD) if kind == "binary" else None
+    if not labels:
+        return Mismatch(f"{facts.name} has no trained head to keep", _NEW_HEAD)
+    if kind == "class" and names:
+        found = match(names, named_outputs(labels))
+        return found if isinstance(found, Mismatch) else None
+    if kind == "binary" and names and tuple(names) != labels:
+        told = f"the outputs of the model are {', '.join(labels[:LISTED])}, the labels {', '.join(names[:LISTED])}"
+        return Mismatch(told, _NEW_HEAD)
+    if kind == "number" and data.outputs != len(labels):
+        return Mismatch(f"the head of {facts.name} has {len(labels)} outputs", _NEW_HEAD)
+    return None
 
 
 def _unlike_bundle(file: FilePath, names: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ from leaven.runtime.model.freezing import (
 from leaven.runtime.model.heads import remove_auxiliary_heads, replace_head
 from leaven.runtime.model.input_spec import read_input_spec, set_input_spec
 from leaven.runtime.model.reinit import reinit
-from leaven.runtime.model.text import packaged_folder, text_model
+from leaven.runtime.model.text import packaged_folder, text_labels, text_model
 from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.runtime.run.arguments import parse
 from leaven.runtime.run.guard import guard
@@ -100,6 +100,7 @@ __all__ = [
     "step_down",
     "table",
     "text_folder",
+    "text_labels",
     "text_model",
     "torchvision_dataset",
     "trainable",

@@ -12,6 +12,10 @@ from tests import at_work, tiny_bert
 from leaven import bundle, tasks
 from leaven.bundle import Bundle
 from leaven.bundle.texts import find_texts
+from leaven.formats.text_models import labels_of
+from leaven.language.diagnostics import has_errors
+from leaven.language.source import Source
+from leaven.rules.checker import check
 from leaven.runtime import Failure, text_model
 from leaven.runtime.data.samples import collate
 from leaven.runtime.model.weights import read_weights
@@ -223,3 +227,83 @@ def test_adapters_alone_are_put_over_the_model_in_its_folder(folder: Path, tmp_p
     (file,) = (tmp_path / "work").glob("runs/*/*/model.bundle")
     assert file.stat().st_size < (folder / "bert" / "model.safetensors").stat().st_size + 30_000
     assert bundle.load(file)("the film was good").label in ("good", "bad")
+
+
+# -- a head that is kept
+
+
+@pytest.fixture(scope="module")
+def classifier(folder: Path) -> Path:
+    """A BERT with a trained head, whose outputs are in another order than the classes of the reviews."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig.from_pretrained(folder / "bert")
+    config.id2label = {0: "Good", 1: "bad"}  # type: ignore[assignment]
+    config.label2id = {"Good": 0, "bad": 1}
+    model = BertForSequenceClassification.from_pretrained(folder / "bert", config=config)
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([3.0, -3.0]))  # whatever it reads, it finds good
+    made = folder / "classifier"
+    model.save_pretrained(made)
+    for file in (folder / "bert").glob("tokenizer*"):
+        (made / file.name).write_bytes(file.read_bytes())
+    return made
+
+
+def test_labels_are_matched_with_a_kept_head_by_name(classifier: Path, tmp_path: Path) -> None:
+    tiny_bert.write_csv(tmp_path / "reviews.csv")
+    recipe = (
+        f'model transformers.auto("{classifier}", pretrained=true, head=keep)\n'
+        'data csv("reviews.csv", text="sentence", label="label")\noptimizer sgd(lr=1e-9)\ntrain epochs=1\n'
+    )
+    at_work.run(at_work.program(tmp_path, recipe))
+    (file,) = tmp_path.glob("runs/*/*/model.bundle")
+    model = bundle.load(file)
+    assert model.classes == ("Good", "bad")
+    assert model("the film was fine").label == "Good"
+    rows = [("it was good", "Good"), ("it was great", "Good"), ("it was dull", "bad")]
+    assert model.evaluate(rows).scores["accuracy"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "labels", "fact"),
+    [
+        ("classifier", "good,bad", None),
+        ("classifier", "good,fine", "the model has no output for the class `fine`"),
+        ("bert", "good,bad", "auto has no trained head to keep"),
+    ],
+)
+def test_a_head_that_does_not_fit_is_not_kept(
+    classifier: Path, tmp_path: Path, source: str, labels: str, fact: str | None
+) -> None:
+    one, other = labels.split(",")
+    (tmp_path / "t.csv").write_text(f"text,label\nit was,{one}\nit is,{other}\n")
+    model = f'model transformers.auto("{classifier.parent / source}", pretrained=true, head=keep)\n'
+    recipe = f'{model}data csv("t.csv", text="text", label="label")\n'
+    found = check(Source("r.leaven", recipe, tmp_path)).diagnostics
+    assert [each.headline for each in found if each.id == "class-names"] == ([fact] if fact else [])
+    assert has_errors(found) == bool(fact)
+
+
+@pytest.mark.parametrize(("name", "is_same"), [("Good", True), ("good", False)])
+def test_several_labels_are_not_mistaken_for_each_other(
+    classifier: Path, tmp_path: Path, name: str, is_same: bool
+) -> None:
+    (tmp_path / "t.csv").write_text(f"text,labels\nit was,bad;{name}\nit is,bad\nit was good,{name}\n")
+    model = f'model transformers.auto("{classifier}", pretrained=true, head=keep)\n'
+    recipe = f'{model}data csv("t.csv", text="text", labels="labels")\n'
+    found = [each.headline for each in check(Source("r.leaven", recipe, tmp_path)).diagnostics]
+    assert found == ([] if is_same else ["the outputs of the model are Good, bad, the labels bad, good"])
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"id2label": {"1": "bad", "0": "good"}}, ("good", "bad")),
+        ({"id2label": {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}}, ("0", "1", "2")),
+        ({}, ("0", "1")),
+    ],
+)
+def test_outputs_without_names_are_numbers(told: dict[str, Any], expected: tuple[str, ...]) -> None:
+    assert labels_of({"architectures": ["BertForSequenceClassification"], **told}) == expected
+    assert labels_of({"architectures": ["BertModel"], **told}) == ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
-from leaven.formats.text_models import is_generative
+from leaven.formats.text_models import is_generative, labels_of
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import Made, Weights, loads_weights, record
@@ -48,7 +48,7 @@ def text_model(
     place = os.fspath(source)
     config = read_configuration(place)
     _refuse_generative(place, config)
-    if keep_head and config.num_labels != num_labels:
+    if keep_head and len(text_labels(place)) != num_labels:
         raise Failure(f"the head of {place} has {config.num_labels} outputs, but the data needs {num_labels}")
     config.num_labels = num_labels
     for name, value in settings.items():
@@ -84,6 +84,15 @@ def published_model(source: str, settings: Mapping[str, Any], pooling: Pooling) 
     """The model that a configuration describes, as data, with weights of a folder or of the hub and a new head."""
     given = {name: value for name, value in settings.items() if name not in (*_NOT_KEPT, "num_labels")}
     return text_model(source, int(settings["num_labels"]), pretrained=True, pooling=pooling, **given)
+
+
+def text_labels(source: str | os.PathLike[str]) -> tuple[str, ...]:
+    """What the outputs of a model's trained head stand for; a failure where it has none."""
+    place = os.fspath(source)
+    found = labels_of(read_configuration(place).to_dict())
+    if not found:
+        raise Failure(f"{place} has no trained head to keep", "remove `head=keep` to get a new head", about="model")
+    return found
 
 
 class PackagedFolder(str):

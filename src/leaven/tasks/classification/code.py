@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from leaven.formats.class_names import Mismatch, match, published_classes
+from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
 from leaven.runtime.data.datasets import Dataset, ImageFiles
@@ -41,16 +41,18 @@ __all__ = [
 MOST_LISTED = 100
 
 
-def match_outputs(dataset: Dataset | StreamDataset, classes: str) -> Dataset | StreamDataset:
+def match_outputs(dataset: Dataset | StreamDataset, classes: str | Sequence[str]) -> Dataset | StreamDataset:
     """The dataset for a model with a published head: labels are outputs of the model, and named as these are.
 
-    The classes of the data are matched by wnid or name with those of a set such as "imagenet-1k".
+    The classes of the data are matched by wnid or name with those of a set such as "imagenet-1k", or with the names of
+    the outputs.
     """
-    published = published_classes(classes)
+    is_set = isinstance(classes, str)
+    published = published_classes(classes) if isinstance(classes, str) else named_outputs(classes)
     outputs = match(dataset.target.names, published)
     if isinstance(outputs, Mismatch):
         raise Failure(outputs.fact, outputs.help)
-    target = Classes(published.names, dataset.target.columns[0], published.wnids)
+    target = Classes(published.names, dataset.target.columns[0], published.wnids if is_set else ())
     if isinstance(dataset, StreamDataset):
         if outputs != tuple(range(len(published.names))):
             raise Failure("a stream with `head=keep` needs all classes of the model, in its order")
