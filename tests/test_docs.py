@@ -25,7 +25,7 @@ DOCS = sorted(ROOT.glob("docs/**/*.md"))
 ERRORS = sorted(page for page in ROOT.glob("docs/errors/*.md") if page.stem != "README")
 CARDS = sorted(ROOT.glob("src/leaven/**/*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
-REPORTING = {"repeated", "warning", "error", "report", "_report", "note", "warn", "Finding", "BadTarget"}
+REPORTING = {"repeated", "warning", "error", "report", "_report", "note", "warn", "Finding", "Fault", "BadTarget"}
 
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
