@@ -5,7 +5,8 @@ A section is a heading and the fenced blocks below it. The word behind the fence
     ```leaven                the recipe; it is saved as recipe.leaven
     ```python net.py         another file that the recipe needs, with its name
     ```csv faces.csv         a table; the images that it lists are there, unless they are called `missing…`
-    ```files                 files that need only be there, one path per line; a folder ends with `/`
+    ```files                 files that need only be there, one path per line; a folder ends with `/`. Images have two
+                             pixels: as a mask, one of class 0 and one of class 1
     ```options               words of the command line behind `leaven check recipe.leaven`
     ```report                what `leaven check` prints, without its last line, which sums up
 
@@ -24,6 +25,7 @@ from leaven.cli.main import leaven
 
 IS_BLESSING = os.environ.get("LEAVEN_BLESS") == "1"
 RECIPE = "recipe.leaven"
+TINY = "P2\n2 1\n255\n0 1\n"  # PGM, the format of images that is text; Pillow does not mind the name of the file
 _HEADING = re.compile(r"#{1,3} +(.+)")
 _IMAGE = re.compile(r"(?<![\w./-])(?!missing)[\w./-]+\.(?:jpg|png)\b")  # in a table
 _FENCE = re.compile(r"```(\w*) *(.*)")
@@ -97,7 +99,7 @@ def lay_out(section: Section, folder: Path) -> list[str]:
                 if path.endswith("/"):
                     (folder / path).mkdir(parents=True)
                 else:
-                    _write(folder / path, "")
+                    _write(folder / path, TINY if _IMAGE.fullmatch(path) else "")
         elif block.word == "options":
             options = shlex.split(block.text)
         elif block.name:

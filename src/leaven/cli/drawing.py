@@ -24,6 +24,9 @@ def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, 
         return []
     if not hasattr(found[0][1], "drawn"):
         return [Failure("`--draw` is for models whose predictions have a place in the image")]
+    if place.suffix and place.suffix.lower() not in _ENDINGS and not place.is_dir():
+        help = f"name an image ({', '.join(_ENDINGS)}), or a folder: `--draw found.png`"
+        return [Failure(f"{place} is not the name of an image", help)]
     is_file = is_one and place.suffix.lower() in _ENDINGS
     if not is_file and place.suffix.lower() in _ENDINGS:
         return [Failure(f"{place} is one file, but there are {len(found)} images", "give a folder: `--draw found`")]

@@ -72,7 +72,9 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
     for parameter in data.card.parameters:
         path = data.value(parameter.name) if parameter.must_exist else None
         if isinstance(path, FilePath) and not os.path.exists(path.place):
-            is_folder = parameter.name == "root" or (known.on_disk and known.has_labels)
+            is_first = parameter is data.card.parameters[0]
+            has_folders = bool(known.on_disk) and known.has_labels and (is_first or not os.path.splitext(path.text)[1])
+            is_folder = parameter.name == "root" or has_folders
             report_missing(scope, path, "the folder" if is_folder else "the file")
             return described
     if (requires := data.card.requires) is not None and find_spec(requires.library) is None:

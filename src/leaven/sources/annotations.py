@@ -5,6 +5,7 @@ Something wrong with an annotation is an error; with `on_bad_file skip` it is le
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -39,28 +40,40 @@ class Read(NamedTuple):
 
 
 class Problems:
-    """What is wrong with the annotations of a source, which findings call `name`."""
+    """What is wrong with the annotations of a source, which findings call `name`.
 
-    def __init__(self, name: str, on_bad_file: OnBadFile) -> None:
+    `argument` is what of the data statement is being read.
+    """
+
+    def __init__(self, name: str, on_bad_file: OnBadFile, argument: str = "path") -> None:
         self.name = name
         self.skips = on_bad_file == "skip"
+        self.argument = argument
         self.found: list[Finding] = []
+        self._nouns: Counter[str] = Counter()
 
-    def add(self, fact: str, help: str = "", id: str = "wrong-annotation") -> None:
-        self.found.append(Finding(id, fact, help))
+    def add(self, fact: str, help: str = "", id: str = "wrong-annotation", noun: str = "annotation") -> None:
+        """`noun` is what would be skipped."""
+        self.found.append(Finding(id, fact, help, argument=self.argument))
+        self._nouns[noun] += 1
 
     def findings(self) -> tuple[Finding, ...]:
         """One finding for all; a BadSource where they are not skipped."""
         if not self.found:
             return ()
-        first, more = self.found[0], len(self.found) - 1
+        first, others = self.found[0], self.found[1:]
         if self.skips:
-            count = f"{more + 1:,} annotations of `{self.name}` are" if more else f"an annotation of `{self.name}` is"
-            fact = f"{count} skipped: {first.fact}{', and others' * bool(more)}"
-            return (at_source(Finding(first.id, fact, is_error=False)),)
-        notes = (f"{more:,} more annotation{'s are' if more > 1 else ' is'} wrong",) if more else ()
+            fact = f"{self._skipped()} skipped: {first.fact}{', and others' * bool(others)}"
+            return (at_source(Finding(first.id, fact, is_error=False, argument=first.argument)),)
+        notes = [f"also, {each.fact}" for each in others[:_LISTED]]
+        notes += [f"and {len(others) - _LISTED:,} more"] if len(others) > _LISTED else []
         help = first.help or "correct the annotations; `on_bad_file skip` leaves such objects out"
-        raise BadSource(at_source(Finding(first.id, first.fact, help, notes)))
+        raise BadSource(at_source(first._replace(help=help, notes=tuple(notes))))
+
+    def _skipped(self) -> str:
+        """`2 annotations and an image of `boxes.json` are`."""
+        each = [_counted(count, noun) for noun, count in sorted(self._nouns.items())]
+        return f"{' and '.join(each)} of `{self.name}` {'is' if len(self.found) == 1 else 'are'}"
 
     def box(self, box: Box, size: tuple[float, float] | None, place: str) -> Box | None:
         """A box within its image; None where it is outside, or has no size."""
@@ -81,6 +94,10 @@ class Problems:
             self.add(f"{place} has the box {_numbers(box)}, which has no size")
             return None
         return left, top, right, bottom
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}s" if count > 1 else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _numbers(box: Sequence[float]) -> str:
@@ -120,10 +137,10 @@ def looked(read: Read, problems: Problems) -> Looked:
     except BadSource as bad:
         findings = (bad.finding,)
     if not any(found.is_error for found in findings) and not _has_objects(read):
-        findings = (*findings, _no_objects(problems.name))
+        findings = (*findings, _no_objects(problems))
     counts = {split: len(images) for split, images in read.splits.items()}
     splits = tuple(split for split in counts if split)
-    return Looked(read.names, splits, (*findings, *_unused(read, problems.name)), counts)
+    return Looked(read.names, splits, (*findings, *_unused(read, problems)), counts)
 
 
 def opened(read: Read, problems: Problems, *, has_masks: bool = False) -> Samples:
@@ -131,12 +148,12 @@ def opened(read: Read, problems: Problems, *, has_masks: bool = False) -> Sample
     findings = problems.findings()
     images = [image for split in read.splits.values() for image in split]
     if not _has_objects(read):
-        raise BadSource(_no_objects(problems.name))
+        raise BadSource(_no_objects(problems))
     target = (MaskedCategories if has_masks else Categories)(read.names)
     values = [Objects(image.objects, read.is_relative) for image in images]
     files = [image.file for image in images]
     sizes = {split: len(there) for split, there in read.splits.items()}
-    found = (*findings, *_unused(read, problems.name), *copies(files, values))
+    found = (*findings, *_unused(read, problems), *copies(files, values))
     return Samples(target, values, files, predefined(sizes), findings=found)
 
 
@@ -144,11 +161,12 @@ def _has_objects(read: Read) -> bool:
     return any(image.objects for images in read.splits.values() for image in images)
 
 
-def _no_objects(name: str) -> Finding:
-    return at_source(Finding("wrong-annotation", f"`{name}` has no objects", "a detector learns from annotated images"))
+def _no_objects(problems: Problems) -> Finding:
+    fact, help = f"`{problems.name}` has no objects", "a detector learns from annotated images"
+    return at_source(Finding("wrong-annotation", fact, help), problems.argument)
 
 
-def _unused(read: Read, name: str) -> Iterable[Finding]:
+def _unused(read: Read, problems: Problems) -> Iterable[Finding]:
     """That some categories have no objects."""
     train = read.splits.get("train", read.splits.get("", ()))
     used = {one.category for image in train for one in image.objects}
@@ -157,8 +175,9 @@ def _unused(read: Read, name: str) -> Iterable[Finding]:
         told = ", ".join(f"`{each}`" for each in unused[:_LISTED]) + (" and others" if len(unused) > _LISTED else "")
         of = f"{len(unused)} of the {len(read.names)} categories: {told}" if len(unused) > 1 else f"the category {told}"
         fact = f"training has no objects of {of}"
-        help = f"a model can't learn what it is not shown: remove such categories from `{name}`, or add images"
-        yield at_source(Finding("unused-category", fact, help, is_error=False))
+        where = f"remove such categories from `{problems.name}`, or add images"
+        help = f"a model can't learn what it is not shown: {where}"
+        yield at_source(Finding("unused-category", fact, help, is_error=False), problems.argument)
 
 
 def at_source(finding: Finding, argument: str = "path") -> Finding:

@@ -60,9 +60,9 @@ class Coco(NamedTuple):
         else:
             files = {"train" if self.val or self.test else "": given}
         files |= {split: file for split, file in (("val", self.val), ("test", self.test)) if file is not None}
-        for file in files.values():
+        for split, file in files.items():
             if not file.is_file():
-                raise BadSource(self._at(Finding("missing-file", f"`{file.name}` does not exist")))
+                raise BadSource(self._at(Finding("missing-file", f"`{file.name}` does not exist"), split))
         return files
 
     def _found(self, given: Path | None) -> dict[str, Path]:
@@ -83,34 +83,39 @@ class Coco(NamedTuple):
             if instances:
                 names = ", ".join(f"`{file.name}`" for file in instances[:3])
                 fact = f"it is not clear which annotations to use: {names}"
-                raise BadSource(self._at(Finding("missing-file", fact, "name one: `annotations=`")))
+                help = "name one: `annotations=`" if given is None else f"name one: `{folder.name}/{found[0].name}`"
+                raise BadSource(self._at(Finding("missing-file", fact, help)))
         raise BadSource(
             self._at(Finding("missing-file", f"`{self.name}` has no annotations", "name the file: `annotations=`"))
         )
 
     def _read(self, files: Mapping[str, Path]) -> tuple[Read, Problems]:
         index = ImageIndex(self.path)
-        problems = Problems(self.name if self.annotations is None else self.annotations.name, self.on_bad_file)
-        contents = {split: self._content(file) for split, file in files.items()}
+        named = self.name if self.annotations is None else self.annotations.name
+        problems = Problems(named, self.on_bad_file, self._argument(""))
+        contents = {split: self._content(file, split) for split, file in files.items()}
         ids = self._same_categories(files, contents)
         order = {id: at for at, (id, _) in enumerate(ids)}
-        splits = {
-            split: _Reader(files[split].name, order, index, problems, bool(self.masks)).images(content)
-            for split, content in contents.items()
-        }
+        splits = {}
+        for split, content in contents.items():
+            problems.argument = self._argument(split)
+            splits[split] = _Reader(files[split].name, order, index, problems, bool(self.masks)).images(content)
+        problems.argument = self._argument("")
         return Read(tuple(name for _, name in ids), splits), problems
 
-    def _content(self, file: Path) -> Mapping[str, Any]:
+    def _content(self, file: Path, split: str) -> Mapping[str, Any]:
         try:
             with open(file, encoding="utf-8-sig") as stream:
                 content = json.load(stream)
         except (OSError, ValueError, RecursionError) as problem:
             reason = f"{problem.msg} in line {problem.lineno}" if isinstance(problem, json.JSONDecodeError) else problem
-            raise BadSource(self._at(Finding("wrong-format", f"`{file.name}` can't be read: {reason}"))) from None
+            finding = Finding("wrong-format", f"`{file.name}` can't be read: {reason}")
+            raise BadSource(self._at(finding, split)) from None
         for part in _PARTS:
             if not isinstance(content, dict) or not isinstance(content.get(part), list):
                 help = "COCO's format has lists of `images`, `annotations` and `categories`"
-                raise BadSource(self._at(Finding("wrong-format", f"`{file.name}` has no list of `{part}`", help)))
+                finding = Finding("wrong-format", f"`{file.name}` has no list of `{part}`", help)
+                raise BadSource(self._at(finding, split))
         found: dict[str, Any] = content
         return found
 
@@ -126,7 +131,7 @@ class Coco(NamedTuple):
                     there = next((f"`{named}`" for known, named in ids if known == id), "not a category")
                     fact = f"in `{files[split].name}`, the category {id} is `{name}`; in `{files[first].name}`, {there}"
                     help = "use the same ids and names of categories in every file"
-                    raise BadSource(self._at(Finding("wrong-annotation", fact, help)))
+                    raise BadSource(self._at(Finding("wrong-annotation", fact, help), split))
         return ids
 
     def _categories(self, content: Mapping[str, Any], file: str) -> Sequence[tuple[int, str]]:
@@ -143,8 +148,14 @@ class Coco(NamedTuple):
             raise BadSource(self._at(Finding("wrong-format", f"`{file}` has no categories")))
         return sorted(found.items())
 
-    def _at(self, finding: Finding) -> Finding:
-        return at_source(finding, "annotations" if self.annotations is not None else "images")
+    def _at(self, finding: Finding, split: str = "") -> Finding:
+        return at_source(finding, self._argument(split))
+
+    def _argument(self, split: str) -> str:
+        """The argument that names the annotations of a split."""
+        if (split == "val" and self.val) or (split == "test" and self.test):
+            return split
+        return "annotations" if self.annotations is not None else "images"
 
 
 class _Reader:
@@ -164,16 +175,19 @@ class _Reader:
         for at, one in enumerate(content["images"], 1):
             match one:
                 case {"id": int() | str() as id, "file_name": str()} if id in sizes:
-                    self.problems.add(f"image {at} of `{self.file}` has the id {as_text(id)}, as one before it")
+                    self.problems.add(
+                        f"image {at} of `{self.file}` has the id {as_text(id)}, as one before it", noun="image"
+                    )
                 case {"id": int() | str() as id, "file_name": str(name), **rest}:
                     if (found := self.index.find(name)) is None:
                         help = "say where the images are; `on_bad_file skip` leaves such images out"
                         fact = f"`{name}`, image {at} of `{self.file}`, is not in `{self.index.folder.name}`"
-                        self.problems.add(fact, help, id="missing-file")
+                        self.problems.add(fact, help, id="missing-file", noun="image")
                         found = ""
                     sizes[id] = found, _size(rest)
                 case _:
-                    self.problems.add(f"image {at} of `{self.file}` has no `id` and `file_name`", id="wrong-format")
+                    fact = f"image {at} of `{self.file}` has no `id` and `file_name`"
+                    self.problems.add(fact, id="wrong-format", noun="image")
         objects: dict[Any, list[Object]] = {id: [] for id in sizes}
         for at, one in enumerate(content["annotations"], 1):
             self._add(one, f"annotation {at} of `{self.file}`", sizes, objects)

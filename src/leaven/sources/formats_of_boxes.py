@@ -8,7 +8,10 @@ from leaven.sources.yolo import NAMES, Yolo
 
 
 def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc | Yolo | None:
-    """The annotated images in a folder; None where it has no annotations of objects."""
+    """The annotated images in a folder, or of a file of COCO's annotations in it; None where it has none of objects."""
+    if path.suffix == ".json" and path.is_file():
+        beside = [folder for folder in (path.parent, path.parent.parent) if (folder / "images").is_dir()]
+        return Coco(beside[0] / "images" if beside else path.parent, name, path, masks=has_masks)
     where = next((each for each in (path / "annotations", path) if _has(each, "*.json")), None)
     if where is not None:
         images = path / "images" if (path / "images").is_dir() else path

@@ -1,6 +1,7 @@
 """A folder of images and masks: `images/` and `masks/` with the same names, optionally inside of `train/` and `val/`.
 
-Decides which mask belongs to which image, and what the classes are called. Masks are read when their images are.
+Decides which mask belongs to which image, and what the classes are called. Of the masks themselves, a check looks at a
+few and a run at many (`mask_pixels.py`); all are read again when their images are.
 """
 
 import csv
@@ -12,10 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
+from leaven.sources.annotations import OnBadFile
+from leaven.sources.mask_pixels import Pair, Seen, listed, look_at_masks
+from leaven.sources.name_files import read_lines
 from leaven.sources.source import Looked, Samples, predefined
+from leaven.tasks.segmentation.target import MaskClasses
 
 if TYPE_CHECKING:
-    from leaven.tasks.segmentation.target import Colour, MaskClasses
+    from leaven.tasks.segmentation.target import Colour
 
 IMAGES = ("images", "image", "imgs", "img")
 MASKS = ("masks", "mask", "labels", "labels_mask", "annotations")
@@ -23,11 +28,9 @@ CLASS_FILES = ("classes.txt", "class_dict.csv", "labels.txt")
 _SHOWN = 3
 _HEX = re.compile(r"#([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2})")
 _SUFFIXES = ("_mask", "-mask", "_label", "_labels", "_gt")
-
-
-class Pair(NamedTuple):
-    image: str
-    mask: str
+MOST_LOOKED = 32  # masks that a check looks at
+MOST_OPENED = 2_000  # and a run
+MOST_PIXELS = 16_000_000  # of the masks that a check looks at: more take too long
 
 
 class MaskFolder(NamedTuple):
@@ -38,36 +41,91 @@ class MaskFolder(NamedTuple):
     classes: "Sequence[str] | str | Path | None" = None
     ignore: int = 255
     known: "MaskClasses | None" = None
+    on_bad_file: OnBadFile = "stop"
 
     def look(self) -> Looked:
         try:
-            names, _ = self._named()
+            target = self._target()
             pairs, findings = self._pairs()
+            seen = self._seen(pairs, target, MOST_LOOKED, MOST_PIXELS)
+            findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
         except BadSource as bad:
             return Looked(findings=(bad.finding,))
         counts = {split: len(there) for split, there in pairs.items()}
-        return Looked(names, tuple(split for split in counts if split), findings, counts)
+        return Looked(target.names, tuple(split for split in counts if split), findings, counts)
 
     def open(self) -> Samples:
-        target = self.known or self._target()
+        target = self._target()
         pairs, findings = self._pairs()
+        if self.known is None:  # an evaluation reads all masks anyway
+            seen = self._seen(pairs, target, MOST_OPENED)
+            findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
+            bad = {one.pair for one in seen if one.fault}
+            pairs = {split: [pair for pair in there if pair not in bad] for split, there in pairs.items()}
         every = [pair for there in pairs.values() for pair in there]
         sizes = {split: len(there) for split, there in pairs.items()}
         values = [target.value(pair.mask) for pair in every]
         return Samples(target, values, [pair.image for pair in every], predefined(sizes), findings=findings)
 
-    def _target(self) -> "MaskClasses":
-        from leaven.tasks.segmentation.target import MaskClasses  # a look does without
-
+    def _target(self) -> MaskClasses:
+        if self.known is not None:
+            return self.known
         names, colours = self._named()
         return MaskClasses(names, colours, self.ignore)
+
+    # -- what is in the masks
+
+    def _seen(
+        self, pairs: Mapping[str, Sequence[Pair]], target: MaskClasses, most: int, most_pixels: int | None = None
+    ) -> list[Seen]:
+        every = [pair for there in pairs.values() for pair in there]
+        return look_at_masks(every, target, most, most_pixels)
+
+    def _bad(self, seen: Sequence[Seen]) -> tuple[Finding, ...]:
+        """That masks are skipped; a BadSource where they are not, or none is left."""
+        bad = [one for one in seen if one.fault]
+        if not bad:
+            return ()
+        first = f"`{_below(self.name, Path(bad[0].pair.mask), self.path)}` can't be used: {bad[0].fault}"
+        if self.on_bad_file == "skip" and len(bad) < len(seen):
+            fact = f"{_counted(len(bad), 'image')} of `{self.name}` {_are(bad)} skipped: {first}"
+            return (_about("path", "wrong-mask", fact, "")._replace(is_error=False),)
+        more = f"{_counted(len(bad) - 1, 'more mask')} can't be used either: {listed(bad[1:])}"
+        advice = (bad[0].help, "`on_bad_file skip` leaves such images out" if len(bad) < len(seen) else "")
+        help = "; ".join(filter(None, advice))
+        raise BadSource(_about("path", "wrong-mask", first, help)._replace(notes=(more,) if len(bad) > 1 else ()))
+
+    def _unlearnable(
+        self, seen: Sequence[Seen], pairs: Mapping[str, Sequence[Pair]], target: MaskClasses
+    ) -> tuple[Finding, ...]:
+        """That no pixel has a class, or none has one of the classes. Of a few masks, only the first is said."""
+        split = "train" if "train" in pairs else ""
+        there = set(pairs[split])
+        train = [one for one in seen if one.pair in there and not one.fault]
+        is_all = len(train) == len(there)
+        used = frozenset[int]().union(*(one.classes for one in train))
+        if train and not used:
+            which = "no mask" if is_all else f"none of the {len(train):,} masks that were looked at"
+            fact = f"{which} has a pixel with a class: all are {target.ignored}, which means that they have none"
+            found = _about("path", "wrong-mask", fact, _WHITE.format(name=target.names[-1]))
+            if is_all:
+                raise BadSource(found)
+            return (found._replace(is_error=False),)
+        unused = [name for at, name in enumerate(target.names) if at not in used]
+        if not unused or not used or not (is_all or len(train) >= MOST_OPENED // 2):
+            return ()
+        names = ", ".join(f"`{name}`" for name in unused[:_SHOWN]) + ", …" * (len(unused) > _SHOWN)
+        classes = f"the class {names}" if len(unused) == 1 else f"{len(unused)} of the classes: {names}"
+        help = "a model can't learn what it is not shown: remove the class, or add images"
+        if any(one.has_ignored for one in train):
+            help = f"pixels that are {target.ignored} have no class; {_WHITE.format(name=unused[0])}"
+        fact = f"training has no pixels of {classes}"
+        return (_about("path", "unused-category", fact, help)._replace(is_error=False),)
 
     # -- classes
 
     def _named(self) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
         """The names of the classes, and the colours that masks have in their place, where they have."""
-        if self.known is not None:
-            return self.known.names, self.known.colours
         if self.classes is not None and not isinstance(self.classes, str | Path):
             return self._checked(tuple(map(str, self.classes)), ())
         file = Path(self.classes) if self.classes is not None else self._class_file()
@@ -164,13 +222,10 @@ class MaskFolder(NamedTuple):
 
 def read_classes(file: Path) -> "list[tuple[str, Colour | None]]":
     """The classes of a file, one per line: `road`, `road 128 64 128`, `road,128,64,128` or `road #804080`."""
-    found = []
-    for row in csv.reader(file.read_text("utf-8-sig").splitlines()):
-        cells = [cell.strip() for cell in row if cell.strip()]
-        if not cells or cells[0].startswith("#") or cells[0].lower() == "name":
-            continue
-        found.append(_class(cells))
-    return found
+    rows = [[cell.strip() for cell in row if cell.strip()] for row in csv.reader(read_lines(file))]
+    if rows and len(rows[0]) > 1 and rows[0][0].lower() == "name":  # the header of `class_dict.csv`
+        rows = rows[1:]
+    return [_class(row) for row in rows]
 
 
 def _class(cells: Sequence[str]) -> "tuple[str, Colour | None]":
@@ -236,10 +291,11 @@ def _has(files: Sequence[str]) -> str:
     return "has" if len(files) == 1 else "have"
 
 
-def _are(files: Sequence[str]) -> str:
+def _are(files: Sequence[object]) -> str:
     return "is" if len(files) == 1 else "are"
 
 
+_WHITE = "if that is a class, say so by its colour in `classes.txt`: `{name} 255 255 255`"
 _HOW = 'name them in the order of their numbers: `classes=["background", "road"]`, or one per line in `classes.txt`'
 _TWO = 'the first is usually the background: `classes=["background", "road"]`'
 _LABELS: Mapping[str, str] = {"path": "images and masks are read from this folder", "classes": "the classes of pixels"}

@@ -48,7 +48,7 @@ class OnDisk(Protocol):
     def look(self) -> Looked | None:
         """What is known of it, and what is wrong with it; None where it is not there yet and will be downloaded.
 
-        It is quick: no image is opened.
+        It is quick: no image is opened, but a few masks.
         """
 
 

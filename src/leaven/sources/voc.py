@@ -82,7 +82,9 @@ class Voc(NamedTuple):
         if file.stem in ("train", "val"):  # the annotations for testing are often not published
             for name in names:
                 if name not in files:
-                    problems.add(f"`{name}`, which `{file.name}` lists, has no annotations", id="missing-file")
+                    problems.add(
+                        f"`{name}`, which `{file.name}` lists, has no annotations", id="missing-file", noun="image"
+                    )
         return [files[name] for name in names if name in files]
 
     def _read(self, splits: dict[str, Sequence[Path]], problems: Problems) -> Read:
@@ -101,13 +103,15 @@ class Voc(NamedTuple):
             try:
                 tree = _parsed(file)
             except (ElementTree.ParseError, OSError, ValueError) as problem:
-                problems.add(f"{place} can't be read: {problem}", id="wrong-format")
+                problems.add(f"{place} can't be read: {problem}", id="wrong-format", noun="image")
                 continue
             name = (tree.findtext("filename") or "").strip()
             image = index.named(file.stem) or (index.find(name) if name else None)
             if image is None:
                 help = "add the image; `on_bad_file skip` leaves such images out"
-                problems.add(f"the image of {place}, `{name or file.stem}`, is not there", help, id="missing-file")
+                problems.add(
+                    f"the image of {place}, `{name or file.stem}`, is not there", help, id="missing-file", noun="image"
+                )
                 continue
             yield image, place, list(_objects(tree, place, problems))
 

@@ -19,6 +19,7 @@ from leaven.sources.annotations import (
     named_split,
     opened,
 )
+from leaven.sources.name_files import read_lines
 from leaven.sources.source import Looked, Samples
 from leaven.tasks.detection.target import Object
 
@@ -84,9 +85,7 @@ class Yolo(NamedTuple):
             help = "write them into `classes.txt` in that folder, one per line, or name a file: `names=`"
             raise BadSource(at_source(Finding("missing-file", fact, help)))
         try:
-            text = file.read_text(encoding="utf-8-sig")
-            is_yaml = file.suffix in (".yaml", ".yml")
-            names = _from_yaml(text) if is_yaml else tuple(line.strip() for line in text.splitlines() if line.strip())
+            names = _from_yaml(file) if file.suffix in (".yaml", ".yml") else tuple(read_lines(file))
         except (OSError, ValueError) as problem:
             raise BadSource(at_source(Finding("wrong-format", f"`{file.name}` can't be read: {problem}"))) from None
         if not names or len(set(names)) < len(names):
@@ -114,7 +113,12 @@ class Yolo(NamedTuple):
                 place = os.path.join(folder, file)
                 if file.endswith(".txt") and place not in known and file not in NAMES and file != "readme.txt":
                     help = "add the image; `on_bad_file skip` leaves such labels out"
-                    problems.add(f"the image of `{self._told(place)}` is not there", help, id="missing-file")
+                    problems.add(
+                        f"the image of `{self._told(place)}` is not there",
+                        help,
+                        id="missing-file",
+                        noun="label file",
+                    )
 
     def _told(self, file: str) -> str:
         return os.path.relpath(file, self.path if self.labels is None else self.labels.parent)
@@ -129,7 +133,7 @@ class Yolo(NamedTuple):
         except FileNotFoundError:
             lines = []
         except (OSError, ValueError) as problem:
-            problems.add(f"{told} can't be read: {problem}", id="wrong-format")
+            problems.add(f"{told} can't be read: {problem}", id="wrong-format", noun="label file")
             lines = []
         objects = [
             found
@@ -178,14 +182,16 @@ def _bounds(numbers: Sequence[float]) -> tuple[float, float, float, float]:
     return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
 
 
-def _from_yaml(text: str) -> tuple[str, ...]:
+def _from_yaml(file: Path) -> tuple[str, ...]:
     """The names in YOLO's `data.yaml`: a list, or a mapping from numbers. It is read as plain data."""
     import yaml  # type: ignore[import-untyped, unused-ignore]
 
     try:
-        content: Any = yaml.safe_load(text)
+        content: Any = yaml.safe_load(file.read_text("utf-8-sig"))
     except yaml.YAMLError as problem:
-        raise ValueError(" ".join(str(problem).split())) from None
+        mark = getattr(problem, "problem_mark", None)
+        where = f"line {mark.line + 1} " if mark is not None else "it "
+        raise ValueError(f"{where}is not YAML that is plain data, such as `names: [car, person]`") from None
     names = content.get("names") if isinstance(content, dict) else None
     return tuple(map(str, _listed_names(names)))
 

@@ -102,7 +102,7 @@ class TestCoco:
         found = coco(tmp_path, on_bad_file="skip").open()
         assert len(found.files) == 2
         assert len(found.values[0].each) == 1
-        assert found.findings[0].fact.startswith("2 annotations of `boxes.json` are skipped")
+        assert found.findings[0].fact.startswith("an annotation and an image of `boxes.json` are skipped")
 
     def test_masks_are_polygons_or_run_lengths(self, tmp_path: Path) -> None:
         shapes.draw(tmp_path / "images", 2)
@@ -142,6 +142,23 @@ class TestYolo:
         (tmp_path / "data.yaml").write_text("names: !!python/object/apply:os.getcwd []\n")
         (finding,) = Yolo(tmp_path, "yolo").look().findings
         assert finding.id == "wrong-format"
+
+
+@pytest.mark.parametrize("text", ["square\n\nball\n", "# mine\nsquare\nball\n", "name\nsquare\n"])
+def test_a_line_that_might_shift_the_names_is_refused(text: str, tmp_path: Path) -> None:
+    shapes.write_yolo(tmp_path, 1)
+    (tmp_path / "data.yaml").unlink()
+    (tmp_path / "classes.txt").write_text(text)
+    (finding,) = Yolo(tmp_path, "yolo").look().findings
+    assert finding.is_error
+    assert finding.fact.endswith("remove it")
+
+
+def test_yaml_that_is_broken_is_told_by_its_line(tmp_path: Path) -> None:
+    shapes.write_yolo(tmp_path, 1)
+    (tmp_path / "data.yaml").write_text("path: street\nnames: [square, ball\n")
+    (finding,) = Yolo(tmp_path, "yolo").look().findings
+    assert "`data.yaml` can't be read: line 3 is not YAML" in finding.fact
 
 
 def test_xml_with_entities_is_refused(tmp_path: Path) -> None:

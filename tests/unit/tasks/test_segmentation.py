@@ -1,7 +1,8 @@
 """Semantic segmentation: masks as they are stored and moved, models with decoders, and a model that learns."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,19 +13,23 @@ from PIL import Image, ImageDraw
 from tests import at_work, copies_of_datasets
 from tests.at_work import Moment
 from torch import nn
+from torch.utils.data import TensorDataset
 from torchvision.transforms import v2 as T
 
 import leaven
 from leaven import bundle, runtime
+from leaven.formats.finding import BadSource
+from leaven.formats.target import BadTarget
 from leaven.language.source import Source
 from leaven.rules.checker import check
 from leaven.runtime.data.places import Place
 from leaven.runtime.failures import BadFile, Failure
 from leaven.runtime.model.weights import read_weights
-from leaven.sources.mask_folder import read_classes
+from leaven.sources.mask_folder import MaskFolder, read_classes
+from leaven.sources.mask_pixels import Pair, look_at_masks
 from leaven.tasks.segmentation.code import PixelLoss, Samples, fit_head
 from leaven.tasks.segmentation.masks import NO_CLASS, as_target, read_mask
-from leaven.tasks.segmentation.target import MaskClasses, MaskFile, read_target
+from leaven.tasks.segmentation.target import MaskClasses, MaskFile, MaskReader, read_target
 
 CLASSES = MaskClasses(("background", "square", "disc"))
 COLOURED = MaskClasses(("background", "road"), ((0, 0, 0), (128, 64, 128)))
@@ -98,13 +103,102 @@ def test_masks_that_make_no_sense(pixels: object, target: MaskClasses, told: str
 
 def test_classes_are_read_from_files(tmp_path: Path) -> None:
     file = tmp_path / "classes.txt"
-    file.write_text("background\nside walk\n\n# a remark\n")
+    file.write_text("background\nside walk\n\n")
     assert read_classes(file) == [("background", None), ("side walk", None)]
     file.write_text("name,r,g,b\nroad,128,64,128\nside walk 1 2 3\ncar #00008e\n")
     assert read_classes(file) == [("road", (128, 64, 128)), ("side walk", (1, 2, 3)), ("car", (0, 0, 142))]
     file.write_text("road,1,2\n")
     with pytest.raises(ValueError, match="is not a name with a colour"):
         read_classes(file)
+
+
+@pytest.mark.parametrize("text", ["a\n\nb\n", "a\n# remark\nb\n", "name\na\nb\n"])
+def test_a_line_that_might_shift_the_classes_is_refused(text: str, tmp_path: Path) -> None:
+    """Some tools count such lines as classes, and others do not."""
+    file = tmp_path / "classes.txt"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="remove it"):
+        read_classes(file)
+
+
+# -- before training
+
+
+def masked(folder: Path, masks: Mapping[str, object], size: tuple[int, int] = (2, 1)) -> MaskFolder:
+    for name, pixels in masks.items():
+        for place in ("images", "masks"):
+            (folder / place).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size).save(folder / "images" / f"{name}.png")
+        stored(folder / "masks" / f"{name}.png", pixels)
+    return MaskFolder(folder, "roads", ("background", "square", "disc"))
+
+
+def test_masks_without_any_class_are_an_error(tmp_path: Path) -> None:
+    source = masked(tmp_path, {"1": [[255, 255]], "2": [[255, 255]]})
+    (finding,) = source.look().findings
+    assert finding.is_error
+    assert "no mask has a pixel with a class: all are 255" in finding.fact
+    with pytest.raises(BadSource, match="no mask has a pixel with a class"):
+        source.open()
+
+
+def test_classes_that_no_mask_has_are_told(tmp_path: Path) -> None:
+    (finding,) = masked(tmp_path / "a", {"1": [[0, 2]]}).open().findings
+    assert (finding.is_error, finding.fact) == (False, "training has no pixels of the class `square`")
+    (finding,) = masked(tmp_path / "b", {"1": [[0, 255]], "2": [[0, 1]]}).look().findings
+    assert "`disc 255 255 255`" in finding.help, "white objects are the most common masks"
+
+
+@pytest.mark.parametrize(
+    ("pixels", "size", "told"),
+    [([[0, 9]], (2, 1), "the value 9"), ([[0, 1]], (3, 1), "its image is 3×1"), ([[[1, 2, 3]] * 2], (2, 1), "colours")],
+)
+def test_a_check_looks_at_masks(pixels: object, size: tuple[int, int], told: str, tmp_path: Path) -> None:
+    masked(tmp_path, {"2": [[0, 1]], "3": [[1, 2]]})
+    source = masked(tmp_path, {"1": pixels}, size)
+    (finding,) = source.look().findings
+    assert finding.is_error
+    assert finding.id == "wrong-mask"
+    assert told in finding.fact
+    skipping = source._replace(on_bad_file="skip")
+    assert not any(finding.is_error for finding in skipping.look().findings)
+    assert len(skipping.open().files) == 2
+
+
+def test_of_a_large_folder_a_check_looks_at_a_few_masks(tmp_path: Path) -> None:
+    pairs = [Pair(str(number), str(number)) for number in range(1000)]
+    assert len(look_at_masks(pairs, CLASSES, 32, 10**6)) == 32
+    with pytest.raises(BadSource, match="can't be used"):
+        masked(tmp_path, {"1": [[0, 7]], "2": [[0, 7]]})._replace(on_bad_file="skip").open()
+
+
+# -- masks in memory
+
+
+@pytest.mark.parametrize("as_mask", [np.asarray, torch.from_numpy, Image.fromarray, lambda mask: mask[None]])
+def test_masks_may_be_in_memory(as_mask: Callable[[np.ndarray], object]) -> None:
+    mask = np.array([[0, 2], [255, 1]], np.uint8)
+    value = CLASSES.value(as_mask(mask))
+    assert read_mask(value, (2, 2)).tolist() == [[0, 2], [NO_CLASS, 1]]
+
+
+@pytest.mark.parametrize("given", [torch.zeros(2, 2), np.zeros((2, 2, 3), np.uint8), 3, [[0, 1]]])
+def test_what_is_not_a_mask_is_refused(given: object) -> None:
+    with pytest.raises(BadTarget, match="in place of its mask"):
+        CLASSES.value(given)
+
+
+def test_a_users_dataset_of_masks(tmp_path: Path) -> None:
+    images, masks = torch.zeros(4, 3, 6, 8, dtype=torch.uint8), torch.zeros(4, 6, 8, dtype=torch.int64)
+    masks[3, 0, 0] = 7
+    mine: Any = TensorDataset(images, masks)
+    mine.classes = ["background", "square", "disc"]
+    dataset = runtime.user_dataset(mine, target=MaskReader())
+    assert dataset.target.names == CLASSES.names
+    split = runtime.split(dataset, train=100, val=0, test=0, seed=0)
+    data = runtime.Data(dataset, split, batch_size=4, seed=0, samples=Samples())
+    with pytest.raises(BadFile, match=r"sample 3 of TensorDataset can't be read: the mask has the value 7"):
+        list(data.train.batches(0))
 
 
 def test_a_target_survives_being_stored() -> None:
@@ -225,7 +319,7 @@ def test_a_bad_mask_stops_a_run_or_is_skipped(tmp_path: Path) -> None:
     recipe = RECIPE.replace("epochs=14", "epochs=1").replace("eval", "split train=90%, val=10%, test=0%\n eval")
     running = at_work.start(at_work.program(tmp_path, recipe))
     assert running.end() == 1
-    assert "3.png can't be read: the mask has the value 9, but there are only 3 classes, from 0" in running.said
+    assert "3.png` can't be used: the mask has the value 9, but there are only 3 classes, from 0" in running.said
     skipping = at_work.program(tmp_path, recipe.replace("eval", "on_bad_file skip\n eval"), "skipping")
     assert "saved " in at_work.run(skipping).said
 

@@ -114,9 +114,10 @@ class BatchReader(data.Dataset[Any]):
             image, value = self._with_value(sample, index)
             given = self.samples.given(image, value)
         except BadFile as failure:
+            name = failure.file or self.dataset.name(index)  # what is wrong in memory has no file
             if not self.skips_bad_files:
-                raise
-            bad.append(failure.file)
+                raise failure if failure.file else BadFile(name, failure.reason) from None
+            bad.append(name)
             return
         pairs.append((self._transformed(given), value))
 

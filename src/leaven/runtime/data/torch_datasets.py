@@ -307,7 +307,9 @@ def value_of(label: Any, target: Target, name: str) -> Any:
 
 
 def as_plain(label: Any) -> Any:
-    """A label as Python's own numbers, strings and lists."""
+    """A label as Python's own numbers, strings and lists; one with a height and a width stays as it is."""
+    if getattr(label, "ndim", 0) > 1:
+        return label
     if hasattr(label, "item") and getattr(label, "size", None) is not None and _is_single(label):
         return label.item()
     return label.tolist() if hasattr(label, "tolist") else label
@@ -350,6 +352,8 @@ def _labels_of(dataset: Any) -> list[Any] | None:
 def _plain_list(values: Any, length: int) -> list[Any] | None:
     """Values as a list of numbers, strings or lists of them, if that is what they are."""
     if values is None or not hasattr(values, "__len__") or isinstance(values, str | Mapping) or len(values) != length:
+        return None
+    if getattr(values, "ndim", 1) > 2:  # masks
         return None
     plain = [as_plain(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
     return plain if all(isinstance(value, int | float | str | list | tuple) for value in plain) else None

@@ -14,6 +14,7 @@ from torchvision import tv_tensors
 from leaven.formats.target import Target
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
+from leaven.runtime.data.samples import size_of
 from leaven.runtime.failures import Failure
 from leaven.tasks.detection.masks import bitmap, pasted
 from leaven.tasks.detection.target import Object, Objects
@@ -33,7 +34,7 @@ class Samples:
     has_masks: ClassVar[bool] = False
 
     def given(self, image: Any, value: Objects) -> tuple[Any, ...]:
-        width, height = _size(image)
+        width, height = size_of(image)
         scale = (width, height) if value.is_relative else (1, 1)
         single = [one for one in value.each if not one.is_crowd]
         crowds = [one for one in value.each if one.is_crowd]
@@ -92,13 +93,6 @@ def one_by_one(model: Callable[[Any], Any], images: Sequence[Tensor]) -> list[di
 def counted(counts: Mapping[str, int]) -> str:
     """`2 car, 1 person`."""
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no object"
-
-
-def _size(image: Any) -> tuple[int, int]:
-    if isinstance(image, Image.Image):
-        return image.size
-    height, width = image.shape[-2:] if isinstance(image, Tensor) else image.shape[:2]
-    return int(width), int(height)
 
 
 def _boxes(objects: Sequence[Object], scale: tuple[int, int], canvas: tuple[int, int]) -> Any:

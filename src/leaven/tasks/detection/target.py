@@ -75,10 +75,11 @@ class Categories:
         if given in self.names:
             return self.names.index(given)
         near = difflib.get_close_matches(str(given), self.names, n=1)
+        which = f"labels are names, or their indices from 0: {listed(self.names)}"
         raise BadTarget(
             _WRONG,
             f"has an object of the category `{shown(given)}`, which is not one of the {len(self.names)} known ones",
-            f"did you mean `{near[0]}`?" if near else f"the categories are: {listed(self.names)}",
+            f"did you mean `{near[0]}`?" if near else which,
         )
 
     def plain(self, value: Objects) -> Any:

@@ -14,7 +14,7 @@ from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.mask_folders import masks_of
 from leaven.runtime.data.places import Place
-from leaven.runtime.data.samples import collate
+from leaven.runtime.data.samples import collate, size_of
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import record
 from leaven.runtime.run.run import Run
@@ -26,7 +26,7 @@ from leaven.tasks.segmentation.evaluation import Evaluation, Tally
 from leaven.tasks.segmentation.masks import as_moved, as_target, read_mask, shares
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.prediction import Prediction, predictions
-from leaven.tasks.segmentation.target import MaskClasses, MaskFile
+from leaven.tasks.segmentation.target import MaskClasses
 
 __all__ = [
     "Evaluation",
@@ -58,9 +58,7 @@ class Samples:
     is_placed: ClassVar[bool] = True
 
     def given(self, image: Any, value: Any) -> tuple[Any, ...]:
-        size = image.size if hasattr(image, "getbands") else tuple(image.shape[-2:][::-1])
-        classes = read_mask(value, size) if isinstance(value, MaskFile) else np.asarray(value)
-        return image, as_moved(classes)
+        return image, as_moved(read_mask(value, size_of(image)))
 
     def inputs(self, images: Sequence[Any]) -> Any:
         return collate(images)

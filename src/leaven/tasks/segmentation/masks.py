@@ -1,4 +1,4 @@
-"""Masks as arrays: how they are read from files, moved with their images, and made into targets.
+"""Masks as arrays: how they are read from files or memory, moved with their images, and made into targets.
 
 While a mask is moved, its classes count from 1 and 0 is no class: what a rotation or padding adds is 0, and so ignored.
 """
@@ -14,34 +14,37 @@ from torch import Tensor
 from leaven.formats.regular import open_regular
 from leaven.runtime.data.images import reason
 from leaven.runtime.failures import BadFile
-from leaven.tasks.segmentation.target import Colour, MaskClasses, MaskFile
-
-NO_CLASS = -100  # in targets: what losses and metrics ignore
-_SHOWN = 3
+from leaven.tasks.segmentation.target import NO_CLASS, Colour, Mask, MaskClasses, MaskFile
 
 
-def read_mask(mask: MaskFile, size: tuple[int, int] | None = None) -> np.ndarray:
+def read_mask(mask: Mask, size: tuple[int, int] | None = None) -> np.ndarray:
     """The class of each pixel, counted from 0, and NO_CLASS where there is none; a BadFile where it can't be read.
 
     `size` is the width and height of the image, which the mask must have.
     """
-    stored = _stored(mask, has_colours=bool(mask.target.colours))
-    if size is not None and (stored.shape[1], stored.shape[0]) != size:
-        own = f"{stored.shape[1]}×{stored.shape[0]}"
-        raise BadFile(mask.file, f"the mask is {own} pixels, but its image is {size[0]}×{size[1]}")
-    if mask.target.colours:
+    stored = _stored(mask)
+    own = stored.shape[1], stored.shape[0]
+    if size is not None and own != size:
+        raise _bad(mask, mask.target.other_size(own, size))
+    if stored.ndim == 3:
         return _of_colours(stored, mask)
     return _of_numbers(stored, mask)
 
 
-def _stored(mask: MaskFile, *, has_colours: bool) -> np.ndarray:
+def _bad(mask: Mask, fault: str) -> BadFile:
+    return BadFile(mask.file if isinstance(mask, MaskFile) else "", fault)
+
+
+def _stored(mask: Mask) -> np.ndarray:
     """The pixels as they are stored: the numbers of a grey or palette image, or colours."""
+    if not isinstance(mask, MaskFile):
+        if isinstance(mask.pixels, Image.Image):
+            return _pixels(mask.pixels, mask)
+        stored = np.asarray(mask.pixels)
+        return stored[0] if stored.ndim == 3 else stored
     try:
         with open_regular(mask.file) as stream, Image.open(stream) as image:
-            if has_colours:
-                return np.asarray(image.convert("RGB"))
-            is_number = image.mode in ("P", "L", "1", "I", "I;16")
-            return np.asarray(image if is_number else _grey(image, mask))
+            return _pixels(image, mask)
     except BadFile:
         raise
     except MemoryError:
@@ -50,16 +53,23 @@ def _stored(mask: MaskFile, *, has_colours: bool) -> np.ndarray:
         raise BadFile(mask.file, reason(mask.file, problem)) from None
 
 
-def _grey(image: Image.Image, mask: MaskFile) -> Image.Image:
+def _pixels(image: Image.Image, mask: Mask) -> np.ndarray:
+    if mask.target.colours:
+        return np.asarray(image.convert("RGB"))
+    is_number = image.mode in ("P", "L", "1", "I", "I;16")
+    return np.asarray(image if is_number else _grey(image, mask))
+
+
+def _grey(image: Image.Image, mask: Mask) -> Image.Image:
     """A mask that is stored in colour, where all channels are the same number."""
     channels = np.asarray(image.convert("RGB"))
     if (channels != channels[..., :1]).any():
-        raise BadFile(mask.file, "the mask has colours, and it is not known which class each means")
+        raise _bad(mask, mask.target.no_colours)
     return Image.fromarray(channels[..., 0])
 
 
-def _of_numbers(stored: np.ndarray, mask: MaskFile) -> np.ndarray:
-    count, numbers = len(mask.target.names), mask.numbers
+def _of_numbers(stored: np.ndarray, mask: Mask) -> np.ndarray:
+    count, numbers = len(mask.target.names), mask.numbers if isinstance(mask, MaskFile) else ()
     found = stored.astype(np.int64)
     if numbers:
         found = np.full(stored.shape, -1, np.int64)
@@ -68,12 +78,11 @@ def _of_numbers(stored: np.ndarray, mask: MaskFile) -> np.ndarray:
     found = np.where(stored == mask.target.ignored, NO_CLASS, found)
     wrong = (found != NO_CLASS) & ((found < 0) | (found >= count))
     if wrong.any():
-        values = ", ".join(map(str, np.unique(stored[wrong])[:_SHOWN]))
-        raise BadFile(mask.file, f"the mask has the value {values}, but there are only {count} classes, from 0")
+        raise _bad(mask, mask.target.unknown(np.unique(stored[wrong]).tolist()))
     return found
 
 
-def _of_colours(stored: np.ndarray, mask: MaskFile) -> np.ndarray:
+def _of_colours(stored: np.ndarray, mask: Mask) -> np.ndarray:
     codes = _codes(stored)
     found = np.full(codes.shape, NO_CLASS, np.int64)
     is_known = codes == _code((mask.target.ignored,) * 3)
@@ -81,8 +90,7 @@ def _of_colours(stored: np.ndarray, mask: MaskFile) -> np.ndarray:
         found[codes == _code(colour)] = number
         is_known |= codes == _code(colour)
     if not is_known.all():
-        colours = [f"({red}, {green}, {blue})" for red, green, blue in stored[~is_known][:1]]
-        raise BadFile(mask.file, f"the mask has the colour {colours[0]}, which is not that of a class")
+        raise _bad(mask, mask.target.unknown([tuple(stored[~is_known][0].tolist())]))
     return found
 
 

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Doubt, Kind, shown
+from leaven.formats.target import BadTarget, Doubt, Kind
 
 IGNORED = 255  # what pixels without a class are in masks, by custom
+NO_CLASS = -100  # in targets: what losses and metrics ignore
 Colour = tuple[int, int, int]
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,20 @@ class MaskFile:
 
     def __str__(self) -> str:
         return os.path.basename(self.file)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskPixels:
+    """The mask of an image, in memory: an array or tensor of numbers of classes, or a Pillow image."""
+
+    pixels: Any = field(repr=False)
+    target: "MaskClasses" = field(repr=False)
+
+    def __str__(self) -> str:
+        return "its mask"
+
+
+Mask = MaskFile | MaskPixels
 
 
 @dataclass(frozen=True)
@@ -45,27 +61,60 @@ class MaskClasses:
     def columns(self) -> tuple[str, ...]:
         return ("mask",)
 
-    def value(self, given: Any) -> MaskFile:
+    def value(self, given: Any) -> "Mask":
+        """A mask: the path of an image file, an array or tensor of numbers (height × width), or a Pillow image."""
         if isinstance(given, MaskFile):
             return MaskFile(given.file, self, given.numbers)
+        if isinstance(given, MaskPixels):
+            return MaskPixels(given.pixels, self)
         if isinstance(given, str | os.PathLike):
             return MaskFile(os.fspath(given), self)
-        raise BadTarget("wrong-label", f"has the mask {shown(given)}, which is not a file")
+        if hasattr(given, "getbands") or _is_plane(given):
+            return MaskPixels(given, self)
+        fact = f"has {_kind_of(given)} in place of its mask"
+        raise BadTarget("wrong-mask", fact, "give an array of the numbers of classes, height × width, or a file")
 
-    def plain(self, value: MaskFile) -> MaskFile:
+    def plain(self, value: "Mask") -> "Mask":
         return value
 
-    def fitted(self, values: Sequence[MaskFile], train: Sequence[int]) -> tuple["MaskClasses", Sequence[MaskFile]]:
+    def fitted(self, values: Sequence["Mask"], train: Sequence[int]) -> tuple["MaskClasses", Sequence["Mask"]]:
         return self, values
 
-    def strata(self, values: Sequence[MaskFile]) -> Sequence[int]:
+    def strata(self, values: Sequence["Mask"]) -> Sequence[int]:
         return [0] * len(values)
 
     def stratum(self, number: int) -> str:
         return "the images"
 
-    def unseen(self, train: Sequence[MaskFile], other: Sequence[MaskFile]) -> str:
+    def unseen(self, train: Sequence["Mask"], other: Sequence["Mask"]) -> str:
         return ""
+
+    # -- what is stored
+
+    def meaning(self, stored: int | Colour) -> int | None:
+        """The class that a stored number or colour means, or NO_CLASS; None where it has no meaning."""
+        if isinstance(stored, tuple):
+            ignored = (self.ignored,) * 3
+            return self.colours.index(stored) if stored in self.colours else NO_CLASS if stored == ignored else None
+        if stored == self.ignored:
+            return NO_CLASS
+        return stored if 0 <= stored < len(self.names) else None
+
+    def unknown(self, stored: Sequence[int | Colour]) -> str:
+        """What is wrong with numbers or colours that have no meaning."""
+        told = ", ".join(map(str, sorted(stored)[:_SHOWN])) + ", …" * (len(stored) > _SHOWN)
+        if isinstance(stored[0], tuple):
+            return f"the mask has the colour {sorted(stored)[0]}, which is not that of a class"
+        return f"the mask has the value {told}, but there are only {len(self.names)} classes, from 0"
+
+    @property
+    def no_colours(self) -> str:
+        """What is wrong with a mask in colours, where masks have numbers."""
+        return "the mask has colours, and it is not known which class each means"
+
+    def other_size(self, mask: tuple[int, int], image: tuple[int, int]) -> str:
+        """What is wrong with a mask that has another width and height than its image."""
+        return f"the mask is {mask[0]}×{mask[1]} pixels, but its image is {image[0]}×{image[1]}"
 
     def to_json(self) -> dict[str, Any]:
         return {"names": list(self.names), "colours": [list(each) for each in self.colours], "ignored": self.ignored}
@@ -87,7 +136,7 @@ def _colour(data: Any) -> Colour:
 
 @dataclass(frozen=True)
 class MaskReader:
-    """Masks of a data set of the user's; the classes are those that it tells."""
+    """Masks of a dataset of the user's; the classes are those that it tells."""
 
     names: tuple[str, ...] | None = None
     argument: ClassVar[str] = "masks"
@@ -103,8 +152,22 @@ class MaskReader:
             return MaskClasses(tuple(map(str, names)))
         return None
 
-    def read(self, given: Sequence[Any]) -> tuple[MaskClasses, list[MaskFile]]:
+    def read(self, given: Sequence[Any]) -> tuple[MaskClasses, list[Mask]]:
         raise BadTarget("no-classes", "does not say which classes its masks have", "give it an attribute `classes`")
 
-    def doubt(self, target: MaskClasses, values: Sequence[MaskFile]) -> Doubt | None:
+    def doubt(self, target: MaskClasses, values: Sequence[Mask]) -> Doubt | None:
         return None
+
+
+def _is_plane(given: Any) -> bool:
+    """Whether it is an array of whole numbers with a height and a width, or with one channel of these."""
+    shape = getattr(given, "shape", None)
+    is_plane = shape is not None and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1))
+    return is_plane and any(word in str(getattr(given, "dtype", "")) for word in ("int", "bool"))
+
+
+def _kind_of(given: Any) -> str:
+    shape = getattr(given, "shape", None)
+    if shape is None:
+        return f"a {type(given).__name__}"
+    return f"an array of {getattr(given, 'dtype', 'something')} and shape {tuple(shape)}"
