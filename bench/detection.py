@@ -20,7 +20,7 @@ from pathlib import Path
 import leaven
 
 PHOTOS = 8
-HERE = Path(__file__).parent
+HERE = Path(__file__).with_name("detection")
 RECIPE = """
 import "small_detector.py" as small
 
@@ -35,11 +35,14 @@ early_stop val.map_50, patience=8
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--coco", type=Path, required=True, help="a folder with images/ and annotations/")
-    parser.add_argument("--trunk", type=Path, required=True, help="the weights of torchvision's mobilenet_v2.features")
+    parser.add_argument("--coco", type=Path, help="a folder with images/ and annotations/")
+    parser.add_argument("--trunk", type=Path, help="the weights of torchvision's mobilenet_v2.features")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--keep", type=Path, help="keep the folder of the run here")
     args = parser.parse_args()
+    if args.coco is None or args.trunk is None:
+        print("skipped: needs --coco and --trunk, see bench/README.md")
+        return
     with tempfile.TemporaryDirectory() as made:
         folder = args.keep or Path(made)
         categories = choose_photos(args.coco, folder)

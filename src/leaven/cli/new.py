@@ -1,4 +1,4 @@
-"""`leaven new`: a first recipe for a folder of images, or for a table of texts."""
+"""`leaven new`: a first recipe for a folder of images (classes, masks or annotated objects), or a table of texts."""
 
 import os
 import sys
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from leaven.cli.new_objects import SUGGESTED as SUGGESTED_FOR_OBJECTS
+from leaven.cli.new_objects import AnnotatedFolder, look_at_objects, write_detection_recipe
 from leaven.cli.new_text import SUGGESTED as SUGGESTED_FOR_TEXTS
 from leaven.cli.new_text import is_table_of_texts, look_at_table, write_text_recipe
 from leaven.formats.atomic_files import write_text
@@ -65,6 +67,9 @@ def write_first_recipe(
     else:
         raise click.UsageError("no folder given. For example: leaven new photos")
     target = target or _target(f"{_recipe_name(look.folder)}.leaven", force)
+    if isinstance(look, AnnotatedFolder):
+        _write_for_objects(look, model, epochs, target, scratch=scratch, is_printed=is_printed, can_ask=can_ask)
+        return
     click.echo(_seen(look), err=is_printed)
     if model is None:
         model = _ask_model(SUGGESTED, scratch, err=is_printed) if can_ask else _suggested(SUGGESTED, scratch)[0]
@@ -72,6 +77,24 @@ def write_first_recipe(
         whole = click.IntRange(min=1)
         epochs = click.prompt("How many epochs?", default=10, type=whole, err=is_printed) if can_ask else 10
     _write(write_recipe(look, target, model, epochs, scratch), target, is_printed=is_printed)
+
+
+def _write_for_objects(
+    look: AnnotatedFolder,
+    model: str | None,
+    epochs: int | None,
+    target: Path,
+    *,
+    scratch: bool,
+    is_printed: bool,
+    can_ask: bool,
+) -> None:
+    click.echo(look.seen, err=is_printed)
+    if model is None:
+        usual = next(iter(SUGGESTED_FOR_OBJECTS))
+        model = _ask_model(SUGGESTED_FOR_OBJECTS, scratch, err=is_printed) if can_ask else usual
+    places = tuple(_relative(place, target.parent) for place in look.places)
+    _write(write_detection_recipe(look, places, model, epochs, scratch), target, is_printed=is_printed)
 
 
 def _write_for_texts(
@@ -138,7 +161,7 @@ def _is_right(text: str, target: Path) -> bool:
 # -- looking
 
 
-def look_at(word: str) -> Look:
+def look_at(word: str) -> Look | AnnotatedFolder:
     """The classes, splits and images of a folder; one that can't be trained on is a usage error."""
     if not word.strip():
         raise click.UsageError("the folder name is empty. For example: leaven new photos")
@@ -148,6 +171,8 @@ def look_at(word: str) -> Look:
         raise click.UsageError(f"{folder} {fault}")
     if not _can_be_written(folder):
         raise click.UsageError(f"recipes are UTF-8, but the name of {folder} is not; rename the folder")
+    if (annotated := look_at_objects(folder)) is not None:
+        return annotated
     if looks_like_masks(folder):
         return _masked(folder)
     read = read_image_folder(folder, folder.as_posix())

@@ -67,14 +67,19 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[st
     loss = _loss(phase, techniques, values)
     steps = _step_lines(phase, techniques, values)
     if phase.optimizer.needs_closure:
-        return [*first, *_closure(loss, values), *steps, "phase.log(loss)"]
+        return [*first, *_closure(loss, values), *steps, _log(phase)]
     if phase.accumulate is not None:
         backward = flat(values.backward("loss / phase.batches_in_step"))
         steps = ["if phase.is_step:", *_indented(steps, 1)]
-        return [*first, *loss, _cited(backward, phase.accumulate.because), *steps, "phase.log(loss)"]
+        return [*first, *loss, _cited(backward, phase.accumulate.because), *steps, _log(phase)]
     graph = {"create_graph": "True"} if phase.optimizer.is_second_order else {}
     backward = flat(values.backward("loss", **graph))
-    return [*first, *_around([*loss, backward], techniques), *steps, "phase.log(loss)"]
+    return [*first, *_around([*loss, backward], techniques), *steps, _log(phase)]
+
+
+def _log(phase: TrainPhase) -> str:
+    has_names = phase.loss_by_model and phase.override("train_step") is None
+    return "phase.log(loss, losses)" if has_names else "phase.log(loss)"
 
 
 def _loss(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:

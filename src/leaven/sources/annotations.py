@@ -71,9 +71,9 @@ class Problems:
         raise BadSource(at_source(first._replace(help=help, notes=tuple(notes))))
 
     def _skipped(self) -> str:
-        """`2 annotations and an image of `boxes.json` are`."""
+        """`2 annotations and an image are`."""
         each = [_counted(count, noun) for noun, count in sorted(self._nouns.items())]
-        return f"{' and '.join(each)} of `{self.name}` {'is' if len(self.found) == 1 else 'are'}"
+        return f"{' and '.join(each)} {'is' if len(self.found) == 1 else 'are'}"
 
     def box(self, box: Box, size: tuple[float, float] | None, place: str) -> Box | None:
         """A box within its image; None where it is outside, or has no size."""

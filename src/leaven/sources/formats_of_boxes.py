@@ -6,22 +6,41 @@ from leaven.sources.coco import Coco
 from leaven.sources.voc import Voc
 from leaven.sources.yolo import NAMES, Yolo
 
+_BLOCK = 1 << 16  # bytes of a JSON file that are looked at, at each of its ends
+_MOST = 20  # such files
+
 
 def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc | Yolo | None:
     """The annotated images in a folder, or of a file of COCO's annotations in it; None where it has none of objects."""
     if path.suffix == ".json" and path.is_file():
         beside = [folder for folder in (path.parent, path.parent.parent) if (folder / "images").is_dir()]
         return Coco(beside[0] / "images" if beside else path.parent, name, path, masks=has_masks)
-    where = next((each for each in (path / "annotations", path) if _has(each, "*.json")), None)
+    where = next((each for each in (path / "annotations", path) if _has_coco(each)), None)
     if where is not None:
         images = path / "images" if (path / "images").is_dir() else path
         return Coco(images, name, where, masks=has_masks)
     if _has(path / "Annotations", "*.xml") or _has(path, "*.xml"):
         return Voc(path, name)
-    if (path / "labels").is_dir() and any((path / each).is_file() for each in (*NAMES, "labels/classes.txt")):
+    is_named = any((path / each).is_file() for each in (*NAMES, "labels/classes.txt"))
+    if is_named and any(_has(path / each, "*.txt") for each in ("labels", "labels/train", "labels/train2017")):
         return Yolo(path, name, masks=has_masks)
     return None
 
 
 def _has(folder: Path, pattern: str) -> bool:
     return folder.is_dir() and next(folder.glob(pattern), None) is not None
+
+
+def _has_coco(folder: Path) -> bool:
+    """Whether a folder has JSON files that name images, as far as their beginnings or ends tell."""
+    return folder.is_dir() and any(_names_images(file) for file in sorted(folder.glob("*.json"))[:_MOST])
+
+
+def _names_images(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(_BLOCK)
+            stream.seek(max(0, file.stat().st_size - _BLOCK))
+            return any(word in head + stream.read(_BLOCK) for word in (b'"images"', b'"file_name"', b'"bbox"'))
+    except OSError:
+        return False

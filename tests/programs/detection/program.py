@@ -98,7 +98,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss, losses)
         phase.end_epoch(task.evaluate(run, model, data.val, metrics))
     phase.finish()
 
@@ -134,7 +134,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
             optimizer.zero_grad()
             schedule.step()
             ema.after_step(model)
-            phase.log(loss)
+            phase.log(loss, losses)
         averaged = ema.model_for_eval(model)
         phase.end_epoch(task.evaluate(run, averaged, data.val, metrics), weights=averaged)
     ema.at_end(model)

@@ -3,10 +3,13 @@
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from PIL import Image
+from tests import shapes
 
 from leaven.cli.main import leaven, main
 
@@ -242,6 +245,37 @@ class TestNew:
         checked = run("check", "photos.leaven")
         assert checked.output == "photos.leaven: no errors; resnet18 on folder (2 classes), 2 phases, 10 epochs\n"
         assert run("format", "--check", "photos.leaven").exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("write", "call"),
+        [
+            (shapes.write_coco, 'coco("photos/images", "photos/boxes.json")'),
+            (shapes.write_voc, 'voc("photos")'),
+            (shapes.write_yolo, 'yolo("photos")'),
+        ],
+    )
+    def test_annotated_images_get_a_detector(self, write: Callable[[Path, int], None], call: str, folder: Path) -> None:
+        write(folder / "photos", 6)
+        result = run("new", "photos", "--scratch")
+        assert result.exit_code == 0, result.output
+        assert "2 categories, 6 training images" in result.output
+        assert f"data  {call}\n" in (folder / "photos.leaven").read_text()
+        assert "no errors; ssdlite320_mobilenet_v3_large" in run("check", "photos.leaven").output
+
+    def test_images_with_masks_get_a_model_for_segmentation(self, folder: Path) -> None:
+        for name in ("images", "labels"):
+            shapes.draw(folder / "roads" / name, 2)
+            Image.new("L", (48, 40), 1).save(folder / "roads" / name / "00.png")
+        Image.new("L", (40, 48)).save(folder / "roads" / "labels" / "01.png")
+        (folder / "roads" / "classes.txt").write_text("rest\nroad\n")
+        result = run("new", "roads", "--scratch")
+        assert result.exit_code == 0, result.output
+        assert 'data  mask_folder("roads")' in (folder / "roads.leaven").read_text()
+
+    def test_json_beside_classes_is_not_taken_for_annotations(self, folder: Path) -> None:
+        images(folder / "photos", ants=20, bees=20)
+        (folder / "photos" / "about.json").write_text('{"licence": "mine"}')
+        assert "2 classes, 40 training images" in run("new", "photos", "--scratch").output
 
     def test_nothing_is_overwritten(self, folder: Path) -> None:
         images(folder / "first", ants=2, bees=2)

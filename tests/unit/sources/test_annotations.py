@@ -102,7 +102,7 @@ class TestCoco:
         found = coco(tmp_path, on_bad_file="skip").open()
         assert len(found.files) == 2
         assert len(found.values[0].each) == 1
-        assert found.findings[0].fact.startswith("an annotation and an image of `boxes.json` are skipped")
+        assert found.findings[0].fact.startswith("an annotation and an image are skipped")
 
     def test_masks_are_polygons_or_run_lengths(self, tmp_path: Path) -> None:
         shapes.draw(tmp_path / "images", 2)

@@ -196,7 +196,9 @@ def test_a_users_dataset_of_masks(tmp_path: Path) -> None:
     dataset = runtime.user_dataset(mine, target=MaskReader())
     assert dataset.target.names == CLASSES.names
     split = runtime.split(dataset, train=100, val=0, test=0, seed=0)
-    data = runtime.Data(dataset, split, batch_size=4, seed=0, samples=Samples())
+    data = runtime.Data(
+        dataset, split, train_transform=None, eval_transform=None, batch_size=4, seed=0, samples=Samples()
+    )
     with pytest.raises(BadFile, match=r"sample 3 of TensorDataset can't be read: the mask has the value 7"):
         list(data.train.batches(0))
 

@@ -1,24 +1,44 @@
 """The losses of the batches in an epoch."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 
 class BatchLosses:
-    """A running mean, kept as sum and count so that it can be saved exactly; `waiting` are not read yet."""
+    """Running means, kept as sums and count so that they can be saved exactly; `waiting` are not read yet.
 
-    def __init__(self, total: float = 0.0, count: int = 0) -> None:
+    `parts` are the losses by name that a loss is the sum of, where a model returns them.
+    """
+
+    def __init__(self, total: float = 0.0, count: int = 0, parts: Mapping[str, float] | None = None) -> None:
         self.total = total
         self.count = count
+        self.parts = dict(parts or {})
         self.last: float | None = None
         self.waiting: list[Tensor] = []
+
+    def add(self, loss: Tensor, parts: Mapping[str, Tensor]) -> None:
+        """The loss of a batch, which is not read yet."""
+        for name in parts:
+            self.parts.setdefault(name, 0.0)
+        named = [parts[name].detach() for name in self.parts]
+        self.waiting.append(torch.stack([loss.detach(), *named]) if named else loss.detach())
 
     def read(self) -> list[float]:
         """Those that were waiting, as numbers."""
         if not self.waiting:
             return []
-        values: list[float] = torch.stack(self.waiting).tolist() if len(self.waiting) > 1 else [self.waiting[0].item()]
+        values: list[float] = (
+            torch.stack(self.waiting).tolist() if len(self.waiting) > 1 else [self.waiting[0].tolist()]
+        )
         self.waiting.clear()
+        if self.parts:
+            rows: list[list[float]] = values  # type: ignore[assignment]
+            for name, *column in zip(self.parts, *(row[1:] for row in rows), strict=True):
+                self.parts[name] += sum(column)
+            values = [row[0] for row in rows]
         self.total += sum(values)
         self.count += len(values)
         self.last = values[-1]

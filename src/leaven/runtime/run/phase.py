@@ -358,9 +358,9 @@ class Phase:
         """Scale the gradients down to a norm."""
         self.run.fabric.clip_gradients(self.model, optimizer, max_norm=max_norm)
 
-    def log(self, loss: Tensor) -> None:
-        """Log the loss of a batch; one that is not a number ends the run."""
-        self.losses.waiting.append(loss.detach())
+    def log(self, loss: Tensor, parts: Mapping[str, Tensor] | None = None) -> None:
+        """Log the loss of a batch, and those that it is the sum of; one that is not a number ends the run."""
+        self.losses.add(loss, parts or {})
         if loss.device.type == "cpu" or len(self.losses.waiting) >= READ_EVERY:
             self._read_losses()
 
@@ -382,13 +382,15 @@ class Phase:
         """End the epoch: log its scores, and keep the weights if they are the best so far."""
         self._read_losses()
         seconds = time.monotonic() - self._began
-        logged = {"train.loss": self._mean_loss(), **scores}
+        loss, parts = self._mean_losses()
+        logged = {"train.loss": loss, **scores}
         optimizer = self.state.get("optimizer")
         rate = {} if optimizer is None else {"lr": optimizer.param_groups[0]["lr"]}
-        row = {"phase": self.name, "epoch": self.epoch + 1, **logged, **rate, "seconds": round(seconds, 3)}
+        named = {f"train.{name}": value for name, value in parts.items()}
+        row = {"phase": self.name, "epoch": self.epoch + 1, **logged, **named, **rate, "seconds": round(seconds, 3)}
         self._row = row
         self._best_of = weights if weights is not None else self.model
-        self.run.log_epoch(row, {**logged, **rate})
+        self.run.log_epoch(row, {**logged, **named, **rate})
         self._tell_epoch(logged, seconds)
 
     def _tell_epoch(self, logged: Mapping[str, float], seconds: float) -> None:
@@ -399,19 +401,21 @@ class Phase:
             return
         self.run.print(progress.epoch_line(self.outlook.title, logged, seconds, self.outlook.seconds_left()))
 
-    def _mean_loss(self) -> float:
-        """The mean over the batches of all processes."""
-        total, count = self._losses_of_all()
-        return total / count if count else math.nan
+    def _mean_losses(self) -> tuple[float, dict[str, float]]:
+        """The means over the batches of all processes: of the loss, and of those that it is the sum of."""
+        total, count, parts = self._losses_of_all()
+        if not count:
+            return math.nan, {}
+        return total / count, {name: value / count for name, value in parts.items()}
 
-    def _losses_of_all(self) -> tuple[float, float]:
-        """The sum of the losses of all processes, and their number."""
-        fabric = self.run.fabric
+    def _losses_of_all(self) -> tuple[float, float, dict[str, float]]:
+        """The sum of the losses of all processes, their number, and the sums of their parts."""
+        fabric, losses = self.run.fabric, self.losses
         if fabric.world_size == 1:
-            return self.losses.total, self.losses.count
-        sums = torch.tensor([self.losses.total, float(self.losses.count)], dtype=torch.float64)
-        total, count = fabric.all_reduce(fabric.to_device(sums), reduce_op="sum").tolist()  # type: ignore[union-attr]
-        return total, count
+            return losses.total, losses.count, losses.parts
+        sums = torch.tensor([losses.total, float(losses.count), *losses.parts.values()], dtype=torch.float64)
+        total, count, *parts = fabric.all_reduce(fabric.to_device(sums), reduce_op="sum").tolist()  # type: ignore[union-attr]
+        return total, count, dict(zip(losses.parts, parts, strict=True))
 
     # -- the best epoch
 
