@@ -10,7 +10,9 @@ from PIL import Image, ImageDraw, ImageFont
 from leaven.pictures.captions import cut
 from leaven.pictures.figure import COLORS
 
+Box = tuple[float, float, float, float]  # left, top, right, bottom
 _LONGEST = 40  # letters of a label
+_TRIES = 12  # places for a label
 _STRENGTH = 0.45  # of the colour of a mask
 
 
@@ -32,28 +34,43 @@ def draw_objects(image: Image.Image, marks: Sequence[Mark]) -> Image.Image:
     thick, font = max(1, round(2 * scale)), ImageFont.load_default(max(10, 13 * scale))
     for mark in marks:
         left, top, right, bottom = (float(edge) for edge in mark.box)
-        color = COLORS[mark.color % len(COLORS)]
-        pen.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), outline=color, width=thick)
+        edges = (left, top, max(left, right - 1), max(top, bottom - 1))
+        pen.rectangle(edges, outline=_color(mark), width=thick)
+    taken: list[Box] = []
+    for mark in reversed(marks):  # the last ones get the best places
         if mark.text:
-            _write(pen, cut(mark.text, _LONGEST), (left, top), color, font)
+            taken.append(_write(pen, mark, font, taken))
     return drawn
 
 
-def _write(pen: ImageDraw.ImageDraw, text: str, corner: tuple[float, float], color: str, font: Any) -> None:
-    """A label above the upper left corner of a box, or inside of it where there is no room."""
+def _color(mark: Mark) -> str:
+    return COLORS[mark.color % len(COLORS)]
+
+
+def _write(pen: ImageDraw.ImageDraw, mark: Mark, font: Any, taken: Sequence[Box]) -> Box:
+    """Write a label where none is yet: above the upper left corner of its box, else further and further below."""
+    text = cut(mark.text, _LONGEST)
     left, top, right, bottom = pen.textbbox((0, 0), text, font=font)
     width, height = right - left + 4, bottom - top + 4
-    x = max(0.0, min(corner[0], pen.im.size[0] - width))
-    y = corner[1] - height if corner[1] >= height else corner[1]
-    pen.rectangle((x, y, x + width, y + height), fill=color)
-    pen.text((x + 2 - left, y + 2 - top), text, fill="white", font=font)
+    x = max(0.0, min(float(mark.box[0]), pen.im.size[0] - width))
+    first = float(mark.box[1]) - height
+    heights = [y for at in range(_TRIES) if 0 <= (y := first + at * height) <= pen.im.size[1] - height]
+    places = [(x, y, x + width, y + height) for y in heights] or [(x, 0.0, x + width, 0.0 + height)]
+    place = next((each for each in places if not any(_meet(each, other) for other in taken)), places[0])
+    pen.rectangle(place, fill=_color(mark))
+    pen.text((place[0] + 2 - left, place[1] + 2 - top), text, fill="white", font=font)
+    return place
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _with_masks(image: Image.Image, marks: Sequence[Mark]) -> Image.Image:
     pixels = np.asarray(image, dtype=np.float32).copy()
     for mark in marks:
         if mark.mask is not None:
-            shown = COLORS[mark.color % len(COLORS)]
+            shown = _color(mark)
             color = np.array([int(shown[at : at + 2], 16) for at in (1, 3, 5)], dtype=np.float32)
             inside = np.asarray(mark.mask, dtype=bool)
             pixels[inside] = (1 - _STRENGTH) * pixels[inside] + _STRENGTH * color

@@ -20,6 +20,8 @@ from leaven.language.source import Source
 from leaven.program.standalone import standalone
 from leaven.rules.checker import check
 from leaven.runtime.failures import Failure
+from leaven.runtime.plain import named_datasets as plain_datasets
+from leaven.runtime.plain.failures import Failure as PlainFailure
 
 RECIPE = """
 model conv(4) -> max_pool() -> global_pool() -> linear(classes)
@@ -111,6 +113,15 @@ def test_standalone_programs_read_the_same_copies(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", runner, *programs], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.glob("*/runs/*/*/model.pth"))) == len(programs)
+
+
+def test_standalone_programs_say_what_is_missing(tmp_path: Path) -> None:
+    for name in ("stanford_dogs", "oxford_pets"):
+        with pytest.raises(PlainFailure, match="has no"):
+            getattr(plain_datasets, name)(str(tmp_path))
+    for name in ("mnist", "fashion_mnist", "cifar10"):
+        with pytest.raises(PlainFailure, match="has no"):
+            getattr(plain_datasets, name)(str(tmp_path), download=False)
 
 
 def test_cards_name_the_classes_of_the_files(tmp_path: Path) -> None:

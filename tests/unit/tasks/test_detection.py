@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torchvision.models import detection as detectors
 from torchvision.ops.misc import FrozenBatchNorm2d
 from torchvision.transforms import v2 as T
 
+from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
 from leaven.tasks import detection, instances
 from leaven.tasks.detection.evaluation import Tally
@@ -239,3 +241,14 @@ def test_a_target_takes_what_torchvision_has() -> None:
     value = TARGET.value({"boxes": torch.tensor([[1, 2, 3, 4]]), "labels": torch.tensor([1])})
     assert value == Objects((Object(1, (1.0, 2.0, 3.0, 4.0)),))
     assert TARGET.value(TARGET.plain(VALUE)) == VALUE
+
+
+def test_labels_of_boxes_that_overlap_do_not() -> None:
+    """Red and green ones are both readable, although their boxes begin at nearly the same place."""
+    marks = [Mark((20, 60, 90, 110), "first", 0), Mark((22, 61, 92, 112), "second", 1)]
+    plain = np.asarray(draw_objects(Image.new("RGB", (160, 120), "white"), [replace(one, text="") for one in marks]))
+    alone = [np.asarray(draw_objects(Image.new("RGB", (160, 120), "white"), [one])) for one in marks]
+    both = np.asarray(draw_objects(Image.new("RGB", (160, 120), "white"), marks))
+    color = [tuple(image[70, 20 + 2 * at]) for at, image in enumerate(alone)]
+    for one in color:
+        assert ((both == one).all(axis=-1) & ~(plain == one).all(axis=-1)).sum() > 100

@@ -134,6 +134,16 @@ def quickly_trained(folder: Path, recipe: str) -> Bundle:
     return bundle.load(file)
 
 
+def test_the_losses_of_a_detector_are_logged_by_name(trained: Bundle) -> None:
+    (header, first, *_) = (trained.path.parent / "metrics.csv").read_text().splitlines()
+    row = dict(zip(header.split(","), first.split(","), strict=True))
+    parts = {name: float(value) for name, value in row.items() if name.startswith("train.loss_")}
+    assert bool(parts) == (trained.task in DETECTING)
+    if parts:
+        assert {"train.loss_classifier", "train.loss_box_reg", "train.loss_objectness"} <= set(parts)
+        assert sum(parts.values()) == pytest.approx(float(row["train.loss"]), rel=1e-5)
+
+
 def measured(model: Bundle, **more: Any) -> Any:
     """The model, evaluated on all of its data."""
     given = "photos" if model.task in DETECTING else TASKS[model.task].given

@@ -50,22 +50,22 @@ def dataset_of_arrays(splits: Mapping[str, Arrays], classes: tuple[str, ...]) ->
 
 def mnist(root: str, *, download: bool = True) -> Samples:
     """The idx files of MNIST, packed or not."""
-    if download and idx_files(Path(root), "MNIST")[1]:
-        datasets.MNIST(root, download=True)
-    files, missing = idx_files(Path(root), "MNIST")
-    if missing:
-        raise Failure(f"{root} has no {', '.join(missing)}")
-    return dataset_of_arrays({split: read_idx(files, split) for split in IDX_FILES}, tuple(map(str, range(10))))
+    return dataset_of_idx(root, datasets.MNIST, tuple(map(str, range(10))), download)
 
 
 def fashion_mnist(root: str, *, download: bool = True) -> Samples:
     """The idx files of Fashion-MNIST, packed or not."""
-    if download and idx_files(Path(root), "FashionMNIST")[1]:
-        datasets.FashionMNIST(root, download=True)
-    files, missing = idx_files(Path(root), "FashionMNIST")
+    return dataset_of_idx(root, datasets.FashionMNIST, tuple(datasets.FashionMNIST.classes), download)
+
+
+def dataset_of_idx(root: str, made: type[datasets.MNIST], classes: tuple[str, ...], download: bool) -> Samples:
+    """The images and labels of idx files."""
+    if download and idx_files(Path(root), made.__name__)[1]:
+        made(root, download=True)
+    files, missing = idx_files(Path(root), made.__name__)
     if missing:
         raise Failure(f"{root} has no {', '.join(missing)}")
-    return dataset_of_arrays({split: read_idx(files, split) for split in IDX_FILES}, tuple(datasets.FashionMNIST.classes))
+    return dataset_of_arrays({split: read_idx(files, split) for split in IDX_FILES}, classes)
 
 
 def cifar10(root: str, *, download: bool = True) -> Samples:
@@ -104,7 +104,9 @@ def imagenet(root: str) -> Samples:
 def stanford_dogs(root: str) -> Samples:
     """The Stanford dogs: `Images/n02085620-Chihuahua`, with the official split in `train_list.mat`."""
     inside = [place for name in ("Images", "images/Images", "images", "") if (place := Path(root) / name).is_dir()]
-    folder = next(place for place in inside if sum("-" in name for name in sub_folders(place)) > 1)
+    folder = next((place for place in inside if sum("-" in name for name in sub_folders(place)) > 1), None)
+    if folder is None:
+        raise Failure(f"{root} has no folders of breeds, such as n02085620-Chihuahua", "unpack images.tar into it")
     folders = [name for name in sub_folders(folder) if re.fullmatch(r"n\d{8}-.+", name)]
     lists = [place for place in (Path(root), Path(root) / "lists") if (place / "train_list.mat").is_file()]
     splits = {"": [(file, name) for name in folders for file in sorted(image_files(folder / name))]}

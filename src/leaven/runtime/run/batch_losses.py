@@ -1,6 +1,7 @@
 """The losses of the batches in an epoch."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,15 +31,12 @@ class BatchLosses:
         """Those that were waiting, as numbers."""
         if not self.waiting:
             return []
-        values: list[float] = (
-            torch.stack(self.waiting).tolist() if len(self.waiting) > 1 else [self.waiting[0].tolist()]
-        )
+        # stacked only where that saves reading each: a row of a batch has its loss, and then the parts
+        rows: list[Any] = [self.waiting[0].tolist()] if len(self.waiting) == 1 else torch.stack(self.waiting).tolist()
         self.waiting.clear()
-        if self.parts:
-            rows: list[list[float]] = values  # type: ignore[assignment]
-            for name, *column in zip(self.parts, *(row[1:] for row in rows), strict=True):
-                self.parts[name] += sum(column)
-            values = [row[0] for row in rows]
+        values: list[float] = [row[0] for row in rows] if self.parts else rows
+        for at, name in enumerate(self.parts, 1):
+            self.parts[name] += sum(row[at] for row in rows)
         self.total += sum(values)
         self.count += len(values)
         self.last = values[-1]

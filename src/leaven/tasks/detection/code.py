@@ -42,8 +42,8 @@ MOST_LISTED = 100
 
 def exported(model: nn.Module, target: Categories) -> nn.Module:
     raise Failure(
-        "a detector can't be exported: how many objects it finds depends on the image",
-        "use the bundle, or torchvision's own ONNX export of `bundle.model`",
+        "a detector can't be exported: how many objects it finds depends on the image, which torch.export can't trace",
+        "use the bundle itself, from Python (`leaven.load`) or by `leaven predict --json`",
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torchmetrics.detection import MeanAveragePrecision
@@ -24,7 +25,12 @@ class MeanAP(MeanAveragePrecision):
     prefix = ""
 
     def __init__(self, iou_type: Any = "bbox", **options: Any) -> None:
-        super().__init__(iou_type=iou_type, **options)
+        # pycocotools' own numbers: torchmetrics rounds them to single precision, where a recall of 0.3 is below 0.3
+        usual = {
+            "iou_thresholds": np.linspace(0.5, 0.95, 10).tolist(),
+            "rec_thresholds": np.linspace(0, 1, 101).tolist(),
+        }
+        super().__init__(iou_type=iou_type, **{**usual, **options})
         self.warn_on_many_detections = False
 
     def compute(self) -> dict[str, Tensor]:
