@@ -212,7 +212,8 @@ def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
     is_text = manifest.takes.kind == "text"
     if path.is_dir() and is_text and not split_tables(path):
         return _relabelled(text_folder(path), manifest.target)
-    if path.is_dir() and not is_text:
+    is_annotations = path.suffix == ".json" and path.is_file()
+    if (path.is_dir() or is_annotations) and not is_text:
         return manifest.task.folder(path, manifest.target, measured.columns)
     if not path.exists() or not (is_table(path) or path.is_dir()):
         raise Failure(f"{path} {'is neither a folder nor a table' if path.exists() else 'does not exist'}")

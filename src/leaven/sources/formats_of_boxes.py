@@ -41,6 +41,7 @@ def _names_images(file: Path) -> bool:
         with file.open("rb") as stream:
             head = stream.read(_BLOCK)
             stream.seek(max(0, file.stat().st_size - _BLOCK))
-            return any(word in head + stream.read(_BLOCK) for word in (b'"images"', b'"file_name"', b'"bbox"'))
+            ends = head + stream.read(_BLOCK)
+            return any(word in ends for word in (b'"images"', b'"file_name"', b'"bbox"'))
     except OSError:
         return False

@@ -101,13 +101,13 @@ class MaskFolder(NamedTuple):
         """That no pixel has a class, or none has one of the classes. Of a few masks, only the first is said."""
         split = "train" if "train" in pairs else ""
         there = set(pairs[split])
-        train = [one for one in seen if one.pair in there and not one.fault]
-        is_all = len(train) == len(there)
+        looked = [one for one in seen if one.pair in there]
+        train, is_all = [one for one in looked if not one.fault], len(looked) == len(there)
         used = frozenset[int]().union(*(one.classes for one in train))
         if train and not used:
             which = "no mask" if is_all else f"none of the {len(train):,} masks that were looked at"
             fact = f"{which} has a pixel with a class: all are {target.ignored}, which means that they have none"
-            found = _about("path", "wrong-mask", fact, _WHITE.format(name=target.names[-1]))
+            found = _about("path", "wrong-mask", fact, _is_class(target.names[-1], target))
             if is_all:
                 raise BadSource(found)
             return (found._replace(is_error=False),)
@@ -118,7 +118,7 @@ class MaskFolder(NamedTuple):
         classes = f"the class {names}" if len(unused) == 1 else f"{len(unused)} of the classes: {names}"
         help = "a model can't learn what it is not shown: remove the class, or add images"
         if any(one.has_ignored for one in train):
-            help = f"pixels that are {target.ignored} have no class; {_WHITE.format(name=unused[0])}"
+            help = f"pixels that are {target.ignored} have no class; {_is_class(unused[0], target)}"
         fact = f"training has no pixels of {classes}"
         return (_about("path", "unused-category", fact, help)._replace(is_error=False),)
 
@@ -295,7 +295,6 @@ def _are(files: Sequence[object]) -> str:
     return "is" if len(files) == 1 else "are"
 
 
-_WHITE = "if that is a class, say so by its colour in `classes.txt`: `{name} 255 255 255`"
 _HOW = 'name them in the order of their numbers: `classes=["background", "road"]`, or one per line in `classes.txt`'
 _TWO = 'the first is usually the background: `classes=["background", "road"]`'
 _LABELS: Mapping[str, str] = {"path": "images and masks are read from this folder", "classes": "the classes of pixels"}
@@ -303,3 +302,8 @@ _LABELS: Mapping[str, str] = {"path": "images and masks are read from this folde
 
 def _about(argument: str, id: str, fact: str, help: str) -> Finding:
     return Finding(id, fact, help, argument=argument, label=_LABELS[argument])
+
+
+def _is_class(name: str, target: MaskClasses) -> str:
+    """How to say that pixels of the ignored number are a class."""
+    return f"if that is a class, say so by its colour in `classes.txt`: `{name}{f' {target.ignored}' * 3}`"

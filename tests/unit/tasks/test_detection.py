@@ -3,12 +3,14 @@
 import contextlib
 import io
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests import shapes
 from torch import nn
 from torchvision.models import detection as detectors
 from torchvision.ops.misc import FrozenBatchNorm2d
@@ -16,6 +18,7 @@ from torchvision.transforms import v2 as T
 
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
+from leaven.runtime.failures import Caution
 from leaven.tasks import detection, instances
 from leaven.tasks.detection.evaluation import Tally
 from leaven.tasks.detection.heads import _use_plain_norms, fit_head, predictors
@@ -252,3 +255,16 @@ def test_labels_of_boxes_that_overlap_do_not() -> None:
     color = [tuple(image[70, 20 + 2 * at]) for at, image in enumerate(alone)]
     for one in color:
         assert ((both == one).all(axis=-1) & ~(plain == one).all(axis=-1)).sum() > 100
+
+
+def test_a_model_is_measured_by_the_names_of_categories(tmp_path: Path) -> None:
+    """Other files may number them in another order, and have some that the model has not learned."""
+    shapes.write_coco(tmp_path, 4)
+    model = Categories((*reversed(shapes.NAMES), "cup"))
+    found = detection.folder(tmp_path / "boxes.json", model, ())
+    assert found.target is model
+    there = [model.names[one.category] for value in found.values or () for one in value.each]
+    assert there == [shapes.NAMES[kind] for number in range(4) for kind, _ in shapes.shapes(number)[1]]
+    with pytest.warns(Caution, match="does not know the categories square"):
+        found = detection.folder(tmp_path, Categories(("ball",)), ())
+    assert {one.category for value in found.values or () for one in value.each} == {0}

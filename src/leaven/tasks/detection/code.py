@@ -1,6 +1,8 @@
 """The code of detection: what needs torch."""
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ from torch import nn
 
 from leaven.runtime.data.annotated import annotated_folder
 from leaven.runtime.data.datasets import Dataset
-from leaven.runtime.failures import Failure
+from leaven.runtime.failures import Caution, Failure
 from leaven.tasks.detection.evaluation import Evaluation, Tally
 from leaven.tasks.detection.heads import fit_head, row, row_size
 from leaven.tasks.detection.metrics import MeanAP, evaluate
@@ -49,7 +51,23 @@ def exported(model: nn.Module, target: Categories) -> nn.Module:
 
 def folder(path: Path, target: Categories, columns: Sequence[str]) -> Dataset:
     """The annotated images of a folder in any of the formats, as far as the model knows their categories."""
-    return annotated_folder(path, has_masks=target.has_masks)
+    found = annotated_folder(path, has_masks=target.has_masks)
+    assert found.values is not None
+    at = {name: number for number, name in enumerate(target.names)}
+    known = [at.get(name) for name in found.target.names]
+    unknown = [name for name, number in zip(found.target.names, known, strict=True) if number is None]
+    if unknown:
+        told = ", ".join(unknown[:3]) + ", …" * (len(unknown) > 3)
+        warnings.warn(
+            f"the model does not know the categories {told}: such objects are left out", Caution, stacklevel=2
+        )
+    return replace(found, target=target, values=[_renumbered(value, known) for value in found.values])
+
+
+def _renumbered(objects: Any, known: Sequence[int | None]) -> Any:
+    """The objects with the numbers that the model has for their categories, without those that it does not know."""
+    pairs = [(one, known[one.category]) for one in objects.each]
+    return objects._replace(each=tuple(one._replace(category=at) for one, at in pairs if at is not None))
 
 
 def describe(target: Any) -> Description:
