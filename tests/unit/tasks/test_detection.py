@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests import shapes
+from tests import at_work, shapes
 from torch import nn
 from torchvision.models import detection as detectors
 from torchvision.ops.misc import FrozenBatchNorm2d
@@ -19,6 +19,7 @@ from torchvision.transforms import v2 as T
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
 from leaven.runtime.failures import Caution
+from leaven.runtime.model.weights import read_weights
 from leaven.tasks import detection, instances
 from leaven.tasks.detection.evaluation import Tally
 from leaven.tasks.detection.heads import _use_plain_norms, fit_head, predictors
@@ -268,3 +269,58 @@ def test_a_model_is_measured_by_the_names_of_categories(tmp_path: Path) -> None:
     with pytest.warns(Caution, match="does not know the categories square"):
         found = detection.folder(tmp_path, Categories(("ball",)), ())
     assert {one.category for value in found.values or () for one in value.each} == {0}
+
+
+TINY = """
+from torch import nn
+from torchvision.models.detection import FasterRCNN
+from torchvision.models.detection.anchor_utils import AnchorGenerator
+from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
+from torchvision.ops import MultiScaleRoIAlign
+
+
+def detector(num_classes: int) -> nn.Module:
+    body = nn.Sequential(nn.Conv2d(3, 8, 3, 4, 1), nn.BatchNorm2d(8), nn.ReLU())
+    body.out_channels = 8
+    return FasterRCNN(
+        body,
+        rpn_anchor_generator=AnchorGenerator(sizes=((12, 24),), aspect_ratios=((1.0,),)),
+        box_roi_pool=MultiScaleRoIAlign(["0"], 3, 2),
+        box_head=TwoMLPHead(72, 16),
+        box_predictor=FastRCNNPredictor(16, num_classes + 1),
+        min_size=48,
+        max_size=48,
+        rpn_post_nms_top_n_train=20,
+        rpn_post_nms_top_n_test=20,
+        box_batch_size_per_image=16,
+    )
+"""
+RECIPE = """
+import "tiny.py" as tiny
+model tiny.detector()
+data  coco("photos/images", "photos/boxes.json")
+train epochs=2, batch=2, accumulate=2, precision=bf16
+"""
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_ends_with_the_same_weights_and_losses(tmp_path: Path) -> None:
+    """Also where gradients are accumulated, in half precision."""
+    ended = []
+    for name in ("whole", "killed"):
+        folder = tmp_path / name
+        shapes.write_coco(folder / "photos", 10)
+        (folder / "tiny.py").write_text(TINY)
+        program = at_work.program(folder, RECIPE)
+        if name == "killed":
+            at_work.kill(program, at=at_work.Moment(file="last.ckpt", time=2))
+            (run,) = (folder / "runs/recipe").iterdir()
+            at_work.run(program, "--resume", str(run))
+        else:
+            at_work.run(program)
+            (run,) = (folder / "runs/recipe").iterdir()
+        rows = [line.split(",")[:-1] for line in (run / "metrics.csv").read_text().splitlines()]  # without the seconds
+        ended.append((read_weights(run / "model.bundle"), rows))
+    (one, rows), (other, resumed) = ended
+    assert [key for key in one if not torch.equal(one[key], other[key])] == []
+    assert rows == resumed
