@@ -30,6 +30,7 @@ import time
 
 TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 TASK = "task.json"
@@ -62,7 +63,7 @@ def main(folder: str) -> None:
         return  # another one supervises it, or did
     supervisor = Supervisor(folder, task)
     outcome = supervisor.run()
-    _write_until_done(os.path.join(folder, OUTCOME), outcome)
+    write_until_done(os.path.join(folder, OUTCOME), outcome)
     wake(task.get("wake", ""))
 
 
@@ -105,14 +106,14 @@ class Supervisor:
         parent = os.getpid()
         return subprocess.Popen(
             self.task["command"],
-            cwd=self.task["folder"],
+            cwd=_first_folder(self.task["folder"], self.task.get("otherwise", "/")),
             env=settings,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             pass_fds=(held,),
             start_new_session=True,
-            preexec_fn=lambda: _end_with(parent),
+            preexec_fn=lambda: end_with(parent),
         )
 
     def _wait(self, program: subprocess.Popen[bytes]) -> int:
@@ -193,10 +194,10 @@ def take(lock: int, tries: int) -> bool:
     return False
 
 
-def _end_with(parent: int) -> None:
-    """In the new process: be killed when the supervisor dies, also if it already has."""
+def end_with(parent: int, number: int = signal.SIGKILL) -> None:
+    """In the new process: get a signal when the parent dies, also if it already has."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -247,6 +248,10 @@ def processes_of(attempt: str) -> list[int]:
 # -- files
 
 
+def _first_folder(*places: str) -> str:
+    return next((place for place in places if os.path.isdir(place)), places[-1])
+
+
 def _read(file: str) -> dict[str, Any] | None:
     """What a JSON file holds; None where there is none that can be read."""
     try:
@@ -267,12 +272,22 @@ def _write(file: str, content: dict[str, Any]) -> None:
     os.replace(beside, file)
 
 
-def _write_until_done(file: str, content: dict[str, Any]) -> None:
+def write_until_done(file: str, content: dict[str, Any]) -> None:
     """Write how the attempt ended; while the disk is full, wait: as long as the lock is held, nothing is lost."""
-    wait = 0.1
-    while os.path.isdir(os.path.dirname(file)):
-        try:
+
+    def write() -> None:
+        if os.path.isdir(os.path.dirname(file)):
             _write(file, content)
+
+    until_done(write)
+
+
+def until_done(act: Callable[[], object]) -> None:
+    """Try something again, less and less often, until nothing keeps it from being done."""
+    wait = 0.1
+    while True:
+        try:
+            act()
         except OSError:
             time.sleep(wait)
             wait = min(2 * wait, 10.0)

@@ -18,10 +18,9 @@ from leaven.formats import machine
 from leaven.formats.atomic_files import write_text
 from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.installed_versions import leaven_version
-from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
+from leaven.jobs.environments import supervising
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task
-from leaven.jobs.environments.launching import command_of
 from leaven.jobs.environments.logs import read_log
 from leaven.jobs.file_locks import is_held
 from leaven.jobs.resources import Slots
@@ -68,36 +67,23 @@ class Local:
         return task.attempt
 
     def _described(self, task: Task) -> dict[str, Any]:
-        folder = Path(str(self._settings.get("folder") or task.project))
-        threads = max(1, task.resources.cpus // task.resources.processes)
-        devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, task.devices))}
-        hides_gpus = self.capacity().gpus > 0 or bool(task.devices)
-        return {
-            "attempt": task.attempt,
-            "command": command_of(task, self._python),
-            "folder": str(folder if folder.is_dir() else task.run),
-            "environment": {
-                **task.variables,
-                "OMP_NUM_THREADS": str(threads),
-                "PYTHONUNBUFFERED": "1",  # the log shows a line when it is printed
-                **(devices if hides_gpus else {}),
-            },
-            "grace": self._grace,
-            "seconds": None if task.resources.minutes is None else 60 * task.resources.minutes,
-            "wake": str(self._wake),
-        }
+        folder = str(self._settings.get("folder") or task.project)
+        found = supervising.described(task, python=self._python, folder=folder, grace=self._grace)
+        if self.capacity().gpus > 0 or task.devices:
+            found["environment"]["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, task.devices))
+        return {**found, "wake": str(self._wake)}
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
         return {attempt: self._status(attempt) for attempt in attempts}
 
     def _status(self, attempt: str) -> Status:
         folder = self._attempts / attempt
-        if (ended := _ended(folder)) is not None:
+        if (ended := supervising.outcome_in(folder)) is not None:
             self._reap(attempt)
             return ended
         if is_held(folder / supervisor.LOCK):
             return Status("running" if (folder / supervisor.BEGUN).exists() else "starting")
-        if (ended := _ended(folder)) is not None:  # it was written before the lock was released
+        if (ended := supervising.outcome_in(folder)) is not None:  # it was written before the lock was released
             return ended
         if not (folder / supervisor.BEGUN).exists():
             return Status("starting" if self._is_starting(attempt) else "absent")
@@ -122,9 +108,7 @@ class Local:
             self._reap(attempt)
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
-        folder = self._attempts / attempt
-        if folder.is_dir() and not (folder / supervisor.STOP).exists():
-            write_text(folder / supervisor.STOP, json.dumps({"grace": grace}))
+        supervising.ask_to_stop(self._attempts / attempt, grace)
 
     def logs(self, attempt: str, native: str, offset: int) -> bytes:
         return read_log(self._attempts / attempt, offset)
@@ -163,13 +147,6 @@ def _python_check(python: str) -> Check:
 def _existing(folder: Path) -> Path:
     """A folder, or the nearest above it that exists."""
     return next(place for place in (folder, *folder.parents) if place.is_dir())
-
-
-def _ended(folder: Path) -> Status | None:
-    found = read_json(folder / supervisor.OUTCOME)
-    if not found:
-        return None
-    return Status("ended", Outcome(found["outcome"]), found.get("exit"), str(found.get("reason", "")))
 
 
 def _supervising_python() -> str:

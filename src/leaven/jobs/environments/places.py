@@ -1,0 +1,212 @@
+"""Where the files of attempts are that run elsewhere: on a drive that all machines see, or in an object store.
+
+An environment sends an attempt to its place and gets the words of the command that runs it there, by an agent. What
+became of the attempt is read from the place, with whatever the environment itself says.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from leaven.formats import run_folder
+from leaven.formats.atomic_files import write_text
+from leaven.jobs import supervisor
+from leaven.jobs.agent import RUN
+from leaven.jobs.environments.environment import GRACE, Check, Status, Task, Unreachable
+from leaven.jobs.environments.logs import read_log
+from leaven.jobs.environments.supervising import ask_to_stop, described, is_asked_to_stop, outcome_in
+from leaven.jobs.object_store import Folder, StoreNotUsable, folder_at
+
+KEYS = ("python", "folder", "grace", "store", "scratch")
+_SCRATCH = "/tmp/leaven"
+_SENT = "sent.json"  # the file that says which run is fetched when an attempt has ended
+
+
+class Place(Protocol):
+    """Where attempts have their files."""
+
+    def send(self, task: Task) -> list[str]:
+        """Put all that an attempt needs there; the words of the command that runs it."""
+
+    def outcome(self, attempt: str) -> Status | None:
+        """How an attempt ended, once all that it has written is here; None while the place does not say."""
+
+    def has_begun(self, attempt: str) -> bool:
+        """Whether its program was started."""
+
+    def stop(self, attempt: str, grace: float) -> None:
+        """Let an attempt save and stop; one that has not begun will not begin."""
+
+    def is_stopping(self, attempt: str) -> bool:
+        """Whether it was asked to stop."""
+
+    def follow(self, attempt: str) -> None:
+        """Get what says how far an attempt is."""
+
+    def rescue(self, attempt: str) -> None:
+        """Get what an attempt has saved that will not say any more how it ended."""
+
+    def log(self, attempt: str, offset: int) -> bytes:
+        """What it has printed, from an offset on."""
+
+    def check(self) -> Iterator[Check]:
+        """Whether the place can be used."""
+
+
+def place_of(settings: Mapping[str, Any], attempts: Path, python: str) -> Place:
+    """The place that the settings of an environment name."""
+    grace = float(settings.get("grace", GRACE))
+    folder = str(settings.get("folder") or "")
+    if address := settings.get("store"):
+        scratch = PurePosixPath(str(settings.get("scratch") or _SCRATCH))
+        return ObjectStore(attempts, str(address), scratch, python=python, folder=folder, grace=grace)
+    return SharedDrive(attempts, python=python, folder=folder, grace=grace)
+
+
+class SharedDrive:
+    """The folder of attempts is on a drive that all machines see under the same path."""
+
+    def __init__(self, attempts: Path, *, python: str, folder: str, grace: float) -> None:
+        self._attempts = attempts
+        self._python = python
+        self._folder = folder
+        self._grace = grace
+
+    def send(self, task: Task) -> list[str]:
+        task.folder.mkdir(parents=True, exist_ok=True)
+        self._describe(task, there=task)
+        return [self._python, "-m", "leaven.jobs.agent", str(task.folder)]
+
+    def _describe(self, task: Task, there: Task) -> None:
+        folder = self._folder or str(there.run if task.project == task.run else task.project)
+        found = described(there, python=self._python, folder=folder, grace=self._grace)
+        write_text(task.folder / supervisor.TASK, json.dumps(found, indent=1))
+
+    def outcome(self, attempt: str) -> Status | None:
+        return outcome_in(self._attempts / attempt)
+
+    def has_begun(self, attempt: str) -> bool:
+        return (self._attempts / attempt / supervisor.BEGUN).exists()
+
+    def stop(self, attempt: str, grace: float) -> None:
+        ask_to_stop(self._attempts / attempt, grace)
+
+    def is_stopping(self, attempt: str) -> bool:
+        return is_asked_to_stop(self._attempts / attempt)
+
+    def follow(self, attempt: str) -> None:
+        """It is here."""
+
+    def rescue(self, attempt: str) -> None:
+        """It is here."""
+
+    def log(self, attempt: str, offset: int) -> bytes:
+        return read_log(self._attempts / attempt, offset)
+
+    def check(self) -> Iterator[Check]:
+        yield Check(
+            f"folder {self._attempts.parent}", True, "must be on a drive that all machines see; the tiny job tells"
+        )
+
+
+class ObjectStore(SharedDrive):
+    """Attempts are carried through an object store; each has a folder of its own there, with a copy of its run."""
+
+    def __init__(
+        self, attempts: Path, address: str, scratch: PurePosixPath, *, python: str, folder: str, grace: float
+    ) -> None:
+        super().__init__(attempts, python=python, folder=folder, grace=grace)
+        self._address = address.rstrip("/")
+        self._scratch = scratch
+        self._opened: Folder | None = None
+
+    def _at(self, attempt: str) -> Folder:
+        try:
+            self._opened = self._opened or folder_at(self._address)
+        except StoreNotUsable as problem:
+            raise Unreachable(" ".join(filter(None, (problem.headline, problem.help)))) from None
+        return self._opened.folder(attempt)
+
+    def send(self, task: Task) -> list[str]:
+        task.folder.mkdir(parents=True, exist_ok=True)
+        folder, run = self._scratch / task.attempt, self._scratch / task.attempt / RUN
+        self._describe(task, there=replace(task, run=Path(run)))
+        write_text(task.folder / _SENT, json.dumps({"run": str(task.run)}))
+        store = self._at(task.attempt)
+        with _unreachable(self._address):
+            store.put_folder(task.run, RUN)
+            store.put(task.folder / supervisor.TASK, supervisor.TASK)
+        address = f"{self._address}/{task.attempt}"
+        return [self._python, "-m", "leaven.jobs.agent", str(folder), "--store", address, "--run", str(run)]
+
+    def outcome(self, attempt: str) -> Status | None:
+        folder, store = self._attempts / attempt, self._at(attempt)
+        if (known := outcome_in(folder)) is not None:
+            return known
+        with _unreachable(self._address):
+            if not store.has(supervisor.OUTCOME):
+                return None
+            self._fetch(attempt)
+            store.get(supervisor.OUTCOME, folder / supervisor.OUTCOME)
+            store.remove(RUN)
+        return outcome_in(folder)
+
+    def _fetch(self, attempt: str) -> None:
+        """Get the run and the log as they are in the store."""
+        folder, store = self._attempts / attempt, self._at(attempt)
+        store.get_folder(RUN, Path(run_folder.read_json(folder / _SENT)["run"]))
+        with contextlib.suppress(FileNotFoundError):
+            store.get(supervisor.LOG, folder / supervisor.LOG)
+
+    def rescue(self, attempt: str) -> None:
+        with _unreachable(self._address):
+            self._fetch(attempt)
+
+    def has_begun(self, attempt: str) -> bool:
+        with _unreachable(self._address):
+            return self._at(attempt).has(supervisor.BEGUN)
+
+    def stop(self, attempt: str, grace: float) -> None:
+        folder = self._attempts / attempt
+        with _unreachable(self._address):
+            if not is_asked_to_stop(folder):
+                self._at(attempt).write(supervisor.STOP, json.dumps({"grace": grace}).encode())
+        ask_to_stop(folder, grace)
+
+    def follow(self, attempt: str) -> None:
+        run = run_folder.read_json(self._attempts / attempt / _SENT).get("run")
+        with contextlib.suppress(FileNotFoundError), _unreachable(self._address):
+            if run:
+                self._at(attempt).get(f"{RUN}/{run_folder.METRICS}", Path(run) / run_folder.METRICS)
+
+    def log(self, attempt: str, offset: int) -> bytes:
+        if (self._attempts / attempt / supervisor.OUTCOME).exists():
+            return super().log(attempt, offset)
+        with _unreachable(self._address):
+            return self._at(attempt).read(supervisor.LOG, offset)
+
+    def check(self) -> Iterator[Check]:
+        name, what = "check.txt", f"store {self._address}"
+        try:
+            store = self._at("check")
+            store.write(name, b"hello")
+            is_right = store.read(name) == b"hello"
+            store.remove(name)
+        except (Unreachable, OSError) as problem:
+            yield Check(what, False, str(problem), "set `store` of the environment, and what gives access to it")
+        else:
+            yield Check(what, is_right, "can be written and read")
+
+
+@contextlib.contextmanager
+def _unreachable(address: str) -> Iterator[None]:
+    """An object store that fails does not answer; what is not there is said as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise Unreachable(f"{address}: {problem}") from None

@@ -1,0 +1,80 @@
+"""The agent: what it does on several nodes, with an object store, and when it is left alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.jobs.plain_jobs import wait_until
+from tests.unit.jobs.test_reconcile import SAVES
+
+from leaven.jobs.environments.environment import Task
+from leaven.jobs.environments.launching import command_of
+from leaven.jobs.environments.places import place_of
+from leaven.jobs.resources import Resources
+
+
+def task(folder: Path, text: str, **resources: int) -> Task:
+    run = folder / "run"
+    run.mkdir(parents=True)
+    (run / "program.py").write_text(text)
+    attempt = folder / "attempts" / "x-1"
+    return Task("x-1", attempt, run, run, "plain", (), Resources(**resources))
+
+
+def start(words: list[str], **variables: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(words, env={**os.environ, **variables})
+
+
+def outcome(folder: Path) -> str:
+    return str(json.loads((folder / "outcome.json").read_text())["outcome"])
+
+
+def test_each_node_has_a_folder_and_all_are_asked_to_stop(tmp_path: Path) -> None:
+    found = task(tmp_path, SAVES, nodes=2)
+    place = place_of({"grace": 10}, tmp_path / "attempts", sys.executable)
+    words = place.send(found)
+    agents = [start(words, LEAVEN_NODE=str(node)) for node in (0, 1)]
+    logs = [found.folder / "log", found.folder / "node-1" / "log"]
+    wait_until(lambda: all(log.exists() and "begun" in log.read_text() for log in logs), "both to begin")
+    place.stop("x-1", 10.0)
+    assert [agent.wait(30) for agent in agents] == [1, 1]
+    assert [log.read_text() for log in logs] == ["begun\nsaved\n"] * 2
+    assert [outcome(log.parent) for log in logs] == ["stopped", "stopped"]
+
+
+def test_one_that_was_asked_to_stop_before_it_began_does_not_begin(tmp_path: Path) -> None:
+    found = task(tmp_path, SAVES)
+    place = place_of({"store": f"file://{tmp_path}/bucket", "scratch": str(tmp_path / "s")}, tmp_path / "attempts", "")
+    words = [sys.executable, *place.send(found)[1:]]
+    place.stop("x-1", 10.0)
+    assert start(words).wait(30) == 1
+    status = place.outcome("x-1")
+    assert status is not None
+    assert (status.outcome, status.reason) == ("stopped", "stopped before it began")
+    assert place.log("x-1", 0) == b""
+
+
+def test_an_agent_whose_parent_is_gone_lets_its_program_save(tmp_path: Path) -> None:
+    """Ray leaves agents behind when it loses a node."""
+    found = task(tmp_path, SAVES)
+    words = place_of({"grace": 10}, tmp_path / "attempts", sys.executable).send(found)
+    parent = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({words!r})"])
+    wait_until(lambda: (found.folder / "log").exists() and "begun" in (found.folder / "log").read_text(), "it to begin")
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(30)
+    wait_until(lambda: (found.folder / "outcome.json").exists(), "it to end")
+    assert outcome(found.folder) == "stopped"
+    assert (found.folder / "log").read_text() == "begun\nsaved\n"
+
+
+def test_nodes_are_named_by_addresses_that_are_known_where_they_run(tmp_path: Path) -> None:
+    found = Task("x-1", tmp_path, tmp_path, tmp_path, "program", (), Resources(nodes=2, processes=4))
+    words = command_of(found, "python")
+    assert words[:4] == ["python", "-m", "torch.distributed.run", "--nnodes=2"]
+    assert "--nproc-per-node=4" in words
+    (endpoint,) = [word for word in words if word.startswith("--rdzv-endpoint=@first-node:")]
+    assert 20_000 <= int(endpoint.rpartition(":")[2]) < 40_000
+    assert "--local-addr=@this-node" in words
