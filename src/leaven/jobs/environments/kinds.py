@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaven.jobs.environments import local, slurm
+from leaven.jobs.environments import cloud, kubernetes, local, ray, slurm
 from leaven.jobs.environments.environment import Environment
 
 
@@ -21,4 +21,7 @@ class Kind:
 KINDS = {
     "local": Kind(local.KEYS, local.Local),
     "slurm": Kind(slurm.KEYS, slurm.Slurm),
+    "ray": Kind(ray.KEYS, ray.Ray),
+    "kubernetes": Kind(kubernetes.KEYS, kubernetes.Kubernetes),
+    "cloud": Kind(cloud.KEYS, cloud.Cloud),
 }

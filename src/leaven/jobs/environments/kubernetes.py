@@ -1,0 +1,290 @@
+"""A Kubernetes cluster: an attempt is a Job of one pod, or a JobSet with a pod on each of several nodes.
+
+Objects are named after the attempt, so that one is never created twice. A pod runs the agent of the attempt once:
+retries are the coordinator's, which also knows what a preemption is. With `queue`, Kueue decides when it starts.
+
+Manifests are plain data, which `kubernetes_manifests.py` writes; here they are applied by the official client.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from leaven.jobs.environments import places
+from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.judging import Said, judged
+from leaven.jobs.environments.kubernetes_manifests import ATTEMPT, LABELS, manifest, name_of
+from leaven.jobs.states import Outcome
+
+KEYS = (
+    *places.KEYS,
+    *("image", "namespace", "context", "config", "claim", "mount", "queue", "secret", "service_account", "selector"),
+    *("gpu", "poll", "timeout"),
+)
+_GROUP = ("jobset.x-k8s.io", "v1alpha2")
+_JOBSETS = "jobsets"
+_POLL = 5.0
+_TIMEOUT = 20.0
+_AFTER_GRACE = 30.0  # seconds in which a pod may send what it has saved
+_ASK_AGAIN = (401, 408, 409, 429)  # a token that is renewed, a server that is busy
+_LOST = ("NodeLost", "NodeShutdown", "Terminated", "UnexpectedAdmissionError")
+
+
+class Kubernetes:
+    """A cluster, by the official client and the user's kubeconfig."""
+
+    def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
+        self._settings = settings
+        self._attempts = attempts
+        self._place = places.place_of(settings, attempts, str(settings.get("python") or "python"))
+        self._namespace = str(settings.get("namespace") or "default")
+        self._timeout = float(settings.get("timeout", _TIMEOUT))
+        self._api: Any = None
+        self._answer: tuple[float, dict[str, Said]] | None = None
+        self._kill_at: dict[str, float] = {}
+
+    def capacity(self) -> None:
+        """The cluster has a queue of its own."""
+
+    def submit(self, task: Task) -> str:
+        if not self._settings.get("image"):
+            raise Refused("`image` of the environment is not set: the image of pods, with Leaven in it")
+        body = manifest(task, self._place.send(task), self._settings)
+        self._answer = None
+        try:
+            if body["kind"] == "JobSet":
+                self._call("CustomObjectsApi", "create_namespaced_custom_object", *self._jobsets, body)
+            else:
+                self._call("BatchV1Api", "create_namespaced_job", self._namespace, body)
+        except _Said as said:
+            if said.status != 409:  # it exists: a crash came after it was created
+                raise Refused(f"Kubernetes refuses it: {said.text}") from None
+        return name_of(task.attempt)
+
+    @property
+    def _jobsets(self) -> tuple[str, str, str, str]:
+        return (*_GROUP, self._namespace, _JOBSETS)
+
+    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
+        said = self._said()
+        gone = Said("absent", reason="Kubernetes has no such job any more")
+        return {
+            attempt: judged(self._place, attempt, said.get(attempt, gone), was_submitted=bool(native))
+            for attempt, native in attempts.items()
+        }
+
+    def find(self, attempt: str) -> str | None:
+        return name_of(attempt) if attempt in self._said(is_fresh=True) else None
+
+    def cancel(self, attempt: str, native: str, grace: float) -> None:
+        """Let a program that runs save; after the grace, and if it has not begun, delete its pods."""
+        said = self._said().get(attempt)
+        if said is None or said.phase == "over":
+            return
+        self._place.stop(attempt, grace)
+        until = self._kill_at.setdefault(attempt, time.monotonic() + grace + _AFTER_GRACE)
+        if said.phase == "waiting" or time.monotonic() >= until:
+            self._delete(attempt)
+
+    def _delete(self, attempt: str) -> None:
+        name, how = name_of(attempt), {"propagation_policy": "Background"}
+        self._answer = None
+        for api, call, place in (
+            ("BatchV1Api", "delete_namespaced_job", (name, self._namespace)),
+            ("CustomObjectsApi", "delete_namespaced_custom_object", (*self._jobsets, name)),
+        ):
+            try:
+                self._call(api, call, *place, **how)
+            except _Said as said:
+                if said.status != 404:
+                    raise Unreachable(said.text) from None
+
+    def logs(self, attempt: str, native: str, offset: int) -> bytes:
+        return self._place.log(attempt, offset)
+
+    # -- what the cluster says
+
+    def _said(self, *, is_fresh: bool = False) -> dict[str, Said]:
+        """What the cluster says of attempts. An answer holds for some seconds."""
+        now = time.monotonic()
+        hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
+        if self._answer is not None and now < self._answer[0] + hold:
+            return self._answer[1]
+        jobs = self._listed("BatchV1Api", "list_namespaced_job", self._namespace)
+        jobs += self._listed("CustomObjectsApi", "list_namespaced_custom_object", *self._jobsets)
+        pods = self._listed("CoreV1Api", "list_namespaced_pod", self._namespace)
+        found = {}
+        for job in jobs:
+            if "jobset.sigs.k8s.io/jobset-name" not in job["metadata"]["labels"]:  # a part of a JobSet
+                attempt = job["metadata"]["labels"][ATTEMPT]
+                mine = [pod for pod in pods if pod["metadata"]["labels"].get(ATTEMPT) == attempt]
+                found[attempt] = what_is_said(job, mine)
+        self._answer = (now, found)
+        return found
+
+    def _listed(self, api: str, call: str, *place: str) -> list[dict[str, Any]]:
+        selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
+        try:
+            found = self._call(api, call, *place, label_selector=selector)
+        except _Said as said:
+            if said.status == 404 and api == "CustomObjectsApi":  # JobSet is not installed
+                return []
+            raise Unreachable(said.text) from None
+        return list(found.get("items") or [])
+
+    def _call(self, api: str, call: str, *given: Any, **more: Any) -> dict[str, Any]:
+        """A call of the client; what the server refuses is `_Said`, all else that it does not answer."""
+        from kubernetes import client
+        from kubernetes.client.exceptions import ApiException
+        from kubernetes.config.config_exception import ConfigException
+
+        try:
+            self._api = self._api or self._connected()
+            method = getattr(getattr(client, api)(self._api), call)
+            answer = method(*given, _request_timeout=self._timeout, **more)
+        except ApiException as problem:
+            said = _Said(int(problem.status or 0), _message(problem))
+            if said.status >= 500 or not said.status or (said.status in _ASK_AGAIN and said.status != 409):
+                raise Unreachable(said.text) from None
+            raise said from None
+        except (ConfigException, OSError) as problem:
+            raise Unreachable(str(problem)) from None
+        except Exception as problem:  # of the library below, which has no class of its own for all
+            raise Unreachable(f"{type(problem).__name__}: {problem}") from None
+        found = self._api.sanitize_for_serialization(answer)
+        return dict(found) if isinstance(found, dict) else {}
+
+    def _connected(self) -> Any:
+        """The client, by the kubeconfig; in a pod by the pod's own account."""
+        from kubernetes import client, config
+
+        given = self._settings
+        configuration = client.Configuration()
+        configuration.retries = False
+        try:
+            config.load_kube_config(given.get("config"), given.get("context"), configuration, persist_config=False)
+        except config.ConfigException:
+            if given.get("config") or given.get("context"):
+                raise
+            config.load_incluster_config(configuration)
+        return client.ApiClient(configuration)
+
+    # -- whether it can be used
+
+    def check(self) -> Iterator[Check]:
+        try:
+            import kubernetes
+        except ModuleNotFoundError:
+            yield Check("the Kubernetes client", False, "not installed", "pip install 'leaven[kubernetes]'")
+            return
+        yield Check("the Kubernetes client", True, str(kubernetes.__version__))
+        version = self._call("VersionApi", "get_code")
+        yield Check("the cluster", True, f"Kubernetes {version.get('gitVersion', '?')}")
+        for group, what in (("batch", "jobs"), (_GROUP[0], _JOBSETS), ("", "pods")):
+            yield self._permission(group, what, "list" if what == "pods" else "create")
+        image = self._settings.get("image")
+        help = "" if image else "set `image` of the environment: an image with Leaven in it"
+        yield Check("image", bool(image), str(image or "not set"), help)
+        if self._settings.get("store"):
+            yield from self._place.check()
+        else:
+            yield self._volume()
+        yield self._gpus()
+
+    def _permission(self, group: str, what: str, verb: str) -> Check:
+        attributes = {"namespace": self._namespace, "verb": verb, "group": group, "resource": what}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        try:
+            answer = self._call("AuthorizationV1Api", "create_self_subject_access_review", body)
+        except _Said as said:
+            return Check(f"permission to {verb} {what}", False, said.text)
+        is_allowed = bool(answer.get("status", {}).get("allowed"))
+        help = "" if is_allowed else f"ask for a role that may {verb} {what} in namespace {self._namespace}"
+        return Check(f"permission to {verb} {what}", is_allowed, "yes" if is_allowed else "no permission", help)
+
+    def _volume(self) -> Check:
+        claim, mount = self._settings.get("claim"), self._settings.get("mount")
+        if not claim or not mount:
+            help = 'set `claim` and `mount`, or `store = "s3://bucket/leaven"`'
+            return Check("shared folder", False, "neither a volume nor an object store is set", help)
+        if not self._attempts.is_relative_to(str(mount)):
+            help = f"set `folder` in [jobs] of leaven.toml to a folder in {mount}"
+            return Check("shared folder", False, f"{self._attempts.parent} is not in {mount}", help)
+        try:
+            self._call("CoreV1Api", "read_namespaced_persistent_volume_claim", claim, self._namespace)
+        except _Said as said:
+            return Check(f"claim {claim}", False, said.text, f"create it in namespace {self._namespace}")
+        return Check(f"claim {claim}", True, f"mounted as {mount}")
+
+    def _gpus(self) -> Check:
+        kind = str(self._settings.get("gpu") or "nvidia.com/gpu")
+        try:
+            nodes = self._call("CoreV1Api", "list_node").get("items") or []
+        except _Said:
+            return Check("GPUs", True, "not known: no permission to list nodes")
+        count = sum(int(node.get("status", {}).get("allocatable", {}).get(kind, 0)) for node in nodes)
+        return Check("GPUs", True, str(count) if count else "none: programs use the processor")
+
+
+class _Said(Exception):
+    """The server refuses something."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+def _message(problem: Any) -> str:
+    import json
+
+    try:
+        return str(json.loads(problem.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{problem.status} {problem.reason}"
+
+
+def what_is_said(job: Mapping[str, Any], pods: list[dict[str, Any]]) -> Said:
+    """What the status of a Job or JobSet and of its pods means."""
+    conditions = {one["type"]: one for one in job.get("status", {}).get("conditions") or () if one["status"] == "True"}
+    if "Complete" in conditions or "Completed" in conditions:
+        return Said("over", Outcome.SUCCEEDED)
+    if "Failed" in conditions:
+        return _failed(conditions["Failed"], pods)
+    if any(pod.get("status", {}).get("phase") == "Running" for pod in pods):
+        return Said("running")
+    return Said("waiting", reason=_waits_for(pods))
+
+
+def _failed(condition: Mapping[str, Any], pods: list[dict[str, Any]]) -> Said:
+    """Why a job has failed: its pods know better than itself."""
+    for pod in pods:
+        status = pod.get("status", {})
+        for one in status.get("conditions") or ():
+            if one["type"] == "DisruptionTarget" and one["status"] == "True":
+                return Said("over", Outcome.STOPPED, reason=f"Kubernetes has taken its pod: {one.get('message', '')}")
+        if status.get("reason") in _LOST:
+            return Said("over", Outcome.LOST, reason=f"its node was lost ({status['reason']})")
+        for container in status.get("containerStatuses") or ():
+            ended = container.get("state", {}).get("terminated") or {}
+            if ended.get("exitCode"):
+                why = f"{ended.get('reason', 'Error')}, exit code {ended['exitCode']}"
+                return Said("over", Outcome.FAILED, int(ended["exitCode"]), f"Kubernetes says: {why}")
+    return Said("over", Outcome.LOST, reason=f"Kubernetes says: {condition.get('message', 'it has failed')}")
+
+
+def _waits_for(pods: list[dict[str, Any]]) -> str:
+    for pod in pods:
+        status = pod.get("status", {})
+        for container in status.get("containerStatuses") or ():
+            if waiting := container.get("state", {}).get("waiting"):
+                return f"{waiting.get('reason', '')}: {waiting.get('message', '')}".strip(": ")
+        for one in status.get("conditions") or ():
+            if one["type"] == "PodScheduled" and one["status"] == "False":
+                return str(one.get("message", ""))
+    return ""

@@ -1,0 +1,189 @@
+"""A Ray cluster that is running: each attempt is a Ray job, whose id has the attempt's in it.
+
+Ray is asked over its Jobs REST API, with a time-out: the coordinator needs no Ray, whose client has none. A job on one
+node is the attempt's agent itself; one on several is a driver that starts an agent on each (`ray_nodes.py`).
+
+Not every version of Ray stops a job that waits for resources. One that was asked to stop before it began counts as
+stopped: its agent, if Ray ever starts it, sees the wish and does nothing.
+"""
+
+import json
+import os
+import shlex
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from leaven.jobs import supervisor
+from leaven.jobs.environments import places
+from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.judging import Said, judged
+from leaven.jobs.file_locks import is_held
+from leaven.jobs.states import Outcome
+
+KEYS = (*places.KEYS, "address", "runtime_env", "poll", "timeout")
+_ADDRESS = "http://127.0.0.1:8265"
+_PREFIX = "leaven-"
+_POLL = 2.0
+_TIMEOUT = 20.0
+_AFTER_GRACE = 30.0
+_LOST = ("died", "node", "actor")  # what Ray says of a job whose machine is gone
+_NO_ROOM = ("failed to start within", "could not be scheduled")  # and of one that waited too long for resources
+
+
+class Ray:
+    """A Ray cluster, by the address of its dashboard."""
+
+    def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
+        self._settings = settings
+        self._attempts = attempts
+        self._python = str(settings.get("python") or "python")
+        self._place = places.place_of(settings, attempts, self._python)
+        self._address = str(settings.get("address") or os.environ.get("RAY_DASHBOARD_ADDRESS") or _ADDRESS).rstrip("/")
+        self._timeout = float(settings.get("timeout", _TIMEOUT))
+        self._grace = float(settings.get("grace", GRACE))
+        self._answer: tuple[float, dict[str, Said]] | None = None
+        self._kill_at: dict[str, float] = {}
+
+    def capacity(self) -> None:
+        """Ray has a queue of its own."""
+
+    def submit(self, task: Task) -> str:
+        words, needs = self._place.send(task), task.resources
+        native = _PREFIX + task.attempt
+        given = dict(self._settings.get("runtime_env") or {})
+        wait = {"RAY_JOB_STOP_WAIT_TIME_S": str(int(self._grace + _AFTER_GRACE))}  # until Ray kills what it stops
+        given["env_vars"] = {**given.get("env_vars", {}), **task.variables, **wait}
+        body: dict[str, Any] = {"submission_id": native, "runtime_env": given, "metadata": {"name": native}}
+        if needs.nodes > 1:
+            nodes = ["--nodes", str(needs.nodes), "--cpus", str(needs.cpus), "--gpus", str(needs.gpus)]
+            words = [self._python, "-m", "leaven.jobs.ray_nodes", *nodes, *words[3:]]
+        else:
+            body |= {"entrypoint_num_cpus": needs.cpus, "entrypoint_num_gpus": needs.gpus}
+            body |= {"entrypoint_memory": needs.memory} if needs.memory else {}
+        try:
+            self._ask("/api/jobs/", {**body, "entrypoint": shlex.join(words)})
+        except _Said as said:
+            if "already exists" not in said.text:  # else a crash came after it was submitted
+                raise Refused(f"Ray refuses it: {said.last_line}") from None
+        self._answer = None
+        return native
+
+    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
+        said = self._said()
+        gone = Said("absent", reason="Ray has no such job any more")
+        return {
+            attempt: self._status(attempt, said.get(attempt, gone), was_submitted=bool(native))
+            for attempt, native in attempts.items()
+        }
+
+    def _status(self, attempt: str, said: Said, *, was_submitted: bool) -> Status:
+        if said.phase == "waiting" and self._place.is_stopping(attempt):
+            said = Said("over", Outcome.STOPPED, reason="it was stopped before it began")
+        status = judged(self._place, attempt, said, was_submitted=was_submitted)
+        is_dead = status.phase == "ended" and status.outcome in (Outcome.LOST, Outcome.FAILED)
+        if is_dead and is_held(self._attempts / attempt / supervisor.LOCK):
+            return Status("running", reason="Ray has lost it; its processes are being ended")
+        return status
+
+    def find(self, attempt: str) -> str | None:
+        return _PREFIX + attempt if attempt in self._said(is_fresh=True) else None
+
+    def cancel(self, attempt: str, native: str, grace: float) -> None:
+        """Let a program that runs save; after the grace, let Ray end it."""
+        said = self._said().get(attempt)
+        if said is None or said.phase == "over":
+            return
+        if not self._place.is_stopping(attempt):
+            self._place.stop(attempt, grace)
+            self._answer = None  # what was said before does not tell whether it has begun
+        until = self._kill_at.setdefault(attempt, time.monotonic() + grace + _AFTER_GRACE)
+        if said.phase == "waiting" or time.monotonic() >= until:
+            try:
+                self._ask(f"/api/jobs/{_PREFIX}{attempt}/stop", {})
+            except _Said as problem:
+                raise Unreachable(problem.last_line) from None
+
+    def logs(self, attempt: str, native: str, offset: int) -> bytes:
+        return self._place.log(attempt, offset)
+
+    def _said(self, *, is_fresh: bool = False) -> dict[str, Said]:
+        """What Ray says of attempts. An answer holds for some seconds."""
+        now = time.monotonic()
+        hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
+        if self._answer is not None and now < self._answer[0] + hold:
+            return self._answer[1]
+        try:
+            rows = self._ask("/api/jobs/")
+        except _Said as said:
+            raise Unreachable(said.last_line) from None
+        ids = [(str(row.get("submission_id") or ""), row) for row in rows]
+        found = {id.removeprefix(_PREFIX): what_is_said(row) for id, row in ids if id.startswith(_PREFIX)}
+        self._answer = (now, found)
+        return found
+
+    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """What the dashboard answers; what it refuses is `_Said`, all else that it does not answer."""
+        request = urllib.request.Request(self._address + path, headers={"Content-Type": "application/json"})
+        if token := os.environ.get("RAY_AUTH_TOKEN"):
+            request.add_header("Authorization", f"Bearer {token}")
+        if body is not None:
+            request.data = json.dumps(body).encode()
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as answer:
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as problem:
+            said = _Said(problem.read().decode(errors="replace"))
+            if problem.code >= 500 and "already exists" not in said.text:
+                raise Unreachable(f"{self._address}: {said.last_line}") from None
+            raise said from None
+        except (OSError, ValueError) as problem:
+            raise Unreachable(f"{self._address}: {getattr(problem, 'reason', problem)}") from None
+
+    def check(self) -> Iterator[Check]:
+        try:
+            found = self._ask("/api/version")
+        except Unreachable as problem:
+            help = "set `address` of the environment: that of the cluster's dashboard"
+            yield Check("the cluster", False, str(problem), help)
+            return
+        yield Check("the cluster", True, f"Ray {found.get('ray_version', '?')} at {self._address}")
+        yield from self._place.check()
+        is_set = "python" in self._settings
+        yield Check("Python", True, self._python if is_set else "`python`, as the workers find it")
+
+
+class _Said(Exception):
+    """Ray refuses something."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    @property
+    def last_line(self) -> str:
+        """What an error is, without its traceback."""
+        return next((line for line in reversed(self.text.strip().splitlines()) if line.strip()), "it does not say why")
+
+
+def what_is_said(row: Mapping[str, Any]) -> Said:
+    """What Ray's record of a job means."""
+    state, message = str(row.get("status")), str(row.get("message") or "")
+    code = row.get("driver_exit_code")
+    match state:
+        case "PENDING":
+            return Said("waiting", reason=message)
+        case "RUNNING":
+            return Said("running")
+        case "SUCCEEDED":
+            return Said("over", Outcome.SUCCEEDED, code)
+        case "STOPPED":
+            return Said("over", Outcome.STOPPED, code, "Ray has stopped it")
+    first = message.strip().partition("\n")[0]
+    if any(word in message for word in _NO_ROOM):
+        return Said("over", Outcome.STOPPED, code, f"Ray had no room for it: {first}")
+    is_lost = code is None and any(word in message.lower() for word in _LOST)
+    return Said("over", Outcome.LOST if is_lost else Outcome.FAILED, code, f"Ray says: {first}")
