@@ -19,6 +19,7 @@ from typing import Any
 
 from leaven.formats import run_folder, sweep_folder
 from leaven.formats.atomic_files import write_bytes, write_text
+from leaven.formats.user_sources import FOLDER
 from leaven.jobs.problem import Problem
 from leaven.jobs.resources import Resources
 
@@ -161,10 +162,7 @@ def unpack(package: Package, folder: Path) -> None:
     if (folder / run_folder.LOCK).is_file():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in package.members.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+    _write(package.members, folder)
     manifest = package.manifest
     lock = {
         "program": run_folder.program_hash(package.members[run_folder.PROGRAM]),
@@ -176,3 +174,13 @@ def unpack(package: Package, folder: Path) -> None:
     write_text(folder / run_folder.LOCK, json.dumps(lock, indent=2) + "\n")
     if sweep_folder.is_sweep(folder):
         sweep_folder.make_trial_folders(folder)
+        code = {name: content for name, content in package.members.items() if name.startswith(f"{FOLDER}-")}
+        for trial in sweep_folder.read_trials(folder).trials:
+            _write(code, folder / trial.name)  # its program imports what is beside it
+
+
+def _write(members: Mapping[str, bytes], folder: Path) -> None:
+    for name, content in members.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)

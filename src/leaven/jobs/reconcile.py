@@ -11,11 +11,21 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from leaven.formats import run_folder
+from leaven.formats.sweep_folder import DIVERGED
 from leaven.jobs import scheduling
-from leaven.jobs.environments.environment import GRACE, Environment, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.environment import (
+    GRACE,
+    Environment,
+    Refused,
+    Status,
+    TakesArrays,
+    Task,
+    Unreachable,
+)
 from leaven.jobs.environments.kinds import KINDS
 from leaven.jobs.package import PackageError, open_package, unpack
 from leaven.jobs.progress import read_progress
@@ -114,6 +124,8 @@ class Reconciler:
         """Record how an attempt ended, and what follows for its job."""
         self._note_progress(job, is_last=True)
         outcome = status.outcome or Outcome.LOST
+        if outcome is Outcome.FAILED and has_diverged(Path(job.run)):
+            outcome = Outcome.DIVERGED
         state, failures, delay = what_follows(job, outcome, self._settings.backoff)
         reason = "" if state is State.SUCCEEDED else status.reason
         self._store.end_attempt(
@@ -171,9 +183,8 @@ class Reconciler:
                     environment.capacity(),
                     scheduling.in_use(attempt.devices for _, attempt in running),
                 )
-                for start in starts:
-                    self._begin(environment, start)
-                    waits.append(1.0)
+                self._begin(environment, starts)
+                waits += [1.0] if starts else []
             if name in self._ask_at:
                 waits.append(_ASK_AGAIN)
         return min(waits, default=None)
@@ -184,18 +195,47 @@ class Reconciler:
             return now
         return self._ready_at.setdefault((job.id, job.attempts), now + job.delay)
 
-    def _begin(self, environment: Environment, start: scheduling.Start) -> None:
+    def _begin(self, environment: Environment, starts: Sequence[scheduling.Start]) -> None:
+        """Record attempts, then submit them: those of a batch together, where the environment can do that."""
+        if not isinstance(environment, TakesArrays):
+            for start in starts:
+                if (recorded := self._record(start)) is not None:
+                    self._submit(environment, *recorded)
+            return
+        batches: dict[object, list[tuple[Job, Attempt]]] = {}
+        for start in starts:
+            if (recorded := self._record(start)) is not None:
+                job = recorded[0]
+                key = (job.batch, job.resources) if job.batch else job.id
+                batches.setdefault(key, []).append(recorded)
+        for batch in batches.values():
+            if len(batch) > 1:
+                self._submit_array(environment, batch)
+            else:
+                self._submit(environment, *batch[0])
+
+    def _record(self, start: scheduling.Start) -> tuple[Job, Attempt] | None:
+        """A new attempt of a job, which is in the store; None if the job may not start any more."""
         job = self._store.job(start.job)
         self._ready_at.pop((job.id, job.attempts), None)
         number = job.attempts + 1
         self._token = self._token or self._store.fact("store") or ""
         id = f"{self._token}-{job.id}-{number}-{os.urandom(2).hex()}"
         if not self._store.begin_attempt(job.id, id, number, job.environment, start.devices):
+            return None
+        devices = ",".join(map(str, start.devices))
+        return job, Attempt(id, job.id, number, job.environment, "", devices, 0.0, None, None, None, None, "")
+
+    def _submit_array(self, environment: TakesArrays, batch: Sequence[tuple[Job, Attempt]]) -> None:
+        """Submit attempts as one array. If that fails they stay absent, and are submitted one by one."""
+        try:
+            natives = environment.submit_array([self._task(job, attempt) for job, attempt in batch])
+        except (Refused, PackageError, OSError) as problem:
+            _log.warning("%s jobs can't be submitted as an array: %s", len(batch), problem)
             return
-        attempt = Attempt(
-            id, job.id, number, job.environment, "", ",".join(map(str, start.devices)), 0.0, None, None, None, None, ""
-        )
-        self._submit(environment, job, attempt)
+        for (job, attempt), native in zip(batch, natives, strict=True):
+            self._store.note_native(attempt.id, native)
+            _log.info("%s: attempt %s submitted as %s", job.name, attempt.number, native)
 
     def _submit(self, environment: Environment, job: Job, attempt: Attempt) -> None:
         """Submit an attempt that is recorded, unless the environment has it."""
@@ -268,6 +308,11 @@ class Reconciler:
         return float(str(settings.get("grace", GRACE)))
 
 
+def has_diverged(run: Path) -> bool:
+    """Whether a training has ended because its loss was not a number: it would again."""
+    return bool(run_folder.read_json(run / run_folder.LOCK).get(DIVERGED))
+
+
 def what_follows(job: Job, outcome: Outcome, backoff: float) -> tuple[State, int, float]:
     """The state of a job after an attempt, its failures so far, and how long to wait before the next attempt."""
     if outcome is Outcome.SUCCEEDED:
@@ -278,7 +323,7 @@ def what_follows(job: Job, outcome: Outcome, backoff: float) -> tuple[State, int
         return State.QUEUED, job.failures, 0.0
     if outcome is Outcome.STOPPED:  # preempted, or resumed before it had stopped: uses up no retry
         return State.QUEUED, job.failures, 0.0 if job.state is State.STOPPING else backoff
-    if outcome in (Outcome.TIMED_OUT, Outcome.REFUSED):
+    if outcome in (Outcome.TIMED_OUT, Outcome.REFUSED, Outcome.DIVERGED):
         return State.FAILED, job.failures, 0.0
     failures = job.failures + 1
     if failures > job.retries:

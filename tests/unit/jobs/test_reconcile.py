@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import time
 from dataclasses import replace
@@ -14,6 +15,7 @@ from leaven.jobs import requests, supervisor
 from leaven.jobs.environments.environment import Refused, Unreachable
 from leaven.jobs.environments.kinds import KINDS, Kind
 from leaven.jobs.environments.local import KEYS, Local
+from leaven.jobs.package import PackageError, make_package
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Outcome, State, Wanted
 
@@ -393,6 +395,40 @@ class TestEnvironmentIsDown:
         (id,) = shaky.submit(order("", retries=5))
         (job,) = shaky.finish(id)
         assert (job.state, job.reason, job.attempts) == (State.FAILED, "no partition named `gpu`", 1)
+
+
+def test_how_a_job_ended_is_written_when_the_disk_has_room_again(queue: Queue, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    text = f"print('begun', flush=True)\nimport os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)"
+    (id,) = queue.submit(order(text))
+    begun(queue, id)
+    (pid,) = supervisors(queue.settings.attempts)
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    gate.touch()
+    wait_until(lambda: not marked_processes(token(queue)))
+    queue.loop.tick()
+    assert queue.job(id).state is State.RUNNING  # it is not known how it ended, and its supervisor lives
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    assert queue.finish(id)[0].state is State.SUCCEEDED
+    assert outcomes(queue, id) == [Outcome.SUCCEEDED]
+
+
+def test_a_package_of_another_version_is_refused_at_submit(queue: Queue) -> None:
+    found = order("")
+    old = make_package(replace(found.package.manifest, leaven="0.0.9"), found.package.members)
+    with pytest.raises(PackageError, match=r"package plain was packed by Leaven 0\.0\.9, and this is Leaven"):
+        queue.submit(replace(found, package=old))
+    assert queue.store.jobs() == []
+
+
+@pytest.mark.parametrize(("noted", "attempts"), [("diverged", 1), ("other", 3)])
+def test_a_training_that_diverged_is_not_tried_again(queue: Queue, noted: str, attempts: int) -> None:
+    text = f"import json; json.dump({{'{noted}': 'the loss is not a number'}}, open('lock.json', 'w')); exit(1)"
+    (id,) = queue.submit(order(text, retries=2))
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts) == (State.FAILED, attempts)
+    assert job.failures == (0 if attempts == 1 else 3)
 
 
 def test_progress_is_read_from_the_run(queue: Queue) -> None:

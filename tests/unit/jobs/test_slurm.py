@@ -9,7 +9,16 @@ import pytest
 from tests.unit.jobs import cluster
 from tests.unit.jobs.plain_jobs import Queue, order, settings_in
 from tests.unit.jobs.test_reconcile import SAVES, begun, outcomes
-from tests.unit.jobs.test_trainings import EPOCHS, epochs_in, packed, project, trained_without_interruption, weights
+from tests.unit.jobs.test_trainings import (
+    EPOCHS,
+    SWEEP,
+    epochs_in,
+    is_swept,
+    packed,
+    project,
+    trained_without_interruption,
+    weights,
+)
 
 from leaven.formats.run_folder import read_json
 from leaven.jobs import requests
@@ -166,6 +175,72 @@ def test_a_training_on_two_nodes(queue: Queue, project: Path) -> None:
     run = Path(queue.job(id).run)
     assert epochs_in(run) == EPOCHS
     assert read_json(run / "lock.json")["processes"] == 2
+
+
+def trials(text: str, count: int) -> list[requests.Order]:
+    return [on_slurm(text, str(number)) for number in range(1, count + 1)]
+
+
+@pytest.fixture
+def batch(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    """A queue whose jobs are submitted as those of one sweep."""
+    whole = requests._submissions
+
+    def of_a_batch(*given: object) -> list[requests.Submission]:
+        return [replace(one, batch="sweep") for one in whole(*given)]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(requests, "_submissions", of_a_batch)
+    return queue
+
+
+def test_the_jobs_of_a_batch_are_one_array(batch: Queue, slurm: cluster.Cluster) -> None:
+    ids = batch.submit(*trials("import os, sys; print(sys.argv[1], os.environ['SLURM_ARRAY_TASK_ID'])", 5))
+    assert {job.state for job in batch.finish(*ids)} == {State.SUCCEEDED}
+    assert [batch.log(id) for id in ids] == [f"{number} {number}\n" for number in range(1, 6)]
+    natives = [batch.store.attempts(id)[0].native.split("_") for id in ids]
+    assert [native[1] for native in natives] == ["1", "2", "3", "4", "5"]
+    assert len({native[0] for native in natives}) == 1
+
+
+def test_one_job_of_an_array_is_cancelled_and_others_go_on(batch: Queue) -> None:
+    ids = batch.submit(*trials(SAVES, 3))
+    for id in ids[:2]:
+        begun(batch, id)
+    requests.cancel(batch.store, [batch.job(ids[0])])
+    assert batch.finish(ids[0])[0].state is State.CANCELLED
+    assert "saved" in batch.log(ids[0])
+    begun(batch, ids[2])
+    batch.restart()  # the tasks of the array are known again
+    batch.loop.tick()
+    assert [batch.job(id).state for id in ids[1:]] == [State.RUNNING, State.RUNNING]
+    requests.cancel(batch.store, [batch.job(id) for id in ids[1:]])
+    assert {job.state for job in batch.finish(*ids)} == {State.CANCELLED}
+
+
+def test_a_crash_right_after_an_array_was_submitted_does_not_submit_it_twice(
+    batch: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = batch.submit(*trials("print('ran')", 3))
+    whole = Slurm.submit_array
+
+    def submit_and_crash(*given: object) -> list[str]:
+        whole(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Slurm, "submit_array", submit_and_crash)
+        with pytest.raises(KeyboardInterrupt):
+            batch.loop.tick()
+    batch.restart()
+    assert {(job.state, job.attempts) for job in batch.finish(*ids)} == {(State.SUCCEEDED, 1)}
+    assert [batch.log(id) for id in ids] == ["ran\n"] * 3
+
+
+def test_a_sweep_as_an_array_comes_to_its_end(queue: Queue, project: Path) -> None:
+    ids = queue.submit(requests.Order(packed(project, SWEEP), "slurm", Resources(cpus=1), is_sweep=True))
+    queue.turn(lambda: all(queue.job(id).state in ENDED for id in ids), "the sweep to end", 400)
+    is_swept(queue.store, ids)
+    assert len({queue.store.attempts(id)[0].native.partition("_")[0] for id in ids[:-1]}) == 1
 
 
 def test_what_slurm_refuses_has_failed_with_its_reason(queue: Queue) -> None:

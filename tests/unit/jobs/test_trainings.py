@@ -8,17 +8,19 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.unit.jobs.plain_jobs import coordinators, marked_processes, settings_in, supervisors, wait_until
 
-from leaven.formats.run_folder import BUNDLE, METRICS
+from leaven.formats.run_folder import BUNDLE, METRICS, read_json
 from leaven.jobs import coordinator, requests
 from leaven.jobs.package import Package
 from leaven.jobs.packing import pack
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Outcome, State
+from leaven.jobs.store.for_users import JobStore
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 
@@ -56,8 +58,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def packed(folder: Path) -> Package:
-    source = Source("small.leaven", RECIPE, folder)
+SWEEP = """import "mine.py" as mine
+arg lr: float = 0.1
+model mine.Net()
+data  digits()
+optimizer sgd(lr=lr)
+train epochs=2, batch=32
+sweep lr, [0.1, 1e30, 0.001]
+"""
+
+
+def packed(folder: Path, text: str = RECIPE) -> Package:
+    source = Source("small.leaven", text, folder)
     compiled = compile_source(source)
     assert compiled.plan is not None, compiled.diagnostics
     assert compiled.recipe is not None
@@ -147,6 +159,36 @@ def test_a_training_that_is_paused_saves_and_goes_on_where_it_was(project: Path)
     assert store.job(str(id)).failures == 0
     assert weights(Path(store.job(str(id)).run)) == trained_without_interruption(project)
     store.close()
+
+
+def is_swept(store: JobStore, ids: Sequence[int]) -> None:
+    """Checks that a sweep has come to its end: its trial with a rate that is far too high is not tried again."""
+    *trials, end = [store.job(str(id)) for id in ids]
+    assert [job.state for job in trials] == [State.SUCCEEDED, State.FAILED, State.SUCCEEDED]
+    assert [(job.attempts, job.failures) for job in trials] == [(1, 0)] * 3
+    assert store.attempts(ids[1])[0].outcome is Outcome.DIVERGED
+    assert "is not a number" in trials[1].reason or "nan" in trials[1].reason.lower()
+    assert end.state is State.SUCCEEDED, end.reason
+    folder = Path(end.run)
+    assert read_json(folder / "lock.json")["best"] == "trial-01"
+    assert weights(folder) == weights(folder / "trial-01")
+    assert "diverged" in (folder / "trials.csv").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.jobs
+def test_a_sweep_as_jobs_comes_to_its_end(project: Path) -> None:
+    settings = settings_in(project / "jobs", cores=2)
+    store = requests.open_store(settings)
+    order = requests.Order(packed(project, SWEEP), resources=Resources(cpus=1), is_sweep=True)
+    ids = requests.submit(store, settings, [order])
+    try:
+        coordinator.start(settings, stays=True)
+        wait_until(lambda: all(store.job(str(id)).state in ENDED for id in ids), "the sweep to end", 400)
+        is_swept(store, ids)
+    finally:
+        coordinator.stop(settings, store)
+        store.close()
 
 
 def supervisors_of(attempts: Path, prefix: str) -> list[int]:

@@ -7,7 +7,7 @@ the middle of a submit never submits twice.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from leaven.jobs.resources import Resources, Slots
 from leaven.jobs.states import Outcome
@@ -81,3 +81,11 @@ class Environment(Protocol):
 
     def check(self) -> Iterator[Check]:
         """What is needed to use it, without submitting anything."""
+
+
+@runtime_checkable
+class TakesArrays(Protocol):
+    """An environment that takes many attempts at once, which need the same."""
+
+    def submit_array(self, tasks: Sequence[Task]) -> list[str]:
+        """Start attempts as one job of the environment's; its own id of each."""

@@ -5,6 +5,8 @@ end and its exit code. Slurm's own word counts where these are missing. A job th
 the same id, so it is the same attempt; one that saves and ends within the grace of a preemption is followed by another.
 Both go on from the run's last checkpoint.
 
+The attempts of a sweep are one job array. Its tasks have one name, so a file of the first attempt says which is which.
+
 Slurm's commands block while its controller is down: each has a time-out, after which the cluster counts as not
 answering.
 """
@@ -32,9 +34,13 @@ from leaven.jobs.states import Outcome
 
 KEYS = ("partition", "account", "qos", "constraint", "options", "python", "folder", "grace", "poll", "timeout")
 SCRIPT = "job.sh"
+ARRAY = "array"  # the file with the attempts of an array
+ARRAY_SCRIPT = "array.sh"
 EXIT = "exit"  # the file with the exit code
 NATIVE = "native"  # that with Slurm's id
 _PREFIX = "leaven-"
+_ARRAY = "array-"  # begins the names of arrays, after the prefix and before the first attempt
+_LARGEST = 1000  # tasks of an array: MaxArraySize of a cluster that does not say
 _POLL = 5.0  # seconds for which an answer of the controller holds
 _TIMEOUT = 30.0
 _DOWN = re.compile(r"contact slurm|controller|timed out|connection refused|communication|backup", re.IGNORECASE)
@@ -61,6 +67,7 @@ class Slurm:
         self._timeout = float(settings.get("timeout", _TIMEOUT))
         self._answer: tuple[float, dict[str, tuple[str, str, str]]] | None = None
         self._kill_at: dict[str, float] = {}
+        self._arrays: dict[str, list[str]] = {}
 
     def capacity(self) -> None:
         """Slurm has a queue of its own."""
@@ -73,6 +80,40 @@ class Slurm:
         write_text(task.folder / NATIVE, native)
         self._answer = None
         return native
+
+    def submit_array(self, tasks: Sequence[Task]) -> list[str]:
+        """Submit attempts as arrays; the file that says which task is which is there before."""
+        found: list[str] = []
+        for first in range(0, len(tasks), _LARGEST):
+            part = tasks[first : first + _LARGEST]
+            for task in part:
+                task.folder.mkdir(parents=True, exist_ok=True)
+                write_text(task.folder / SCRIPT, self.script(task))
+            name = _ARRAY + part[0].attempt
+            write_text(self._array_file(name), "".join(f"{task.attempt}\n" for task in part))
+            write_text(part[0].folder / ARRAY_SCRIPT, self._array_script(part, name))
+            done = self._run(["sbatch", "--parsable", str(part[0].folder / ARRAY_SCRIPT)], refuses=True)
+            native = done.strip().split(";")[0]
+            found += [f"{native}_{number}" for number in range(1, len(part) + 1)]
+        self._answer = None
+        return found
+
+    def _array_file(self, name: str) -> Path:
+        """The file with the attempts of an array, in the order of its tasks: it is kept with the first."""
+        return self._attempts / name.removeprefix(_ARRAY) / ARRAY
+
+    def _array_script(self, tasks: Sequence[Task], name: str) -> str:
+        """The batch script of an array: each task runs the script of its attempt."""
+        own = (f"--job-name={_PREFIX}{tasks[0].attempt}", f"--output={tasks[0].folder / supervisor.LOG}")
+        options = [option for option in self._options(tasks[0]) if option not in own]
+        options = [f"--job-name={_PREFIX}{name}", "--output=/dev/null", f"--array=1-{len(tasks)}", *options]
+        lines = [
+            "#!/bin/bash",
+            *(f"#SBATCH {option}" for option in options),
+            f"folder={_quoted(self._attempts)}/$(sed -n ${{SLURM_ARRAY_TASK_ID}}p {_quoted(self._array_file(name))})",
+            f'exec bash "$folder/{SCRIPT}" >> "$folder/{supervisor.LOG}" 2>&1',
+        ]
+        return "\n".join(lines) + "\n"
 
     def script(self, task: Task) -> str:
         """The batch script of an attempt."""
@@ -89,7 +130,8 @@ class Slurm:
             *(f"#SBATCH {option}" for option in self._options(task)),
             # Slurm begins a job that it has preempted again: what the one before said does not count
             f"rm -f {_quoted(task.folder / supervisor.TOLD)} {_quoted(task.folder / EXIT)}",
-            f"echo $SLURM_JOB_ID > {_quoted(task.folder / NATIVE)}",
+            f"echo ${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}"
+            f" > {_quoted(task.folder / NATIVE)}",
             *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
             f"cd {_quoted(folder)} || cd {_quoted(task.run)}",
             "trap : TERM  # the program gets it too, and saves; its exit code is still wanted",
@@ -190,15 +232,27 @@ class Slurm:
         hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
         if self._answer is not None and now < self._answer[0] + hold:
             return self._answer[1]
-        words = ["squeue", "--noheader", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%j|%r"]
+        words = ["squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%j|%r"]
         rows = [line.split("|", 3) for line in self._run(words).splitlines() if line.count("|") >= 3]
         found = {
-            name.removeprefix(_PREFIX): (id, state, reason)
+            attempt: (id, state, reason)
             for id, state, name, reason in sorted(rows, key=lambda row: int(re.sub(r"\D.*", "", row[0]) or 0))
-            if name.startswith(_PREFIX)
+            if name.startswith(_PREFIX) and (attempt := self._attempt(name.removeprefix(_PREFIX), id))
         }
         self._answer = (now, found)
         return found
+
+    def _attempt(self, name: str, id: str) -> str | None:
+        """The attempt of a job, or of a task of an array: `17_3` is the third."""
+        if not name.startswith(_ARRAY):
+            return name
+        if name not in self._arrays:
+            try:
+                self._arrays[name] = self._array_file(name).read_text().split()
+            except OSError:
+                return None
+        number = id.partition("_")[2]
+        return self._arrays[name][int(number) - 1] if number.isdecimal() else None
 
     def _run(self, words: Sequence[str], *, refuses: bool = False) -> str:
         """What a command of Slurm's prints."""
