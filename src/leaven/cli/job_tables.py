@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -87,16 +86,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def print_json(found: Sequence[Job]) -> None:
-    click.echo(json.dumps([plain(job) for job in found], indent=1))
-
-
-def plain(job: Job) -> dict[str, Any]:
-    """A job as JSON."""
-    found = asdict(job)
-    found["state"], found["wanted"] = job.shown_state, job.wanted.value
-    found["progress"] = json.loads(job.progress) if job.progress else None
-    found["arguments"] = json.loads(job.arguments)
-    return found
+    click.echo(json.dumps([job.to_json() for job in found], indent=1))
 
 
 def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
@@ -104,7 +94,7 @@ def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
     attempts, after = store.attempts(job.id), store.after(job.id)
     if as_json:
         tries = [asdict(one) for one in attempts]
-        click.echo(json.dumps({**plain(job), "after": after, "tries": tries}, indent=1))
+        click.echo(json.dumps({**job.to_json(), "after": after, "tries": tries}, indent=1))
         return
     asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
     is_going = job.state not in ENDED and not job.is_paused

@@ -1,6 +1,5 @@
 """The commands for jobs: `submit`, `jobs`, `env`, `coordinator`, `pack`. The work is done by the room `jobs`."""
 
-import re
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -13,7 +12,6 @@ from leaven.cli.command_group import Commands
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand
 
 if TYPE_CHECKING:
-    from leaven.jobs.environments.environment import Environment
     from leaven.jobs.package import Package
     from leaven.jobs.resources import Resources
     from leaven.jobs.settings import Settings
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from leaven.jobs.store.records import Job
     from leaven.statements.options import Options
 
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?) *(m|h|d)(?:in|inutes?|ours?|ays?)?", re.ASCII)
-_MINUTES = {"m": 1.0, "h": 60.0, "d": 1440.0}
 _jobs_argument = click.argument("words", nargs=-1, required=True, metavar="JOB...")
 
 
@@ -52,11 +48,11 @@ def reports(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
 # -- submitting
 
 _RESOURCES = (
-    click.option("--gpus", type=click.IntRange(min=0), default=0, help="How many GPUs it needs. [0]"),
+    click.option("--gpus", type=click.IntRange(min=0), help="How many GPUs it needs. [0]"),
     click.option("--cpus", type=click.IntRange(min=1), help="How many cores it needs. [all, or those of its GPUs]"),
     click.option("--memory", metavar="SIZE", help="How much memory it needs: 16GB. [not counted]"),
     click.option("--processes", type=click.IntRange(min=1), help="How many processes train. [1, or one per GPU]"),
-    click.option("--nodes", type=click.IntRange(min=1), default=1, help="On how many machines. [1]"),
+    click.option("--nodes", type=click.IntRange(min=1), help="On how many machines. [1]"),
     click.option("--time", "length", metavar="TIME", help="Stop each attempt after this time: 90m, 12h. [no limit]"),
     click.option("--quick", is_flag=True, help="Smoke test: two batches through every phase."),
 )
@@ -102,11 +98,12 @@ def submit(
     word = recipes[0]
     if name is not None and name in after:
         raise requests.RequestError(f"`{name}` can't wait for itself")
-    resources = _resources(where, **wanted)
+    resources = requests.resources(where, **wanted)
     if word.endswith(".job") and (quick or options != Options()):
         raise requests.RequestError("a package can't be changed", "pack the recipe with these options: `leaven pack`")
     package = _opened(word) if word.endswith(".job") else _packed(word, options, resources, is_quick=quick)
-    resources = package.manifest.resources if word.endswith(".job") and not _is_given(wanted) else resources
+    if word.endswith(".job") and not any(wanted.values()):
+        resources = package.manifest.resources
     order = requests.Order(package, environment, resources, name, priority, retries, after, sweep)
     store = requests.open_store(settings)
     ids = requests.submit(store, settings, [order])
@@ -117,45 +114,6 @@ def submit(
     click.echo(f"job {job.id} ({job.name}) is queued on {environment}; run {job.run}")
     click.echo(f"to follow it: leaven jobs logs -f {job.id}")
     return 0
-
-
-def _is_given(wanted: dict[str, Any]) -> bool:
-    return any(value not in (None, 0) for key, value in wanted.items() if key != "nodes") or wanted["nodes"] != 1
-
-
-def _resources(
-    environment: "Environment",
-    *,
-    gpus: int,
-    cpus: int | None,
-    memory: str | None,
-    processes: int | None,
-    nodes: int,
-    length: str | None,
-) -> "Resources":
-    from leaven.formats.byte_sizes import parse_bytes
-    from leaven.jobs.requests import usual_resources
-    from leaven.jobs.resources import Resources
-
-    size = parse_bytes(memory) if memory is not None else 0
-    if size is None:
-        raise click.UsageError(f"`--memory {memory}` must be a size, such as 16GB")
-    count = processes or max(1, gpus)
-    return Resources(
-        cpus=cpus or max(count, usual_resources(environment, gpus).cpus),
-        memory=size,
-        gpus=gpus,
-        processes=count,
-        nodes=nodes,
-        minutes=_minutes(length) if length is not None else None,
-    )
-
-
-def _minutes(length: str) -> float:
-    found = _LENGTH.fullmatch(length.strip().lower())
-    if not found or not float(found[1]):
-        raise click.UsageError(f"`--time {length}` must be a length of time, such as 90m or 12h")
-    return float(found[1]) * _MINUTES[found[2]]
 
 
 def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: bool) -> "Package":
@@ -184,9 +142,10 @@ def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool,
     """
     from leaven.formats.atomic_files import write_bytes
     from leaven.jobs.requests import environment_of
+    from leaven.jobs.requests import resources as wanted_resources
     from leaven.jobs.settings import load_settings
 
-    resources = _resources(environment_of(load_settings(), "local"), **wanted)
+    resources = wanted_resources(environment_of(load_settings(), "local"), **wanted)
     package = _packed(recipes[0], options, resources, is_quick=quick)
     file = file or Path(f"{package.manifest.name}.job")
     write_bytes(file, package.content)
@@ -376,6 +335,22 @@ def start(foreground: bool) -> int:
         return 0
     process.start(settings, stays=True)
     click.echo(f"started; its log is {settings.log}")
+    return 0
+
+
+@coordinator.command()
+@click.option("--host", default="127.0.0.1", help="The address to listen on. [127.0.0.1: this machine alone]")
+@click.option("--port", type=click.IntRange(0, 65535), default=8477, help="The port; 0 takes a free one. [8477]")
+@reports
+def serve(host: str, port: int) -> int:
+    """Serve the HTTP API: what the commands for jobs do.
+
+    Every request needs a token: that of LEAVEN_TOKEN, or one that is written to the folder of jobs.
+    """
+    from leaven.jobs import server
+    from leaven.jobs.settings import load_settings
+
+    server.serve(load_settings(), host, port, click.echo)
     return 0
 
 

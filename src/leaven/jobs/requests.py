@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from leaven.formats import run_folder, sweep_folder
+from leaven.formats.byte_sizes import parse_bytes
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.environment import Environment
 from leaven.jobs.environments.kinds import KINDS
@@ -22,6 +24,8 @@ from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.store.records import Job
 
 RETRIES = 2
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?) *(m|h|d)(?:in|inutes?|ours?|ays?)?", re.ASCII)
+_MINUTES = {"m": 1.0, "h": 60.0, "d": 1440.0}
 
 
 class RequestError(Problem):
@@ -68,6 +72,38 @@ def usual_resources(environment: Environment, gpus: int) -> Resources:
         return Resources(gpus=gpus)
     share = gpus / has.gpus if gpus and has.gpus else 1.0
     return Resources(cpus=max(1, int(has.cores * min(1.0, share))), gpus=gpus)
+
+
+def resources(
+    environment: Environment,
+    *,
+    gpus: int | None = None,
+    cpus: int | None = None,
+    memory: str | None = None,
+    processes: int | None = None,
+    nodes: int | None = None,
+    length: str | None = None,
+) -> Resources:
+    """What a job gets, by what is said: `memory` as `16GB`, `length` as `12h`."""
+    size = parse_bytes(memory) if memory else 0
+    if size is None:
+        raise RequestError(f"`{memory}` must be a size of memory, such as 16GB")
+    count = processes or max(1, gpus or 0)
+    return Resources(
+        cpus=cpus or max(count, usual_resources(environment, gpus or 0).cpus),
+        memory=size,
+        gpus=gpus or 0,
+        processes=count,
+        nodes=nodes or 1,
+        minutes=_minutes(length) if length else None,
+    )
+
+
+def _minutes(length: str) -> float:
+    found = _LENGTH.fullmatch(length.strip().lower())
+    if not found or not float(found[1]):
+        raise RequestError(f"`{length}` must be a length of time, such as 90m or 12h")
+    return float(found[1]) * _MINUTES[found[2]]
 
 
 # -- submitting

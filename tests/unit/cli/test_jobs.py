@@ -155,8 +155,8 @@ def test_a_recipe_is_packed_with_the_same_bytes(folder: Path) -> None:
         (["--sweep"], "error: the recipe has no `sweep`"),
         (["--quick"], "error: a package can't be changed\nhelp: pack the recipe with these options"),
         (["--set", "train.batch=8"], "error: a package can't be changed"),
-        (["--memory", "much"], "Usage: "),
-        (["--time", "soon"], "Usage: "),
+        (["--memory", "much"], "error: `much` must be a size of memory, such as 16GB"),
+        (["--time", "soon"], "error: `soon` must be a length of time, such as 90m or 12h"),
     ],
 )
 def test_what_can_not_be_done_is_refused_at_submit(folder: Path, words: list[str], report: str) -> None:

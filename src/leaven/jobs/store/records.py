@@ -1,6 +1,7 @@
 """Jobs and attempts as they are in a store."""
 
-from dataclasses import dataclass, fields
+import json
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from leaven.jobs.resources import Resources
@@ -58,6 +59,13 @@ class Job:
     def shown_state(self) -> str:
         """The state, as users are told."""
         return "paused" if self.is_paused else self.state.value
+
+    def to_json(self) -> dict[str, Any]:
+        """The job as plain data, with its state as users are told."""
+        found = {**asdict(self), "state": self.shown_state, "wanted": self.wanted.value}
+        found["progress"] = json.loads(self.progress) if self.progress else None
+        found["arguments"] = json.loads(self.arguments)
+        return found
 
     @classmethod
     def of(cls, row: Any) -> Self:
