@@ -13,10 +13,10 @@ from leaven.formats.score_text import score_text
 
 def card(manifest: Manifest, name: str) -> str:
     """The card as Markdown."""
-    about = manifest.task.describe(manifest.target)
+    about = manifest.task.describe(manifest.target, f"{manifest.takes.noun}s")
     sections = [
         f"# {name}",
-        f"{_model(manifest)} that {manifest.takes.worded(about.purpose)}. "
+        f"{_model(manifest)} that {about.purpose}. "
         f"Weights, transforms and {about.title.lower()} are in this one file; loading it runs no code{_but(manifest)}."
         f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
         _usage(name, about.example, _example(manifest), is_trusting=needs_trust(manifest)),

@@ -56,7 +56,7 @@ def export(
         final = manifest.task.exported(model, manifest.target)
     here = next((value.device for value in model.parameters()), torch.device("cpu"))
     write: Callable[..., Callable[..., Tensor]] = {"onnx": _write_onnx, "torch_export": _write_torch}[to]
-    about = manifest.task.describe(manifest.target)
+    about = manifest.task.describe(manifest.target, f"{manifest.takes.noun}s")
     notes = {
         "task": json.dumps(manifest.target.task),
         about.title.lower(): json.dumps(list(manifest.target.names), ensure_ascii=False),

@@ -64,12 +64,6 @@ class Takes:
         """What the model is given, in a word."""
         return "text" if self.kind == "text" else "image"
 
-    def worded(self, sentence: str) -> str:
-        """A sentence about images, for what the model takes."""
-        if self.kind != "text":
-            return sentence
-        return sentence.replace("an image", "a text").replace("images", "texts").replace("image", "text")
-
     @property
     def image_size(self) -> tuple[int, int] | None:
         """The width and height that an image must have; None where any will do."""

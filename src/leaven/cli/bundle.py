@@ -165,7 +165,7 @@ def evaluate(
     like the model's classes.
 
     Prints the scores and those of each class and, of a classifier, the confusion matrix (of more than 12 classes, the
-    most frequent errors). --html and --plots need matplotlib: pip install 'leaven[pictures]'. Exit code 1 means that
+    most frequent errors). --html and --plots need matplotlib: pip install matplotlib. Exit code 1 means that
     some images could not be read.
 
     \b

@@ -211,7 +211,7 @@ def look(recipes: list[Any], options: Any, picture: Path | None, split: Any, epo
     """Draw what a recipe trains on.
 
     The picture has a sample after each of its transforms, and the first batch with its labels, as a run trains on it.
-    Needs matplotlib: pip install 'leaven[pictures]'. Of texts, the tokens of the first batch are printed.
+    Needs matplotlib: pip install matplotlib. Of texts, the tokens of the first batch are printed.
     """
     from leaven.cli.look import draw_look
 

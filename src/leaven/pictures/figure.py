@@ -26,7 +26,7 @@ GREY = "#8b939c"  # of what is there for comparison
 INK = "#24292f"  # of texts
 FORMATS = ("png", "pdf", "svg", "jpg")  # by the ending of a file's name
 DPI = 120
-_INSTALL = "pip install 'leaven[pictures]'"
+_INSTALL = "pip install matplotlib"
 
 _FONT = "DejaVu Sans"  # comes with matplotlib, so figures look the same everywhere
 _OTHER_SCRIPTS = (  # fonts with the letters that it lacks, of which systems have one or the other

@@ -31,7 +31,8 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
         return BuildModel(chain, weights, (), None, None, False, None, False, because(model.origin), chosen)
     is_text = model.source.card.model.loads == "transformers"
-    new, replaced, fits_by_argument = _head(model, model.source, weights, recipe.data.task)
+    fitted = _fitted_head(model, weights, recipe.data.task)
+    new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)
     outputs = _outputs(recipe.data.task)
     is_bundle = model.source.card.model.loads == "bundle"
     reasons = (*because_of_call(model.source), *because(model.origin))
@@ -41,7 +42,7 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         weights=weights,
         new=new,
         replaced_head=replaced,
-        fitted_head=_fitted_head(model, weights, recipe.data.task),
+        fitted_head=fitted,
         removes_auxiliary_heads=model.source.card.model.has_auxiliary_outputs,
         inputs=_inputs(model.source, weights),
         is_bundle=is_bundle,
@@ -84,13 +85,14 @@ def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | No
 
 
 def _head(
-    model: Model, source: Invocation, weights: Weights | None, task: Task
+    model: Model, source: Invocation, weights: Weights | None, *, is_fitted: bool
 ) -> tuple[tuple[str, ...], str | None, bool]:
-    """The layers that are not loaded, the one that is replaced, and whether an argument fits the head."""
+    """The layers that are not loaded, the one that is replaced, and whether an argument fits the head; it may be fitted
+    by the task."""
     layers = model.layers or Layers()
     if source.card.model.loads == "transformers":  # which fits its head itself
         return layers.head if isinstance(weights, FileWeights) and isinstance(model.head, NewHead) else (), None, True
-    if _fitted_head(model, weights, task) is not None:
+    if is_fitted:
         return (), None, False
     match model.head:
         case KeepHead():

@@ -113,7 +113,8 @@ class Task(Protocol):
     def read_target(self, data: Any) -> Target:
         """What a target's `to_json` wrote, read back; a ValueError where it can't be."""
 
-    def describe(self, target: Any) -> Description: ...
+    def describe(self, target: Any, inputs: str) -> Description:
+        """`inputs` are what the model is given: "images", "texts"."""
 
     def predictions(self, outputs: Any, target: Any) -> Sequence[Prediction]:
         """What a batch of outputs says."""

@@ -203,7 +203,7 @@ class TestEvaluate:
             command = [sys.executable, "-c", program, *words, flag, "x"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 2
-            assert f"`{flag}` needs matplotlib: pip install 'leaven[pictures]'" in done.stderr
+            assert f"`{flag}` needs matplotlib: pip install matplotlib" in done.stderr
 
     def test_an_unknown_class(self, folder: Path) -> None:
         (folder / "data" / "red").rename(folder / "data" / "scarlet")

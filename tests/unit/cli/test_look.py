@@ -80,4 +80,4 @@ def test_without_matplotlib_it_says_what_to_install(folder: Path) -> None:
     words = [sys.executable, "-c", program, "look", "sub/digits.leaven"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert done.returncode == 2
-    assert done.stderr == "error: `leaven look` needs matplotlib: pip install 'leaven[pictures]'\n"
+    assert done.stderr == "error: `leaven look` needs matplotlib: pip install matplotlib\n"

@@ -62,4 +62,4 @@ def test_without_matplotlib_it_says_what_to_install() -> None:
         "except CantDraw as problem: print(problem)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("this needs matplotlib: pip install 'leaven[pictures]'\n", "")
+    assert (done.stdout, done.stderr) == ("this needs matplotlib: pip install matplotlib\n", "")

@@ -175,7 +175,7 @@ class TestBundles:
     def test_it_says_what_it_predicts(self, colours: Bundle) -> None:
         assert (colours.task, colours.classes) == ("multilabel", COLOURS)
         assert repr(colours) == "<Bundle lights.bundle: 3 labels>"
-        assert "says which of 3 labels an image has" in colours.card
+        assert "says which of 3 labels images have" in colours.card
 
     def test_scores_of_each_label(self, colours: Bundle, lights: Path) -> None:
         found = colours.evaluate(lights, image="file")

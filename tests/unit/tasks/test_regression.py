@@ -256,7 +256,7 @@ class TestBundles:
     def test_it_says_what_it_predicts(self, levels: Bundle) -> None:
         assert (levels.task, levels.classes) == ("regression", ("level",))
         assert repr(levels) == "<Bundle levels.bundle: level>"
-        assert "predicts `level` of an image" in levels.card
+        assert "predicts `level` of images" in levels.card
         assert 'model("photo.jpg")["level"]' in levels.card
 
     def test_errors_and_the_worst_images(self, levels: Bundle, brightness: Path) -> None:

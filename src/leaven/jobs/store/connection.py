@@ -58,7 +58,7 @@ def open_engine(url: str, *, leads: bool = False) -> Engine:
         help = 'for example: store = "postgresql://user@host/database"'
         raise StoreError(f"`{_without_password(url)}` is not the address of a store", help) from None
     except ModuleNotFoundError as problem:
-        raise StoreError(f"{problem.name} is not installed", "pip install 'leaven[team]'") from None
+        raise StoreError(f"{problem.name} is not installed", "pip install 'psycopg[binary]'") from None
     if is_sqlite(url):
         _use_sqlite(engine)
     elif leads:

@@ -35,7 +35,7 @@ def moved(inputs: ModelInputs, device: torch.device, dtype: torch.dtype) -> Any:
 
 
 def on_device(tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """A tensor on a device; in the type of the model's weights, but for the numbers of tokens."""
+    """A tensor on a device; in the type of the model's weights, but for token ids."""
     return tensor.to(device) if tensor.dtype == torch.int64 else tensor.to(device, dtype)
 
 

@@ -1,4 +1,4 @@
-"""One text as a model takes it: numbers of tokens, which become a batch together with those of other texts."""
+"""One text as a model takes it: token ids, which become a batch together with those of other texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -109,11 +109,11 @@ def _split_folders(path: Path) -> dict[str, Path]:
     }
 
 
-def describe(target: Classes) -> Description:
+def describe(target: Classes, inputs: str) -> Description:
     names = target.names
     more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
     return Description(
-        purpose=f"classifies images into {len(names)} classes",
+        purpose=f"classifies {inputs} into {len(names)} classes",
         title="Classes",
         outputs=", ".join([*names[:MOST_LISTED], *more]),
         outputs_name="logits",

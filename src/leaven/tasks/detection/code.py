@@ -70,12 +70,12 @@ def _renumbered(objects: Any, known: Sequence[int | None]) -> Any:
     return objects._replace(each=tuple(one._replace(category=at) for one, at in pairs if at is not None))
 
 
-def describe(target: Any) -> Description:
+def describe(target: Any, inputs: str) -> Description:
     names = target.names
     more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
     masks = ", and their masks" if target.has_masks else ""
     return Description(
-        purpose=f"finds objects of {target.brief} in images{masks}",
+        purpose=f"finds objects of {target.brief} in {inputs}{masks}",
         title="Categories",
         outputs=", ".join([*names[:MOST_LISTED], *more]),
         outputs_name="objects",

@@ -71,11 +71,11 @@ def folder(path: Path, target: LabelSet, columns: Sequence[str]) -> Dataset:
     return image_folder(path, target=Known(target, tuple(columns) or target.columns))
 
 
-def describe(target: LabelSet) -> Description:
+def describe(target: LabelSet, inputs: str) -> Description:
     names = target.names
     more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
     return Description(
-        purpose=f"says which of {len(names)} labels an image has",
+        purpose=f"says which of {len(names)} labels {inputs} have",
         title="Labels",
         outputs=", ".join([*names[:MOST_LISTED], *more]),
         outputs_name="logits",

@@ -84,11 +84,11 @@ def folder(path: Path, target: Quantities, columns: Sequence[str]) -> Dataset:
     return image_folder(path, target=Known(target, tuple(columns) or target.columns))
 
 
-def describe(target: Quantities) -> Description:
+def describe(target: Quantities, inputs: str) -> Description:
     names = ", ".join(f"`{name}`" for name in target.names)
     rows = [f"| {n} | {mean:.6g} | {std:.6g} |" for n, (mean, std) in zip(target.names, target.scales, strict=True)]
     return Description(
-        purpose=f"predicts {names} of an image",
+        purpose=f"predicts {names} of {inputs}",
         title="Targets",
         outputs="\n".join(["| | mean in training | standard deviation |", "|---|---|---|", *rows]),
         outputs_name="values",

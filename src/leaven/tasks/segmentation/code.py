@@ -196,11 +196,11 @@ def folder(path: Path, target: MaskClasses, columns: Sequence[str]) -> Dataset:
     return masks_of(path, target)
 
 
-def describe(target: MaskClasses) -> Description:
+def describe(target: MaskClasses, inputs: str) -> Description:
     listed = "\n".join(f"- {name}" for name in target.names[:MOST_LISTED])
     more = f"\n- and {len(target.names) - MOST_LISTED} more" if len(target.names) > MOST_LISTED else ""
     return Description(
-        purpose=f"says which of {len(target.names)} classes each pixel of an image belongs to",
+        purpose=f"says which of {len(target.names)} classes each pixel of {inputs} belongs to",
         title="Classes",
         outputs=listed + more,
         outputs_name="logits",
