@@ -25,6 +25,7 @@ TOGETHER = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("techniques", TOGETHER)
 def test_killed_in_the_middle_it_goes_on(tmp_path: Path, techniques: str) -> None:
     file = at_work.program(tmp_path, RECIPE.format(techniques=techniques))

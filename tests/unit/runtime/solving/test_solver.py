@@ -94,6 +94,7 @@ def test_a_solved_head_is_fine_tuned_by_the_next_phase(tmp_path: Path) -> None:
     assert all(torch.equal(left[name], value) for name, value in head_of(alone, "alone").items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["best.ckpt", "last.ckpt", "phase1.ckpt", "model.bundle"])
 def test_a_run_that_was_killed_ends_the_same(file: str, tmp_path: Path) -> None:
     phases = 'phase "head" { linear_probe solver=lbfgs }\nphase "all", epochs=1 { optimizer adamw(lr=1e-3) }\n'

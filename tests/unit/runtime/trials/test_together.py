@@ -63,6 +63,7 @@ def rows(run: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((run / "metrics.csv").open()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_trials_together_are_as_one_by_one(case: str, tmp_path: Path) -> None:
     args, rest = CASES[case]

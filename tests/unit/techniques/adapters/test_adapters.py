@@ -272,6 +272,7 @@ def adapted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return file, at_work.run_folder(file, "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "first"),
     [

@@ -39,6 +39,7 @@ def weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
     return dict(saved["state"]["model"] if "state" in saved else saved["model"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "first"),
     [
