@@ -1,5 +1,6 @@
 """Reports about the arguments of calls and statements."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -83,15 +84,22 @@ def too_many(use: Use, index: int) -> Diagnostic:
 
 
 def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
-    ordered = sorted(use.arguments, key=lambda argument: argument.keyword is not None)
-    whole = use.arguments[0].span.to(use.arguments[-1].span)
+    written = [one for one in use.arguments if one.span.source is keyword.source]  # `--weights` adds one
+    ordered = [one.span.text for one in sorted(written, key=lambda argument: argument.keyword is not None)]
+    whole = written[0].span.to(written[-1].span)
+    advice = "put the positional arguments first"
     return error(
         "misplaced-argument",
         "positional argument follows keyword argument",
         Spot(use.arguments[index].span, "positional argument"),
         Spot(keyword, "keyword argument"),
-        fix=write(whole, ", ".join(one.span.text for one in ordered), "put the positional arguments first: "),
+        fix=advice if any(map(_has_open_string, ordered)) else write(whole, ", ".join(ordered), f"{advice}: "),
     )
+
+
+def _has_open_string(text: str) -> bool:
+    """Whether a string in it has no closing `"`, so that what is written behind it would be part of the string."""
+    return '"' in re.sub(r'"(\\.|[^"\\])*"', "", text)
 
 
 def decimal_comma(first: syntax.Value, second: syntax.Value) -> Diagnostic:

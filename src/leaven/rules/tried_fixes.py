@@ -101,8 +101,8 @@ class Trial(Record):
     def then(self, later: Edit) -> tuple[Edit, ...]:
         """The edits of the recipe as it was that do what these do, and another one after them."""
         source = self.edits[0].span.source
-        if later.is_option:
-            return (Edit(source.span(0, len(source.text)), later.text, is_option=True),)
+        if self.is_option:
+            return (Edit(source.span(0, len(source.text)), self._options_then(later), is_option=True),)
         start, end = later.span.start, later.span.end
         kept = []
         for edit, (first, last) in zip(self.edits, self.written(), strict=True):
@@ -113,6 +113,15 @@ class Trial(Record):
         text = self.text[start : later.span.start] + later.text + self.text[later.span.end : end]
         joined = Edit(source.span(self._start(start), self._end(end)), text)
         return tuple(sorted([*kept, joined], key=lambda edit: edit.span.start))
+
+    def _options_then(self, later: Edit) -> str:
+        """The options that were written, with an edit of one of them."""
+        if later.is_option:
+            return later.text
+        option = later.span.source
+        changed = edited(option.span(0, len(option.text)), [later])
+        words = shlex.split(self.edits[0].text)
+        return shlex.join(changed if word == option.text else word for word in words)
 
     def _start(self, offset: int) -> int:
         starts = {start: edit.span.start for edit, (start, _) in zip(self.edits, self.written(), strict=True)}
