@@ -299,13 +299,13 @@ RECIPE = """
 import "tiny.py" as tiny
 model tiny.detector()
 data  coco("photos/images", "photos/boxes.json")
-train epochs=2, batch=2, accumulate=2, precision=bf16
+train epochs=2, batch=2, accumulate=2
 """
 
 
 @pytest.mark.slow
 def test_killed_and_resumed_it_ends_with_the_same_weights_and_losses(tmp_path: Path) -> None:
-    """Also where gradients are accumulated, in half precision."""
+    """Also where gradients are accumulated."""
     ended = []
     for name in ("whole", "killed"):
         folder = tmp_path / name
