@@ -29,6 +29,24 @@ def make(folder: Path, *, architectures: str = "BertModel", **settings: Any) -> 
     return folder
 
 
+def with_head(bert: Path, folder: Path, *labels: str, bias: tuple[float, ...] = ()) -> Path:
+    """Write the same model with a head whose outputs have these names."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig.from_pretrained(bert)
+    config.id2label = dict(enumerate(labels))  # type: ignore[assignment]
+    config.label2id = {name: at for at, name in enumerate(labels)}
+    model = BertForSequenceClassification.from_pretrained(bert, config=config)
+    if bias:
+        with torch.no_grad():
+            model.classifier.bias.copy_(torch.tensor(bias))
+    model.save_pretrained(folder)
+    for file in bert.glob("tokenizer*"):
+        (folder / file.name).write_bytes(file.read_bytes())
+    return folder
+
+
 GOOD, BAD = ("good", "great", "lovely", "fine"), ("bad", "poor", "dull", "awful")
 
 

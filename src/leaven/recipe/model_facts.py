@@ -206,6 +206,12 @@ def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, A
     return replace(described, layers=answer, request=request)
 
 
+def head_labels(source: Invocation) -> tuple[str, ...] | None:
+    """What the outputs of a text model's trained head stand for, empty without one; None where that is not known."""
+    config = configuration(source) if source.card.model.loads == "transformers" else None
+    return labels_of(config) if config is not None else None
+
+
 def _library_request(source: Invocation) -> dict[str, Any]:
     timm_name = source.card.model.timm_name or None
     return {"target": source.card.target, "timm_name": timm_name, "arguments": _plain_arguments(source)}

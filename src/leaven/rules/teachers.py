@@ -23,7 +23,7 @@ from leaven.messages import teachers as messages
 from leaven.messages.places import span_of
 from leaven.recipe.data import DataFacts
 from leaven.recipe.draft import Draft
-from leaven.recipe.model_facts import library_layers, missing_weights
+from leaven.recipe.model_facts import head_labels, library_layers, missing_weights
 from leaven.recipe.model_statement import is_model, kept_classes
 from leaven.recipe.recipe import Technique
 
@@ -91,6 +91,22 @@ def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data:
         classes = published_set(known.classes) if matches_outputs else None
         if classes is not None:
             yield from _published(teacher, published_classes(classes), data)
+        labels = head_labels(teacher) if matches_outputs else None
+        if labels is not None:
+            yield from _labelled(teacher, labels, data)
+
+
+def _labelled(teacher: Invocation, labels: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
+    """The names of a text model's outputs, against the classes of the data: the same, in order."""
+    if not labels:
+        name = f"the head of the teacher {teacher.card.bare_name}"
+        yield messages.untrained(name, span_of(teacher.origin), messages.FOR_THIS_DATA)
+    elif _differ(len(labels), data):
+        yield messages.class_count(teacher, len(labels), data.outputs)
+    for at, (theirs, ours) in enumerate(zip(labels, data.names, strict=False)):
+        if theirs not in (ours, str(at)):
+            yield messages.unequal_classes(teacher, at + 1, theirs, ours, is_reordered=set(labels) == set(data.names))
+            return
 
 
 def _published(teacher: Invocation, published: PublishedClasses, data: DataFacts) -> Iterator[Diagnostic]:

@@ -48,7 +48,7 @@ def build_data() -> runtime.Data:
             T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
         ]
     )
-    dataset = runtime.mask_folder("roads", classes=["background", "road", "car"])  # line 3
+    dataset = runtime.mask_folder("roads", classes=["background", "road", "car"], on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(  # lines 5, 11
         dataset,

@@ -28,9 +28,10 @@ LATER = 'phase "head", epochs=1 { freeze all - head }\n'
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny BERT and a table of 60 reviews."""
+    """A folder with a tiny BERT, the same with a head for reviews, and a table of 60 reviews."""
     made = tmp_path_factory.mktemp("texts")
     tiny_bert.make(made / "bert")
+    tiny_bert.with_head(made / "bert", made / "teacher", "bad", "good")
     tiny_bert.write_csv(made / "reviews.csv")
     return made
 
@@ -38,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def beside(folder: Path, made: Path) -> Path:
     """A new folder that has the same files."""
     made.mkdir(parents=True, exist_ok=True)
-    for name in ("bert", "reviews.csv"):
+    for name in ("bert", "teacher", "reviews.csv"):
         (made / name).symlink_to(folder / name)
     return made
 
@@ -57,7 +58,7 @@ TECHNIQUES = {
     "soup": "l2_sp\nlogit_adjustment\nsoup\n" + SHORT,
     "phases": LATER + 'phase "all", epochs=1 { wise_ft }\n',
     "thaw": "thaw\ntrain epochs=4, batch=8\n",
-    "student": 'change model, num_hidden_layers=1\ndistill teacher=transformers.auto("bert", pretrained=true), '
+    "student": 'change model, num_hidden_layers=1\ndistill teacher=transformers.auto("teacher", pretrained=true), '
     "weight=0.5\n" + SHORT,
     "balanced": "change data { sampler balanced }\ntrain epochs=2, batch=8, accumulate=2, clip=1.0\n",
     "bf16": "train epochs=2, batch=8, precision=bf16\n",
@@ -235,19 +236,8 @@ def test_adapters_alone_are_put_over_the_model_in_its_folder(folder: Path, tmp_p
 @pytest.fixture(scope="module")
 def classifier(folder: Path) -> Path:
     """A BERT with a trained head, whose outputs are in another order than the classes of the reviews."""
-    from transformers import BertConfig, BertForSequenceClassification
-
-    config = BertConfig.from_pretrained(folder / "bert")
-    config.id2label = {0: "Good", 1: "bad"}  # type: ignore[assignment]
-    config.label2id = {"Good": 0, "bad": 1}
-    model = BertForSequenceClassification.from_pretrained(folder / "bert", config=config)
-    with torch.no_grad():
-        model.classifier.bias.copy_(torch.tensor([3.0, -3.0]))  # whatever it reads, it finds good
-    made = folder / "classifier"
-    model.save_pretrained(made)
-    for file in (folder / "bert").glob("tokenizer*"):
-        (made / file.name).write_bytes(file.read_bytes())
-    return made
+    bias = (3.0, -3.0)  # whatever it reads, it finds good
+    return tiny_bert.with_head(folder / "bert", folder / "classifier", "Good", "bad", bias=bias)
 
 
 def test_labels_are_matched_with_a_kept_head_by_name(classifier: Path, tmp_path: Path) -> None:
@@ -283,6 +273,20 @@ def test_a_head_that_does_not_fit_is_not_kept(
     found = check(Source("r.leaven", recipe, tmp_path)).diagnostics
     assert [each.headline for each in found if each.id == "class-names"] == ([fact] if fact else [])
     assert has_errors(found) == bool(fact)
+
+
+@pytest.mark.parametrize(
+    ("source", "fact"),
+    [
+        ("teacher", None),
+        ("bert", "the head of the teacher auto has no trained weights"),
+        ("classifier", "class 1 of the teacher is `Good`, but class 1 of the data is `bad`"),
+    ],
+)
+def test_a_teacher_that_does_not_fit_is_refused(classifier: Path, source: str, fact: str | None) -> None:
+    recipe = f'{START}distill transformers.auto("{source}", pretrained=true)\n'
+    found = check(Source("r.leaven", recipe, classifier.parent)).diagnostics
+    assert [each.headline for each in found if each.is_error] == ([fact] if fact else [])
 
 
 @pytest.mark.parametrize(("name", "is_same"), [("Good", True), ("good", False)])
