@@ -81,8 +81,6 @@ def moved(form: Form, name: Span, arguments: Sequence[syntax.Argument], index: i
     words = f"{otherwise.partition(':')[0]}: write "
     source = argument.source
     if name.source is not source:  # `change optimizer, head=1`, where another recipe or none names the optimizer
-        name.source is not source
-    ):  # `change optimizer, head=1`, where the optimizer is named by another recipe or by none
         return Fix(otherwise)
     if len(arguments) == 1 and name.end < argument.start and source.text[name.end] != "(":
         return Fix(words, (Edit(name.to(argument), form.as_statement),), name.to(argument), "", True, otherwise)
