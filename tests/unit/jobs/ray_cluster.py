@@ -45,8 +45,7 @@ class Cluster:
         """Start a node of two cores."""
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=2", "--num-gpus=0"]
         command += ["--object-store-memory=80000000", "--node-ip-address=127.0.0.1", *words]
-        variables = {**os.environ, "RAY_TMPDIR": str(self.place), "HOME": str(self.place)}
-        variables |= {"RAY_USAGE_STATS_ENABLED": "0"}
+        variables = {**os.environ, "RAY_TMPDIR": str(self.place), "RAY_USAGE_STATS_ENABLED": "0"}
         variables |= {"RAY_health_check_failure_threshold": "2", "RAY_health_check_period_ms": "500"}
         with (self.place / f"node{len(self.nodes)}.log").open("wb") as log:
             process = subprocess.Popen(

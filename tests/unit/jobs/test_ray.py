@@ -13,6 +13,7 @@ from tests.unit.jobs.test_reconcile import SAVES, begun, outcomes
 from tests.unit.jobs.test_trainings import (
     EPOCHS,
     MINE,
+    RECIPE,
     epochs_in,
     packed,
     project,
@@ -169,10 +170,11 @@ class TestOnACluster:
 
     def test_a_training_on_two_nodes(self, queue: Queue, cluster: ray_cluster.Cluster, project: Path) -> None:
         node = cluster.add()
-        (id,) = queue.submit(requests.Order(packed(project), "ray", Resources(cpus=1, processes=1, nodes=2)))
-        queue.turn(lambda: queue.job(id).state in ENDED, "the end", 300)
+        package = packed(project, RECIPE.replace(f"epochs={EPOCHS}", "epochs=2"))
+        (id,) = queue.submit(requests.Order(package, "ray", Resources(cpus=1, processes=1, nodes=2)))
+        queue.turn(lambda: queue.job(id).state in ENDED, "the end", 600)
         assert queue.job(id).state is State.SUCCEEDED, queue.log(id)
         run = Path(queue.job(id).run)
-        assert epochs_in(run) == EPOCHS
+        assert epochs_in(run) == 2
         assert read_json(run / "lock.json")["processes"] == 2
         cluster.kill(node, with_jobs=True)

@@ -11,7 +11,6 @@ import json
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,11 @@ from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
 from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.judging import Said, judged
+from leaven.jobs.environments.following import PREFIX, Engine, Followed, Said
 from leaven.jobs.states import Outcome
 
 KEYS = (*places.KEYS, "sky", "infra", "gpu", "spot", "image", "setup", "secrets", "mounts", "disk", "poll", "timeout")
 TASK = "sky.yaml"
-_PREFIX = "leaven-"
 _POLL = 20.0
 _TIMEOUT = 120.0  # SkyPilot's commands may start a server first
 _AFTER_GRACE = 60.0  # seconds in which a machine may send what it has saved
@@ -53,8 +51,8 @@ class Cloud:
         self._place = places.place_of(settings, attempts, str(settings.get("python") or "python"))
         self._sky = str(settings.get("sky") or "sky")
         self._timeout = float(settings.get("timeout", _TIMEOUT))
-        self._answer: tuple[float, dict[str, Said]] | None = None
-        self._kill_at: dict[str, float] = {}
+        hold = float(settings.get("poll", _POLL))
+        self._followed = Followed(self._place, Engine("SkyPilot", self._said, self._end, hold, _AFTER_GRACE))
 
     def capacity(self) -> None:
         """A cloud has no end that could be counted."""
@@ -68,8 +66,8 @@ class Cloud:
         self._write(task, words)
         secrets = [word for name in self._settings.get("secrets", ()) for word in ("--secret", str(name))]
         self._run(["jobs", "launch", "--yes", "--detach-run", *secrets, str(task.folder / TASK)], refuses=True)
-        self._answer = None
-        return _PREFIX + task.attempt
+        self._followed.forget()
+        return PREFIX + task.attempt
 
     def _write(self, task: Task, words: Sequence[str]) -> None:
         try:
@@ -80,48 +78,29 @@ class Cloud:
         write_text(task.folder / TASK, text)
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
-        said = self._said()
-        gone = Said("absent", reason="SkyPilot has no such job any more")
-        return {
-            attempt: judged(self._place, attempt, said.get(attempt, gone), was_submitted=bool(native))
-            for attempt, native in attempts.items()
-        }
+        return self._followed.poll(attempts)
 
     def find(self, attempt: str) -> str | None:
-        return _PREFIX + attempt if attempt in self._said(is_fresh=True) else None
+        return self._followed.find(attempt)
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
-        """Let a program that runs save; after the grace, and if it has not begun, give its machine back."""
-        said = self._said().get(attempt)
-        if said is None or said.phase == "over":
-            return
-        self._place.stop(attempt, grace)
-        until = self._kill_at.setdefault(attempt, time.monotonic() + grace + _AFTER_GRACE)
-        if said.phase == "waiting" or time.monotonic() >= until:
-            self._run(["jobs", "cancel", "--yes", "--name", _PREFIX + attempt])
-            self._answer = None
+        self._followed.cancel(attempt, grace)
 
     def logs(self, attempt: str, native: str, offset: int) -> bytes:
         return self._place.log(attempt, offset)
 
-    def _said(self, *, is_fresh: bool = False) -> dict[str, Said]:
-        """What SkyPilot says of attempts. An answer holds for some seconds."""
-        now = time.monotonic()
-        hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
-        if self._answer is not None and now < self._answer[0] + hold:
-            return self._answer[1]
+    def _said(self) -> dict[str, Said]:
+        """What SkyPilot says of attempts."""
         text = self._run(["jobs", "queue", "--all", "--output", "json"])
         try:
             rows = json.loads(text[text.index("[") :])
         except ValueError:
             raise Unreachable("`sky jobs queue` did not print JSON") from None
-        found = {}
-        for row in sorted(rows, key=lambda row: row["job_id"]):
-            name = str(row["job_name"] or "")
-            if name.startswith(_PREFIX):
-                found[name.removeprefix(_PREFIX)] = _what_is_said(row)
-        self._answer = (now, found)
-        return found
+        names = [(str(row["job_name"] or ""), row) for row in sorted(rows, key=lambda row: row["job_id"])]
+        return {name.removeprefix(PREFIX): _what_is_said(row) for name, row in names if name.startswith(PREFIX)}
+
+    def _end(self, attempt: str) -> None:
+        self._run(["jobs", "cancel", "--yes", "--name", PREFIX + attempt])
 
     def _run(self, words: Sequence[str], *, refuses: bool = False) -> str:
         """What a command of SkyPilot's prints."""
@@ -192,7 +171,7 @@ def task_of(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> di
     nodes = f'export {NODE}="$SKYPILOT_NODE_RANK" {FIRST}="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
     this = f'export {ADDRESS}="$(echo "$SKYPILOT_NODE_IPS" | sed -n "$((SKYPILOT_NODE_RANK + 1))p")"'
     found: dict[str, Any] = {
-        "name": _PREFIX + task.attempt,
+        "name": PREFIX + task.attempt,
         "num_nodes": needs.nodes,
         "resources": resources,
         "envs": dict(task.variables),

@@ -6,15 +6,14 @@ retries are the coordinator's, which also knows what a preemption is. With `queu
 Manifests are plain data, which `kubernetes_manifests.py` writes; here they are applied by the official client.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.judging import Said, judged
-from leaven.jobs.environments.kubernetes_manifests import ATTEMPT, LABELS, manifest, name_of
+from leaven.jobs.environments.following import PREFIX, Engine, Followed, Said
+from leaven.jobs.environments.kubernetes_manifests import ATTEMPT, LABELS, manifest
 from leaven.jobs.states import Outcome
 
 KEYS = (
@@ -41,8 +40,8 @@ class Kubernetes:
         self._namespace = str(settings.get("namespace") or "default")
         self._timeout = float(settings.get("timeout", _TIMEOUT))
         self._api: Any = None
-        self._answer: tuple[float, dict[str, Said]] | None = None
-        self._kill_at: dict[str, float] = {}
+        hold = float(settings.get("poll", _POLL))
+        self._followed = Followed(self._place, Engine("Kubernetes", self._said, self._end, hold, _AFTER_GRACE))
 
     def capacity(self) -> None:
         """The cluster has a queue of its own."""
@@ -51,7 +50,7 @@ class Kubernetes:
         if not self._settings.get("image"):
             raise Refused("`image` of the environment is not set: the image of pods, with Leaven in it")
         body = manifest(task, self._place.send(task), self._settings)
-        self._answer = None
+        self._followed.forget()
         try:
             if body["kind"] == "JobSet":
                 self._call("CustomObjectsApi", "create_namespaced_custom_object", *self._jobsets, body)
@@ -60,36 +59,23 @@ class Kubernetes:
         except _Said as said:
             if said.status != 409:  # it exists: a crash came after it was created
                 raise Refused(f"Kubernetes refuses it: {said.text}") from None
-        return name_of(task.attempt)
+        return PREFIX + task.attempt
 
     @property
     def _jobsets(self) -> tuple[str, str, str, str]:
         return (*_GROUP, self._namespace, _JOBSETS)
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
-        said = self._said()
-        gone = Said("absent", reason="Kubernetes has no such job any more")
-        return {
-            attempt: judged(self._place, attempt, said.get(attempt, gone), was_submitted=bool(native))
-            for attempt, native in attempts.items()
-        }
+        return self._followed.poll(attempts)
 
     def find(self, attempt: str) -> str | None:
-        return name_of(attempt) if attempt in self._said(is_fresh=True) else None
+        return self._followed.find(attempt)
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
-        """Let a program that runs save; after the grace, and if it has not begun, delete its pods."""
-        said = self._said().get(attempt)
-        if said is None or said.phase == "over":
-            return
-        self._place.stop(attempt, grace)
-        until = self._kill_at.setdefault(attempt, time.monotonic() + grace + _AFTER_GRACE)
-        if said.phase == "waiting" or time.monotonic() >= until:
-            self._delete(attempt)
+        self._followed.cancel(attempt, grace)
 
-    def _delete(self, attempt: str) -> None:
-        name, how = name_of(attempt), {"propagation_policy": "Background"}
-        self._answer = None
+    def _end(self, attempt: str) -> None:
+        name, how = PREFIX + attempt, {"propagation_policy": "Background"}
         for api, call, place in (
             ("BatchV1Api", "delete_namespaced_job", (name, self._namespace)),
             ("CustomObjectsApi", "delete_namespaced_custom_object", (*self._jobsets, name)),
@@ -105,12 +91,8 @@ class Kubernetes:
 
     # -- what the cluster says
 
-    def _said(self, *, is_fresh: bool = False) -> dict[str, Said]:
-        """What the cluster says of attempts. An answer holds for some seconds."""
-        now = time.monotonic()
-        hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
-        if self._answer is not None and now < self._answer[0] + hold:
-            return self._answer[1]
+    def _said(self) -> dict[str, Said]:
+        """What the cluster says of attempts."""
         jobs = self._listed("BatchV1Api", "list_namespaced_job", self._namespace)
         jobs += self._listed("CustomObjectsApi", "list_namespaced_custom_object", *self._jobsets)
         pods = self._listed("CoreV1Api", "list_namespaced_pod", self._namespace)
@@ -120,7 +102,6 @@ class Kubernetes:
                 attempt = job["metadata"]["labels"][ATTEMPT]
                 mine = [pod for pod in pods if pod["metadata"]["labels"].get(ATTEMPT) == attempt]
                 found[attempt] = what_is_said(job, mine)
-        self._answer = (now, found)
         return found
 
     def _listed(self, api: str, call: str, *place: str) -> list[dict[str, Any]]:

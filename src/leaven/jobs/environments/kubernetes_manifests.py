@@ -5,6 +5,7 @@ from typing import Any
 
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
 from leaven.jobs.environments.environment import GRACE, Task
+from leaven.jobs.environments.following import PREFIX
 
 ATTEMPT = "leaven/attempt"
 LABELS = {"app.kubernetes.io/managed-by": "leaven"}
@@ -15,13 +16,9 @@ _KEPT = 86_400  # seconds for which what has ended is kept
 _SENDING = 30  # seconds in which a pod may send what it has saved, after the program has ended
 
 
-def name_of(attempt: str) -> str:
-    return f"leaven-{attempt}".lower()
-
-
 def manifest(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The object of an attempt, whose pods run some words."""
-    name = name_of(task.attempt)
+    name = PREFIX + task.attempt
     labels = {**LABELS, ATTEMPT: task.attempt}
     queued = {**labels, **({_QUEUE: str(settings["queue"])} if settings.get("queue") else {})}
     metadata = {"name": name, "namespace": str(settings.get("namespace") or "default"), "labels": queued}
@@ -74,7 +71,7 @@ def _pod(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> dict[
 def _variables(task: Task) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in task.variables.items()]
     if task.resources.nodes > 1:
-        name = name_of(task.attempt)
+        name = PREFIX + task.attempt
         found.append({"name": FIRST, "value": f"{name}-{_NODES}-0-0.{name}"})
         found.append({"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
         found.append({"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})

@@ -18,6 +18,7 @@ from leaven.jobs.agent import RUN
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task, Unreachable
 from leaven.jobs.environments.logs import read_log
 from leaven.jobs.environments.supervising import ask_to_stop, described, is_asked_to_stop, outcome_in
+from leaven.jobs.file_locks import is_held
 from leaven.jobs.object_store import Folder, StoreNotUsable, folder_at
 
 KEYS = ("python", "folder", "grace", "store", "scratch")
@@ -34,8 +35,8 @@ class Place(Protocol):
     def outcome(self, attempt: str) -> Status | None:
         """How an attempt ended, once all that it has written is here; None while the place does not say."""
 
-    def has_begun(self, attempt: str) -> bool:
-        """Whether its program was started."""
+    def is_alive(self, attempt: str) -> bool:
+        """Whether an agent is seen to have it, whatever the engine says."""
 
     def stop(self, attempt: str, grace: float) -> None:
         """Let an attempt save and stop; one that has not begun will not begin."""
@@ -88,8 +89,8 @@ class SharedDrive:
     def outcome(self, attempt: str) -> Status | None:
         return outcome_in(self._attempts / attempt)
 
-    def has_begun(self, attempt: str) -> bool:
-        return (self._attempts / attempt / supervisor.BEGUN).exists()
+    def is_alive(self, attempt: str) -> bool:
+        return is_held(self._attempts / attempt / supervisor.LOCK)
 
     def stop(self, attempt: str, grace: float) -> None:
         ask_to_stop(self._attempts / attempt, grace)
@@ -165,9 +166,8 @@ class ObjectStore(SharedDrive):
         with _unreachable(self._address):
             self._fetch(attempt)
 
-    def has_begun(self, attempt: str) -> bool:
-        with _unreachable(self._address):
-            return self._at(attempt).has(supervisor.BEGUN)
+    def is_alive(self, attempt: str) -> bool:
+        return False
 
     def stop(self, attempt: str, grace: float) -> None:
         folder = self._attempts / attempt

@@ -10,23 +10,19 @@ stopped: its agent, if Ray ever starts it, sees the wish and does nothing.
 import json
 import os
 import shlex
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from leaven.jobs import supervisor
 from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.judging import Said, judged
-from leaven.jobs.file_locks import is_held
+from leaven.jobs.environments.following import PREFIX, Engine, Followed, Said
 from leaven.jobs.states import Outcome
 
 KEYS = (*places.KEYS, "address", "runtime_env", "poll", "timeout")
 _ADDRESS = "http://127.0.0.1:8265"
-_PREFIX = "leaven-"
 _POLL = 2.0
 _TIMEOUT = 20.0
 _AFTER_GRACE = 30.0
@@ -45,15 +41,15 @@ class Ray:
         self._address = str(settings.get("address") or os.environ.get("RAY_DASHBOARD_ADDRESS") or _ADDRESS).rstrip("/")
         self._timeout = float(settings.get("timeout", _TIMEOUT))
         self._grace = float(settings.get("grace", GRACE))
-        self._answer: tuple[float, dict[str, Said]] | None = None
-        self._kill_at: dict[str, float] = {}
+        hold = float(settings.get("poll", _POLL))
+        self._followed = Followed(self._place, Engine("Ray", self._said, self._end, hold, _AFTER_GRACE))
 
     def capacity(self) -> None:
         """Ray has a queue of its own."""
 
     def submit(self, task: Task) -> str:
         words, needs = self._place.send(task), task.resources
-        native = _PREFIX + task.attempt
+        native = PREFIX + task.attempt
         given = dict(self._settings.get("runtime_env") or {})
         wait = {"RAY_JOB_STOP_WAIT_TIME_S": str(int(self._grace + _AFTER_GRACE))}  # until Ray kills what it stops
         given["env_vars"] = {**given.get("env_vars", {}), **task.variables, **wait}
@@ -69,61 +65,35 @@ class Ray:
         except _Said as said:
             if "already exists" not in said.text:  # else a crash came after it was submitted
                 raise Refused(f"Ray refuses it: {said.last_line}") from None
-        self._answer = None
+        self._followed.forget()
         return native
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
-        said = self._said()
-        gone = Said("absent", reason="Ray has no such job any more")
-        return {
-            attempt: self._status(attempt, said.get(attempt, gone), was_submitted=bool(native))
-            for attempt, native in attempts.items()
-        }
-
-    def _status(self, attempt: str, said: Said, *, was_submitted: bool) -> Status:
-        if said.phase == "waiting" and self._place.is_stopping(attempt):
-            said = Said("over", Outcome.STOPPED, reason="it was stopped before it began")
-        status = judged(self._place, attempt, said, was_submitted=was_submitted)
-        is_dead = status.phase == "ended" and status.outcome in (Outcome.LOST, Outcome.FAILED)
-        if is_dead and is_held(self._attempts / attempt / supervisor.LOCK):
-            return Status("running", reason="Ray has lost it; its processes are being ended")
-        return status
+        return self._followed.poll(attempts)
 
     def find(self, attempt: str) -> str | None:
-        return _PREFIX + attempt if attempt in self._said(is_fresh=True) else None
+        return self._followed.find(attempt)
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
-        """Let a program that runs save; after the grace, let Ray end it."""
-        said = self._said().get(attempt)
-        if said is None or said.phase == "over":
-            return
-        if not self._place.is_stopping(attempt):
-            self._place.stop(attempt, grace)
-            self._answer = None  # what was said before does not tell whether it has begun
-        until = self._kill_at.setdefault(attempt, time.monotonic() + grace + _AFTER_GRACE)
-        if said.phase == "waiting" or time.monotonic() >= until:
-            try:
-                self._ask(f"/api/jobs/{_PREFIX}{attempt}/stop", {})
-            except _Said as problem:
-                raise Unreachable(problem.last_line) from None
+        self._followed.cancel(attempt, grace)
 
     def logs(self, attempt: str, native: str, offset: int) -> bytes:
         return self._place.log(attempt, offset)
 
-    def _said(self, *, is_fresh: bool = False) -> dict[str, Said]:
-        """What Ray says of attempts. An answer holds for some seconds."""
-        now = time.monotonic()
-        hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
-        if self._answer is not None and now < self._answer[0] + hold:
-            return self._answer[1]
+    def _said(self) -> dict[str, Said]:
+        """What Ray says of attempts."""
         try:
             rows = self._ask("/api/jobs/")
         except _Said as said:
             raise Unreachable(said.last_line) from None
         ids = [(str(row.get("submission_id") or ""), row) for row in rows]
-        found = {id.removeprefix(_PREFIX): what_is_said(row) for id, row in ids if id.startswith(_PREFIX)}
-        self._answer = (now, found)
-        return found
+        return {id.removeprefix(PREFIX): what_is_said(row) for id, row in ids if id.startswith(PREFIX)}
+
+    def _end(self, attempt: str) -> None:
+        try:
+            self._ask(f"/api/jobs/{PREFIX}{attempt}/stop", {})
+        except _Said as problem:
+            raise Unreachable(problem.last_line) from None
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """What the dashboard answers; what it refuses is `_Said`, all else that it does not answer."""

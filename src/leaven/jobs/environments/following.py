@@ -1,0 +1,101 @@
+"""What became of attempts that run elsewhere: from what the engine says of them and what they themselves have left.
+
+While the engine has an attempt, the engine's word counts: it may begin an attempt again that it has preempted. Once it
+is over, the attempt's own word counts more, since it knows whether it has saved.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from leaven.jobs.environments.environment import Status
+from leaven.jobs.environments.places import Place
+from leaven.jobs.states import Outcome
+
+PREFIX = "leaven-"  # of the name that an attempt has in the engine
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an engine says of an attempt; `outcome` is what it would be if the attempt itself says nothing."""
+
+    phase: Literal["waiting", "running", "over"]
+    outcome: Outcome = Outcome.LOST
+    exit_code: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What an environment can ask an engine for: what it says of all attempts, and to end one."""
+
+    name: str
+    ask: Callable[[], Mapping[str, Said]]
+    end: Callable[[str], None]
+    hold: float  # seconds for which an answer is not asked for again
+    after_grace: float  # seconds in which a program that has saved may be sent here, before it is ended
+
+
+class Followed:
+    """The attempts that an engine has, whose files are in a place."""
+
+    def __init__(self, place: Place, engine: Engine) -> None:
+        self._place = place
+        self._engine = engine
+        self._answer: tuple[float, Mapping[str, Said]] | None = None
+        self._end_at: dict[str, float] = {}
+
+    def forget(self) -> None:
+        """Ask anew: what was said before does not hold any more."""
+        self._answer = None
+
+    def _said(self) -> Mapping[str, Said]:
+        now = time.monotonic()
+        if self._answer is None or now >= self._answer[0] + self._engine.hold:
+            self._answer = (now, self._engine.ask())
+        return self._answer[1]
+
+    def find(self, attempt: str) -> str | None:
+        """The engine's name of an attempt, if it has it."""
+        self.forget()
+        return PREFIX + attempt if attempt in self._said() else None
+
+    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
+        """What became of attempts, given with the engine's names of those that were submitted."""
+        said = self._said()
+        return {id: self._status(id, said.get(id), was_submitted=bool(name)) for id, name in attempts.items()}
+
+    def _status(self, attempt: str, said: Said | None, *, was_submitted: bool) -> Status:
+        place = self._place
+        is_stopping = place.is_stopping(attempt)
+        if said is not None and said.phase == "waiting" and not is_stopping:
+            return Status("starting", reason=said.reason)
+        if said is not None and said.phase == "running":
+            place.follow(attempt)
+            return Status("running", reason=said.reason)
+        if (known := place.outcome(attempt)) is not None:
+            return known
+        if place.is_alive(attempt):
+            return Status("running", reason=f"{self._engine.name} has lost it; it saves and ends")
+        if said is None and not was_submitted and not is_stopping:
+            return Status("absent")
+        place.rescue(attempt)
+        if is_stopping:  # also one that waits: it will see the wish when it begins, and do nothing
+            return Status("ended", Outcome.STOPPED, reason="" if said is None else said.reason)
+        said = said or Said("over", reason=f"{self._engine.name} does not know it any more")
+        return Status("ended", said.outcome, said.exit_code, said.reason)
+
+    def cancel(self, attempt: str, grace: float) -> None:
+        """Let a program that runs save; after the grace, and if it has not begun, let the engine end it."""
+        said = self._said().get(attempt)
+        if said is None or said.phase == "over":
+            return
+        if not self._place.is_stopping(attempt):
+            self._place.stop(attempt, grace)
+            self.forget()  # whether it had begun by then
+        now = time.monotonic()
+        until = self._end_at.setdefault(attempt, now + grace + self._engine.after_grace)
+        if said.phase == "waiting" or now >= until:
+            self._engine.end(attempt)
+            self.forget()
