@@ -201,5 +201,5 @@ def test_what_is_missing_is_said(queue: Queue) -> None:
     bad = [check for check in requests.environment_of(changed, "cloud").check() if not check.is_right]
     assert [(check.what, check.found) for check in bad] == [
         ("the command sky", "not found"),
-        ("store s3://bucket", "`s3://bucket` needs s3fs pip install s3fs"),
+        ("store s3://bucket", "`s3://bucket` needs s3fs: pip install s3fs"),
     ]

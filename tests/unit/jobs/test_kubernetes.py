@@ -269,6 +269,17 @@ def test_what_is_missing_is_said(queue: Queue, cluster: kubernetes_server.Cluste
     assert "is not in /elsewhere" in bad[-1].found
 
 
+def test_without_a_kubeconfig_the_cluster_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    queue = Queue(replace(settings_in(tmp_path / "jobs"), environments={"k8s": {"kind": "kubernetes", "image": "x"}}))
+    (id,) = queue.submit(on_cluster(""))
+    queue.turn(lambda: queue.store.environments()[0].unreachable_since is not None, "it to be marked")
+    assert "kube-config" in queue.store.environments()[0].problem
+    assert queue.job(id).state is State.STARTING
+    queue.close()
+
+
 def test_a_lost_machine_is_resumed_from_what_was_sent(cluster: kubernetes_server.Cluster, tmp_path: Path) -> None:
     """The run is in the store of the attempt, and is fetched before the next one."""
     store = tmp_path / "bucket"

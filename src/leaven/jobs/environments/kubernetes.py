@@ -6,6 +6,7 @@ retries are the coordinator's, which also knows what a preemption is. With `queu
 Manifests are plain data, which `kubernetes_manifests.py` writes; here they are applied by the official client.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -116,10 +117,12 @@ class Kubernetes:
 
     def _call(self, api: str, call: str, *given: Any, **more: Any) -> dict[str, Any]:
         """A call of the client; what the server refuses is `_Said`, all else that it does not answer."""
-        from kubernetes import client
-        from kubernetes.client.exceptions import ApiException
-        from kubernetes.config.config_exception import ConfigException
-
+        try:
+            from kubernetes import client
+            from kubernetes.client.exceptions import ApiException
+            from kubernetes.config.config_exception import ConfigException
+        except ModuleNotFoundError:
+            raise Unreachable("the Kubernetes client is not installed: pip install 'leaven[kubernetes]'") from None
         try:
             self._api = self._api or self._connected()
             method = getattr(getattr(client, api)(self._api), call)
@@ -146,7 +149,7 @@ class Kubernetes:
         try:
             config.load_kube_config(given.get("config"), given.get("context"), configuration, persist_config=False)
         except config.ConfigException:
-            if given.get("config") or given.get("context"):
+            if given.get("config") or given.get("context") or "KUBERNETES_SERVICE_HOST" not in os.environ:
                 raise
             config.load_incluster_config(configuration)
         return client.ApiClient(configuration)

@@ -128,7 +128,7 @@ class ObjectStore(SharedDrive):
         try:
             self._opened = self._opened or folder_at(self._address)
         except StoreNotUsable as problem:
-            raise Unreachable(" ".join(filter(None, (problem.headline, problem.help)))) from None
+            raise Unreachable(": ".join(filter(None, (problem.headline, problem.help)))) from None
         return self._opened.folder(attempt)
 
     def send(self, task: Task) -> list[str]:
