@@ -12,11 +12,11 @@ from tests.unit.jobs.plain_jobs import Queue, order, settings_in
 from tests.unit.jobs.test_reconcile import SAVES, begun, outcomes
 from tests.unit.jobs.test_trainings import (
     EPOCHS,
-    MINE,
     RECIPE,
     epochs_in,
     packed,
     project,
+    slow_down,
     trained_without_interruption,
     weights,
 )
@@ -137,8 +137,7 @@ class TestOnACluster:
     def test_a_training_whose_node_is_lost_ends_with_the_same_weights(
         self, queue: Queue, cluster: ray_cluster.Cluster, project: Path
     ) -> None:
-        slowly = MINE.replace("hidden =", "time.sleep(0.01 * self.training)\n        hidden =")
-        (project / "mine.py").write_text(slowly)
+        slow_down(project)
         (block,) = queue.submit(on_ray(SAVES, resources=Resources(cpus=1)))  # so that the head has no room for it
         begun(queue, block)
         node = cluster.add()

@@ -16,6 +16,7 @@ from tests.unit.jobs.test_trainings import (
     is_swept,
     packed,
     project,
+    slow_down,
     trained_without_interruption,
     weights,
 )
@@ -129,7 +130,8 @@ def test_a_controller_that_is_killed_is_marked_and_nothing_is_lost(queue: Queue,
     assert queue.job(id).state is State.RUNNING
     (later,) = queue.submit(on_slurm("print('later')"))
     slurm.start_controller()
-    assert queue.finish(later)[0].state is State.SUCCEEDED
+    queue.turn(lambda: queue.job(later).state in ENDED, "the job after that", 240)  # its nodes come back one by one
+    assert queue.job(later).state is State.SUCCEEDED
     assert (queue.job(id).state, queue.job(id).attempts) == (State.RUNNING, 1)
     assert queue.store.environments()[0].unreachable_since is None
     requests.cancel(queue.store, [queue.job(id)])
@@ -156,8 +158,8 @@ def test_a_crash_in_the_middle_of_a_submit_does_not_submit_twice(queue: Queue, m
 
 
 def test_a_preempted_training_ends_with_the_same_weights(queue: Queue, slurm: cluster.Cluster, project: Path) -> None:
-    package = packed(project)
-    (id,) = queue.submit(requests.Order(package, "slurm", Resources(cpus=2)))
+    slow_down(project)
+    (id,) = queue.submit(requests.Order(packed(project), "slurm", Resources(cpus=2)))
     run = Path(queue.job(id).run)
     queue.turn(lambda: epochs_in(run) >= 2, "two epochs", 300)
     urgent = ["sbatch", "-p", "urgent", "-N2", "--ntasks-per-node=1", "-c2", "-o", "/dev/null", "--wrap", "sleep 1"]

@@ -58,6 +58,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def slow_down(folder: Path) -> None:
+    """Let trainings take some seconds, so that they can be interrupted."""
+    slowly = MINE.replace("hidden =", "time.sleep(0.01 * self.training)\n        hidden =")
+    (folder / "mine.py").write_text(slowly)
+
+
 SWEEP = """import "mine.py" as mine
 arg lr: float = 0.1
 model mine.Net()
