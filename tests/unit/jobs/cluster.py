@@ -50,6 +50,14 @@ class Cluster:
     def start_controller(self) -> None:
         self.controller = _start(self.place, "slurmctld", "-D", "-f", str(self.place / "slurm.conf"))
 
+    def save(self, job: str) -> None:
+        """Wait until the controller has written what it knows of a job. One that is killed before gives its number to
+        another, and Slurm drains the node where both run."""
+        file = self.place / "state" / "job_state"
+        before = file.stat().st_mtime_ns if file.exists() else 0
+        self.run("scontrol", "update", f"jobid={job}", "comment=saved")
+        wait_until(lambda: file.exists() and file.stat().st_mtime_ns > before, "the controller's state")
+
     def kill_controller(self) -> None:
         self.controller.send_signal(signal.SIGKILL)
         self.controller.wait(30)

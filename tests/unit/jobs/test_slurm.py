@@ -125,6 +125,7 @@ def test_a_job_that_slurm_requeues_begins_again_as_the_same_attempt(queue: Queue
 def test_a_controller_that_is_killed_is_marked_and_nothing_is_lost(queue: Queue, slurm: cluster.Cluster) -> None:
     (id,) = queue.submit(on_slurm(SAVES))
     begun(queue, id)
+    slurm.save(queue.store.attempts(id)[0].native)
     slurm.kill_controller()
     queue.turn(lambda: queue.store.environments()[0].unreachable_since is not None, "Slurm to be marked")
     assert queue.job(id).state is State.RUNNING
