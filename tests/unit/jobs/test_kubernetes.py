@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from tests.unit.jobs.plain_jobs import Queue, order, settings_in, wait_until
 from tests.unit.jobs.test_reconcile import SAVES, outcomes
+from tests.unit.jobs.test_trainings import epochs_in, packed, project, slow_down, trained_without_interruption, weights
 
 from leaven.jobs import requests
 from leaven.jobs.environments.environment import Task
 from leaven.jobs.environments.kubernetes_manifests import manifest
 from leaven.jobs.resources import Resources
-from leaven.jobs.states import Outcome, State
+from leaven.jobs.states import ENDED, Outcome, State
 
+__all__ = ["project"]  # a fixture
 pytest.importorskip("kubernetes")
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 from tests.unit.jobs import kubernetes_server  # noqa: E402
@@ -303,4 +305,27 @@ def test_a_lost_machine_is_resumed_from_what_was_sent(cluster: kubernetes_server
     assert json.loads((Path(queue.job(id).run) / "lock.json").read_text())["package"] == queue.job(id).package
     requests.cancel(queue.store, [queue.job(id)])
     queue.finish(id)
+    queue.close()
+
+
+@pytest.mark.slow
+@pytest.mark.jobs
+def test_a_training_that_goes_through_a_store_and_is_evicted_ends_with_the_same_weights(
+    cluster: kubernetes_server.Cluster, project: Path
+) -> None:
+    slow_down(project)
+    given = {"kind": "kubernetes", "config": str(cluster.config), "image": "x", "poll": 0.2, "grace": 60.0}
+    given |= {"python": sys.executable, "scratch": str(project / "scratch"), "store": f"file://{project}/bucket"}
+    queue = Queue(replace(settings_in(project / "jobs"), environments={"k8s": given}))
+    (id,) = queue.submit(requests.Order(packed(project), "k8s", Resources(cpus=1)))
+    queue.turn_until(id, State.RUNNING)
+    there = project / "scratch" / queue.store.attempts(id)[0].id / "run"
+    queue.turn(lambda: epochs_in(there) >= 2, "two epochs", 300)
+    for pod in cluster.pods.values():
+        pod.send_signal(signal.SIGTERM)
+    queue.turn(lambda: queue.job(id).state in ENDED, "the end", 300)
+    assert outcomes(queue, id) == [Outcome.STOPPED, Outcome.SUCCEEDED]
+    assert "resuming" in printed(queue, id)
+    assert queue.job(id).progress
+    assert weights(Path(queue.job(id).run)) == trained_without_interruption(project)
     queue.close()
