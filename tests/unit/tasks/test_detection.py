@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,33 @@ def test_average_precision_is_that_of_pycocotools() -> None:
     )
 
 
+def measure_a_share(rank: int, count: int, file: str, answer: Any) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
+    found, there = compared(*made_results(3))
+    metric, own = MeanAP(), slice(0, count) if rank == 0 else slice(count, 3)
+    if found[own]:
+        metric.update(found[own], there[own])
+    answer.put(float(metric.compute()["map"]))
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+@pytest.mark.parametrize("count", [2, 3], ids=["two images and one", "three and none"])
+def test_processes_with_different_numbers_of_images_measure_all_of_them(count: int, tmp_path: Path) -> None:
+    metric, fork = MeanAP(), multiprocessing.get_context("fork")
+    metric.update(*compared(*made_results(3)))
+    answer = fork.SimpleQueue()
+    processes = [
+        fork.Process(target=measure_a_share, args=(rank, count, str(tmp_path / "meet"), answer), daemon=True)
+        for rank in (0, 1)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert [answer.get(), answer.get()] == [pytest.approx(float(metric.compute()["map"]))] * 2
+
+
 def test_an_evaluation_has_the_same_precision_and_that_of_each_category() -> None:
     found, there = made_results(12)
     target = Categories(("a", "b", "c"))
@@ -301,6 +329,13 @@ model tiny.detector()
 data  coco("photos/images", "photos/boxes.json")
 train epochs=2, batch=2, accumulate=2
 """
+
+
+def test_boxes_keep_their_precision_where_the_model_trains_with_half_of_it(tmp_path: Path) -> None:
+    shapes.write_coco(tmp_path / "photos", 10)
+    (tmp_path / "tiny.py").write_text(TINY)
+    at_work.run(at_work.program(tmp_path, RECIPE.replace("accumulate=2", "precision=bf16")), "--quick")
+    assert list(tmp_path.glob("runs/recipe/*/model.bundle"))
 
 
 @pytest.mark.slow

@@ -8,12 +8,21 @@ if TYPE_CHECKING:
 
 
 def fabric_with(**settings: Any) -> "Fabric":
-    """A Fabric with these settings."""
+    """A Fabric with these settings. At mixed precision, a model gets its inputs as they are: autocast rounds what the
+    operations that gain by it get, and not the coordinates of boxes."""
     from lightning.fabric import Fabric
+    from lightning.fabric.plugins import MixedPrecision
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The `srun` command is available")  # training without it is fine
-        return Fabric(**settings)
+        fabric = Fabric(**settings)
+    if isinstance(fabric.strategy.precision, MixedPrecision):
+        fabric.strategy.precision.convert_input = _unchanged  # type: ignore[method-assign]
+    return fabric
+
+
+def _unchanged(inputs: Any) -> Any:
+    return inputs
 
 
 def precision_of(name: str) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torchmetrics.detection import MeanAveragePrecision
 
 from leaven.runtime.data.batches import Split
@@ -32,6 +32,15 @@ class MeanAP(MeanAveragePrecision):
         }
         super().__init__(iou_type=iou_type, **{**usual, **options})
         self.warn_on_many_detections = False
+
+    def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
+        """The images of all processes: torchmetrics gathers them one by one, and waits for ever where a process has
+        fewer than another."""
+        for state in self._reductions:
+            own = [one.cpu() if isinstance(one, Tensor) else one for one in getattr(self, state)]
+            gathered: list[Any] = [None] * distributed.get_world_size(process_group)
+            distributed.all_gather_object(gathered, own, group=process_group)
+            setattr(self, state, [one for each in gathered for one in each])
 
     def compute(self) -> dict[str, Tensor]:
         """0 where there are no objects to be found."""
