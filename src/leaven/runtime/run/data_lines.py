@@ -25,10 +25,10 @@ def difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return "the data has other samples than when the run was started"
 
 
-def skipped(files: Sequence[str]) -> str:
-    """`2 files could not be read and were skipped: a.jpg, b.jpg`."""
-    verb = "file could not be read and was" if len(files) == 1 else "files could not be read and were"
-    return f"{len(files)} {verb} skipped: {_few(files)}"
+def skipped(samples: Sequence[str]) -> str:
+    """`2 samples could not be read and were skipped: a.jpg, b.jpg`."""
+    verb = "sample could not be read and was" if len(samples) == 1 else "samples could not be read and were"
+    return f"{len(samples)} {verb} skipped: {_few(samples)}"
 
 
 def _few(names: Sequence[str]) -> str:

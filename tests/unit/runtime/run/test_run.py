@@ -156,7 +156,7 @@ def test_broken_pictures_can_be_skipped_and_are_counted(tmp_path: Path) -> None:
     (folder / "bees" / "3.png").write_bytes(b"no picture")
     recipe = NET + 'data folder("photos") { eval resize([12, 12]); workers 0; on_bad_file skip }\n'
     said = at_work.run(at_work.program(tmp_path, recipe + "train epochs=2, batch=4\n")).said
-    assert "1 file could not be read and was skipped" in said
+    assert "1 sample could not be read and was skipped" in said
     assert "photos/bees/3.png" in said
 
 
