@@ -17,6 +17,7 @@ from torchvision.models import detection as detectors
 from torchvision.ops.misc import FrozenBatchNorm2d
 from torchvision.transforms import v2 as T
 
+from leaven.formats.target import BadTarget
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
 from leaven.runtime.failures import Caution
@@ -273,6 +274,14 @@ def test_a_target_takes_what_torchvision_has() -> None:
     value = TARGET.value({"boxes": torch.tensor([[1, 2, 3, 4]]), "labels": torch.tensor([1])})
     assert value == Objects((Object(1, (1.0, 2.0, 3.0, 4.0)),))
     assert TARGET.value(TARGET.plain(VALUE)) == VALUE
+
+
+@pytest.mark.parametrize("box", [[30, 20, 10, 40], [1, 2, 1, 4], [1, 2, float("nan"), 4]])
+def test_a_box_of_no_size_is_refused(box: list[float]) -> None:
+    """Such as one with a width and a height, as COCO has it, in place of the right and bottom."""
+    with pytest.raises(BadTarget) as caught:
+        TARGET.value({"boxes": [box], "labels": [1]})
+    assert "which has no size" in caught.value.fact
 
 
 def test_labels_of_boxes_that_overlap_do_not() -> None:

@@ -162,6 +162,8 @@ def box_of(given: Any) -> Box:
         left, top, right, bottom = map(float, _plain(given))
     except (TypeError, ValueError):
         raise BadTarget(_WRONG, f"has the box `{shown(given)}`, which is not four numbers") from None
+    if not (left < right and top < bottom):  # not a number is not less either
+        raise BadTarget(_WRONG, f"has the box `{shown(given)}`, which has no size", "give left, top, right and bottom")
     return left, top, right, bottom
 
 
