@@ -17,7 +17,7 @@ def fabric_with(**settings: Any) -> "Fabric":
         warnings.filterwarnings("ignore", message="The `srun` command is available")  # training without it is fine
         fabric = Fabric(**settings)
     if isinstance(fabric.strategy.precision, MixedPrecision):
-        fabric.strategy.precision.convert_input = _unchanged  # type: ignore[method-assign]
+        fabric.strategy.precision.convert_input = _unchanged  # type: ignore[method-assign, assignment]
     return fabric
 
 
