@@ -86,6 +86,7 @@ def test_the_readme_begins_with_the_quickstart() -> None:
     assert recipe.text == (EXAMPLES / "quickstart.leaven").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_bar_for_every_epoch(checkout: Path) -> None:
     """By the command as a user starts it, not by the server of `pages.py`."""
     ours, its = pty.openpty()

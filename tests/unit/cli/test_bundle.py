@@ -196,6 +196,7 @@ class TestEvaluate:
             "help: give labelled images: `--data`",
         ]
 
+    @pytest.mark.slow
     def test_without_matplotlib_a_page_is_refused(self, folder: Path) -> None:
         program = "import sys; sys.modules['matplotlib'] = None; from leaven.cli.main import main; main()"
         words = ["evaluate", "colours.bundle", "--data", "data"]

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_library_that_breaks_costs_only_its_own_cards(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()

@@ -50,13 +50,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     ("moment", "first"),
     [
         (Moment(step=1), "one 1/2"),  # before anything is saved
-        (Moment(file="best.ckpt"), "one 1/2"),
+        pytest.param(Moment(file="best.ckpt"), "one 1/2", marks=pytest.mark.slow),
         (Moment(step=50), "one 2/2"),
         (Moment(file="last.ckpt", time=2), "one 2/2"),
         (Moment(file="phase1.ckpt"), "two 1/3"),
-        (Moment(step=81), "two 1/3"),
-        (Moment(step=150), "two 2/3"),
-        (Moment(file="last.ckpt", time=5), "two 3/3"),
+        pytest.param(Moment(step=81), "two 1/3", marks=pytest.mark.slow),
+        pytest.param(Moment(step=150), "two 2/3", marks=pytest.mark.slow),
+        pytest.param(Moment(file="last.ckpt", time=5), "two 3/3", marks=pytest.mark.slow),
         (Moment(file="model.bundle"), None),
     ],
     ids=str,
