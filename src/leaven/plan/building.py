@@ -30,15 +30,17 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
     if isinstance(model.source, tuple):
         chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
         return BuildModel(chain, weights, (), None, None, False, None, False, because(model.origin), chosen)
-    is_text = model.source.card.model.loads == "transformers"
     fitted = _fitted_head(model, weights, recipe.data.task)
-    new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)
-    outputs = _outputs(recipe.data.task)
+    if model.source.card.model.loads == "transformers":  # which fits its head itself
+        new, replaced = _new_text_head(model, weights), None
+        source = _text_model(model, model.source, weights)
+    else:
+        new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)
+        source = _call(model.source, weights, _outputs(recipe.data.task) if fits_by_argument else None)
     is_bundle = model.source.card.model.loads == "bundle"
     reasons = (*because_of_call(model.source), *because(model.origin))
-    call = _call(model.source, weights, outputs if fits_by_argument else None)
     return BuildModel(
-        source=_text_model(model, model.source, weights) if is_text else call,
+        source=source,
         weights=weights,
         new=new,
         replaced_head=replaced,
@@ -90,8 +92,6 @@ def _head(
     """The layers that are not loaded, the one that is replaced, and whether an argument fits the head; it may be fitted
     by the task."""
     layers = model.layers or Layers()
-    if source.card.model.loads == "transformers":  # which fits its head itself
-        return layers.head if isinstance(weights, FileWeights) and isinstance(model.head, NewHead) else (), None, True
     if is_fitted:
         return (), None, False
     match model.head:
@@ -102,6 +102,12 @@ def _head(
     if replaced is None:
         return layers.head if weights is not None else (), None, True
     return (replaced,) if isinstance(weights, FileWeights) else (), replaced, False  # the file may be of other classes
+
+
+def _new_text_head(model: Model, weights: Weights | None) -> tuple[str, ...]:
+    """The layers of a text model that are not loaded from a file, which may be of other classes."""
+    is_new = isinstance(weights, FileWeights) and isinstance(model.head, NewHead)
+    return model.layers.head if model.layers is not None and is_new else ()
 
 
 def _plain_head(layers: Layers) -> str | None:
