@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.card import needs_trust
-from leaven.bundle.evaluation import Measured, SplitName, evaluate
+from leaven.bundle.evaluation import evaluate
 from leaven.bundle.export import Format, export
-from leaven.bundle.files import find_files, is_folder_or_pattern
 from leaven.bundle.golden import Steps
-from leaven.bundle.inputs import as_taken, name_of
 from leaven.bundle.manifest import Manifest
+from leaven.bundle.measured import Measured, SplitName
+from leaven.bundle.names import name_of
 from leaven.bundle.page import page
 from leaven.formats.score_text import score_text
 from leaven.formats.target import Target
@@ -87,21 +87,19 @@ class Bundle:
         then the predictions are in a dictionary, by file. A model of texts takes a string, or a pair of them as a
         tuple.
         """
-        is_text = self.manifest.takes.kind == "text"
-        if is_text and not (isinstance(given, list) or (isinstance(given, tuple) and self.manifest.takes.size == (1,))):
-            return self([given])[0]
-        if not is_text and isinstance(given, str | os.PathLike) and is_folder_or_pattern(os.fspath(given)):
-            files, problems = find_files([os.fspath(given)])
-            for problem in problems:
-                raise problem
-            return dict(zip(files, self(files), strict=True))
-        several = given if isinstance(given, list | tuple) else [given]
+        takes = self.manifest.takes
+        if (files := takes.files(given)) is not None:
+            return dict(zip(files, self._all(files), strict=True))
+        return self._all([given])[0] if takes.is_one(given) else self._all(given)
+
+    def _all(self, several: Sequence[Any]) -> list[Prediction]:
+        """What the model predicts for each of some inputs; a failure is raised at the first that can't be used."""
         found = []
         for answer in self.each(several):
             if isinstance(answer, Failure):
                 raise answer
             found.append(answer)
-        return found if isinstance(given, list | tuple) else found[0]
+        return found
 
     def each(self, inputs: Iterable[Any], *, batch: int = BATCH) -> Iterator[Prediction | Failure]:
         """What the model predicts for each input in turn; a failure for one that can't be used."""
@@ -115,9 +113,10 @@ class Bundle:
         return self._prepared(given)[0]
 
     def _prepared(self, given: Any) -> tuple[Any, Place]:
-        return prepare(as_taken(given, self.manifest.takes), self.preprocess, self.manifest.task.Samples())
+        return prepare(self.manifest.takes.converted(given), self.preprocess, self.manifest.task.Samples())
 
     def _predictions(self, chunk: Sequence[Any], done: int) -> list[Prediction | Failure]:
+        noun = self.manifest.takes.noun
         answers: dict[int, Prediction | Failure] = {}
         by_shape: dict[tuple[int, ...], list[tuple[int, Any, Place]]] = {}
         for place, given in enumerate(chunk):
@@ -128,11 +127,11 @@ class Bundle:
             except Failure as failure:
                 answers[place] = failure
             except Exception as problem:  # custom transforms may raise anything
-                name = name_of(given, done + place)
+                name = name_of(given, noun, done + place)
                 answers[place] = Failure(f"the transforms can't prepare {name}: {type(problem).__name__}: {problem}")
         for alike in by_shape.values():
             places, images, in_images = zip(*alike, strict=True)
-            names = [name_of(chunk[place], done + place) for place in places]
+            names = [name_of(chunk[place], noun, done + place) for place in places]
             answers |= dict(zip(places, self._predicted(images, in_images, names), strict=True))
         return [answers[place] for place in range(len(chunk))]
 

@@ -1,7 +1,7 @@
-"""How well the model of a bundle does on labelled images.
+"""How well the model of a bundle does on labelled images or texts.
 
-Decides which images are measured and how their labels are matched to what the model predicts; what is counted, and how
-it is reported, is decided by the task.
+Decides which samples are measured. How their labels are matched to what the model predicts is decided in `labels.py`;
+what is counted, and how it is reported, by the task.
 """
 
 import os
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from PIL import Image
 from torch import Tensor, nn
 from torch.utils import _pytree
 
 from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.golden import Steps
-from leaven.bundle.inputs import Takes, as_image, as_taken, name_of
+from leaven.bundle.inputs import Takes
+from leaven.bundle.labels import from_pairs, relabelled
 from leaven.bundle.manifest import Manifest
-from leaven.formats.tables import is_table, split_tables
-from leaven.formats.target import BadTarget, Known, Target, values_of
-from leaven.formats.texts import Text
+from leaven.bundle.measured import Measured
+from leaven.formats.tables import is_table
+from leaven.formats.target import Known
 from leaven.runtime.data.batches import Data
-from leaven.runtime.data.datasets import Dataset, table, text_folder
+from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.data.places import Place
 from leaven.runtime.data.samples import Labelled, Samples
@@ -32,21 +32,6 @@ from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
 from leaven.tasks.protocol import Evaluation
-
-SplitName = Literal["train", "val", "test", "all"]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Which labelled images to measure: the data, which split of it, and which columns a table has."""
-
-    data: Any
-    split: SplitName | None
-    image: str
-    text: tuple[str, ...]  # none: those of the training
-    columns: tuple[str, ...]  # none: those usual for the task
-    root: str | os.PathLike[str] | None
-    on_bad_file: Literal["stop", "skip"] = "stop"
 
 
 def evaluate(
@@ -58,8 +43,8 @@ def evaluate(
     batch: int,
     workers: int | Literal["auto"],
     shows_progress: bool,
-) -> tuple[Evaluation, Callable[[int], Image.Image | Text]]:
-    """Run the model on every image of the data, and add up; also what opens the images, in the order of measuring."""
+) -> tuple[Evaluation, Callable[[int], Any]]:
+    """Run the model on every sample of the data, and add up; also what a page shows of each, in that order."""
     items = _labelled(measured, manifest)
     values, split = items.values, _wanted(items, measured)
     assert values is not None
@@ -89,9 +74,9 @@ def evaluate(
     if not order:
         raise Failure(f"none of the {noun}s can be read")
     found: Any = tally.result(gathered.skipped)
-    if noun == "text":
-        return replace(found, inputs="texts"), lambda at: items.load(order[at])
-    return found, lambda at: as_image(items.load(order[at]), "RGB")
+    if hasattr(found, "inputs"):  # of a task whose report says what was measured
+        found = replace(found, inputs=f"{noun}s")
+    return found, lambda at: manifest.takes.shown(items.load(order[at]))
 
 
 def _outputs(model: nn.Module, images: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:
@@ -137,7 +122,7 @@ class _Load:
     takes: Takes
 
     def __call__(self, index: int) -> Any:
-        return as_taken(self.load(index), self.takes)
+        return self.takes.converted(self.load(index))
 
 
 @dataclass(frozen=True)
@@ -163,76 +148,21 @@ def _labelled(measured: Measured, manifest: Manifest) -> Dataset:
     """The images with their values for the model's target, all of them known."""
     match measured.data:
         case Dataset():
-            return _relabelled(measured.data, manifest.target)
+            return relabelled(measured.data, manifest.target, manifest.takes.noun)
         case str() | os.PathLike():
             return _from_path(Path(os.fspath(measured.data)), measured, manifest)
         case _:
-            return _from_pairs(measured.data, manifest.target)
-
-
-def _relabelled(items: Dataset, target: Target) -> Dataset:
-    """Dataset with labels of their own, which are matched to the model's by what they mean."""
-    if items.values is None:
-        pairs = [items.load(index) for index in range(len(items))]
-        given, load = [items.target.plain(value) for _, value in pairs], _Listed([image for image, _ in pairs])
-        items = replace(items, load=load)
-    else:
-        given = [items.target.plain(value) for value in items.values]
-    return replace(items, target=target, values=_values(target, given, items.name))
-
-
-def _from_pairs(data: Any, target: Target) -> Dataset:
-    pairs = list(data)
-    if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-        raise Failure("there is nothing to measure", "give a folder, a table, or pairs of an image and its label")
-    given = [str(label) if isinstance(label, int) else label for _, label in pairs]
-    listed = _Listed([image for image, _ in pairs])
-    return Dataset(target, _values(target, given, listed.name), len(pairs), listed, listed.name, in_memory=True)
-
-
-def _values(target: Target, given: Sequence[Any], name: Any) -> list[Any]:
-    try:
-        return values_of(target, given)
-    except BadTarget as bad:
-        raise Failure(f"{name(bad.at or 0)} {bad.fact}", bad.help) from None
-
-
-@dataclass(frozen=True)
-class _Listed:
-    images: Sequence[Any]
-
-    def __call__(self, index: int) -> Any:
-        return self.images[index]
-
-    def name(self, index: int) -> str:
-        return name_of(self.images[index], index)
+            return from_pairs(measured.data, manifest.target, manifest.takes.noun)
 
 
 def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
-    is_text = manifest.takes.kind == "text"
-    if path.is_dir() and is_text and not split_tables(path):
-        return _relabelled(text_folder(path), manifest.target)
-    is_annotations = path.suffix == ".json" and path.is_file()
-    if (path.is_dir() or is_annotations) and not is_text:
-        return manifest.task.folder(path, manifest.target, measured.columns)
+    found = manifest.takes.folder(path, measured, manifest.task, manifest.target)
+    if found is not None:
+        return found
     if not path.exists() or not (is_table(path) or path.is_dir()):
         raise Failure(f"{path} {'is neither a folder nor a table' if path.exists() else 'does not exist'}")
     columns = measured.columns or manifest.target.columns
-    if is_text:
-        texts = measured.text or manifest.takes.columns or ("text",)
-        return table(
-            path,
-            text=texts[0] if len(texts) == 1 else texts,
-            target=Known(manifest.target, columns),
-            on_bad_file=measured.on_bad_file,
-        )
-    return table(
-        path,
-        image=measured.image,
-        target=Known(manifest.target, columns),
-        root=measured.root,
-        on_bad_file=measured.on_bad_file,
-    )
+    return manifest.takes.table(path, measured, Known(manifest.target, columns))
 
 
 def _wanted(items: Dataset, measured: Measured) -> str:

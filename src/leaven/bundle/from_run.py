@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision, Transformers
-from leaven.bundle.inputs import typed_example
+from leaven.bundle.inputs import candidates
 from leaven.bundle.over import Over
 from leaven.bundle.saving import save
 from leaven.formats import status_line
@@ -40,7 +40,8 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
             if built_by is ways[-1]:
                 raise
             continue
-        run.announce(file, trust_code=isinstance(built_by, Own), example=typed_example(data.example))
+        first, *_ = candidates(data.example)
+        run.announce(file, trust_code=isinstance(built_by, Own), example=first.example.typed)
         return
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from leaven.bundle.inputs import Takes
+from leaven.bundle.inputs import read as read_takes
 from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes
@@ -92,7 +93,7 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
             return Manifest(
                 built_by=built_by,
                 preprocess=preprocess,
-                takes=Takes.read(takes),
+                takes=read_takes(takes),
                 shape=tuple(int(side) for side in shape),
                 target=task.read_target(target),
                 scores={str(key): math.nan if value is None else float(value) for key, value in scores.items()},

@@ -10,7 +10,7 @@ from torchvision.transforms import v2 as T
 
 from leaven.bundle.building import Timm, Torchvision
 from leaven.bundle.bundle import Bundle
-from leaven.bundle.inputs import Takes
+from leaven.bundle.inputs import Images
 from leaven.bundle.manifest import Manifest, versions
 from leaven.bundle.over import fetched
 from leaven.bundle.source_code import Code, Sources
@@ -35,7 +35,7 @@ def load_published(published: PublishedModel, *, device: str | torch.device = "c
     manifest = Manifest(
         built_by=builder.describe(sources),
         preprocess=describe(steps, sources),
-        takes=Takes(),
+        takes=Images(),
         shape=(len(published.mean), *published.size),
         target=Classes(classes.names, wnids=classes.wnids),
         scores={},

@@ -7,7 +7,6 @@ built again from its description, and must have the same outputs.
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from leaven.bundle.archive import CARD, GOLDEN, MANIFEST, RECORDS, write_archive
 from leaven.bundle.building import BuiltBy, read_builder
 from leaven.bundle.card import card
 from leaven.bundle.golden import Steps
-from leaven.bundle.inputs import Takes
+from leaven.bundle.inputs import Takes, candidates
 from leaven.bundle.manifest import Manifest, versions
 from leaven.bundle.over import Over, left_out, put_together
 from leaven.bundle.source_code import Code, Sources
@@ -36,7 +35,6 @@ from leaven.tasks import find as find_task
 from leaven.tasks.protocol import Task
 from leaven.techniques.adapters.adapter import merge_adapters
 
-_PROBES = ((200, 240), (260, 230))  # sizes that tell whether the transforms end with one size
 _USUAL = (224, 224)
 LOCAL = ("commands", "started_in", "arguments")  # what a lock says about the paths of a machine
 
@@ -72,7 +70,7 @@ def save(
         task = find_task(target.task)
         assert task is not None
         takes, inputs = _tried_out(module, preprocess, example, task)
-        takes = replace(takes, columns=tuple(columns) if takes.kind == "text" else ())
+        takes = takes.with_columns(columns)
         prepared = [golden.prepared(made, takes, preprocess) for made in inputs]
         _compare_steps(preprocess, rebuild(steps_data, code), steps_data, prepared, inputs, takes)
         weights, stands_on = _weights(module), None
@@ -108,13 +106,12 @@ def save(
 
 def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> tuple[Takes, list[Tensor]]:
     """What the transforms take, and golden inputs that go through them and the model."""
-    candidates = [Takes.like(example)] if example is not None else [Takes(mode="RGB"), Takes(mode="L")]
     problems = []
-    for takes in candidates:
+    for takes in candidates(example):
         try:
             near = _fixed_size(takes, steps)
             is_any = near is not None or task.Samples.is_placed  # images with boxes need not be of one size
-            takes = replace(takes, size=()) if is_any and takes.kind == "image" else takes
+            takes = takes.of_any_size() if is_any else takes
             inputs = golden.make_inputs(takes, near or _USUAL)
             golden.outputs_of(module, [golden.prepared(made, takes, steps) for made in inputs], task)
         except Failure:
@@ -132,13 +129,11 @@ def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> tup
 
 def _fixed_size(takes: Takes, steps: Steps) -> tuple[int, int] | None:
     """The height and width with which the transforms end, whatever the image; None where that depends."""
-    if takes.kind != "image":
-        return None
     shapes: set[tuple[int, ...]] = set()
-    for height, width in _PROBES:
-        (probe, *_) = golden.make_inputs(replace(takes, size=(width, height)), _USUAL)
-        shapes.add(tuple(golden.prepared(probe, takes, steps).shape[-2:]))
-    if len(shapes) > 1:
+    for probe in takes.probes():
+        (made, *_) = golden.make_inputs(probe, _USUAL)
+        shapes.add(tuple(golden.prepared(made, probe, steps).shape[-2:]))
+    if len(shapes) != 1:
         return None
     height, width = shapes.pop()
     return height, width

@@ -18,11 +18,12 @@ from leaven.formats.run_folder import BUNDLE
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
+    from leaven.bundle.inputs import Takes
     from leaven.runtime.failures import Failure
     from leaven.tasks.protocol import Prediction
 
 TOP = 5
-WIDEST = 60  # of a file's name in a table
+WIDEST = 60  # of what an input is called, in a table
 _ARGUMENT = re.compile(r"`(root|image|label|data)=`")  # of `Bundle.evaluate`, in the help of a failure
 _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
 _bundle = click.argument("bundle", type=click.Path(path_type=Path))
@@ -85,9 +86,9 @@ def predict(
         leaven predict street.bundle photo.jpg --draw found.png
     """
     model = _loaded(bundle, trust_code)
-    given, problems, name = _given(model, inputs, text_columns)
-    is_one = len(given) == 1 and not os.path.isdir(inputs[0]) and csv_file is None
-    is_one = is_one and (len(inputs) == 1 or name == "text")
+    takes = model.manifest.takes
+    given, problems, is_one = takes.meant(inputs, text_columns)
+    is_one = is_one and not os.path.isdir(inputs[0]) and csv_file is None
     found: list[tuple[str, Prediction]] = []
     for shown, answer in _predicted(model, given):
         if isinstance(answer, Exception):
@@ -101,33 +102,20 @@ def predict(
 
         problems += draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
-        _write_table(csv_file, [{name: shown, **row} for shown, answer in found for row in _rows(answer, count)])
-        noun = model.manifest.takes.noun
-        click.echo(f"{csv_file}: {len(found)} {noun}{'s' * (len(found) != 1)}")
+        _write_table(
+            csv_file, [{takes.heading: shown, **row} for shown, answer in found for row in _rows(answer, count)]
+        )
+        click.echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")
     elif as_json:
-        told = [{name: shown, **answer.to_json(count)} for shown, answer in found]
+        told = [{takes.heading: shown, **answer.to_json(count)} for shown, answer in found]
         click.echo(json.dumps(told, ensure_ascii=False, indent=2))
     elif found:
-        _print(found[0][1].describe(count) if is_one else _table(name, found, count))
+        _print(found[0][1].describe(count) if is_one else _table(takes, found, count))
     for problem in problems:
         _report(problem)
     if problems and len(given) > 1:
         click.echo(f"{len(problems)} of {len(given)} could not be read", err=True)
     return 1 if problems else 0
-
-
-def _given(
-    model: "Bundle", inputs: Sequence[str], columns: Sequence[str]
-) -> "tuple[Sequence[tuple[str, Any]], list[Failure], str]":
-    """What is to be predicted, each with what it is called; what is wrong; and what the column of names is called."""
-    from leaven.bundle.files import find_files
-    from leaven.bundle.texts import find_texts, shown
-
-    if model.manifest.takes.kind == "text":
-        texts, problems = find_texts(inputs, model.manifest.takes, columns)
-        return [(shown(text), text) for text in texts], problems, "text"
-    files, problems = find_files(inputs)
-    return [(file, file) for file in files], problems, "file"
 
 
 @click.command()
@@ -259,22 +247,15 @@ def _predicted(model: "Bundle", given: Sequence[tuple[str, Any]]) -> "Iterator[t
 # -- how it looks
 
 
-def _table(name: str, found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
+def _table(takes: "Takes", found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
     """A line for each file or text, with the cells of its prediction."""
-    names = [_shortened(shown, is_text=name == "text") for shown, _ in found]
+    names = [takes.shortened(shown, WIDEST) for shown, _ in found]
     cells = [answer.shown_cells(count) for _, answer in found]
-    header = [name, *max(cells, key=len)]
+    header = [takes.heading, *max(cells, key=len)]
     rows = [[_one_line(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
     widths = [max(len(line[at]) for line in (header, *rows) if at < len(line)) for at in range(len(header))]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in (header, *rows)]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _shortened(shown: str, *, is_text: bool) -> str:
-    """A name that fits into a table: the end of a path, the beginning of a text."""
-    if len(shown) <= WIDEST:
-        return shown
-    return shown[: WIDEST - 1] + "…" if is_text else "…" + shown[1 - WIDEST :]
 
 
 def _one_line(cell: str) -> str:

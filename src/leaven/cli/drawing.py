@@ -16,7 +16,7 @@ _ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, is_one: bool) -> "list[Failure]":
     """Draw each prediction on its image: to a file, or for several images into a folder, under their names."""
-    from leaven.bundle.inputs import as_image
+    from leaven.bundle.inputs.opening import as_image
     from leaven.runtime.failures import Failure
     from leaven.runtime.run.folder import write_whole
 

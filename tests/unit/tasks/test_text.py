@@ -11,7 +11,6 @@ from tests import at_work, tiny_bert
 
 from leaven import bundle, tasks
 from leaven.bundle import Bundle
-from leaven.bundle.texts import find_texts
 from leaven.formats.text_models import labels_of
 from leaven.language.diagnostics import has_errors
 from leaven.language.source import Source
@@ -114,7 +113,7 @@ def trained(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pyte
 
 def texts_of(model: Bundle) -> list[Any]:
     texts: list[Any] = [text for text, _ in tiny_bert.reviews(7)]
-    return [(text, "fine") for text in texts] if model.manifest.takes.size == (2,) else texts
+    return [(text, "fine") for text in texts] if model.manifest.takes.parts == 2 else texts
 
 
 def test_a_copy_predicts_the_same(trained: Bundle, tmp_path: Path) -> None:
@@ -193,16 +192,16 @@ def test_a_run_that_was_interrupted_ends_with_the_same_weights(folder: Path, tmp
 
 def test_texts_are_predicted_from_arguments_files_and_tables(trained: Bundle, tmp_path: Path) -> None:
     takes = trained.manifest.takes
-    is_pair = takes.size == (2,)
+    is_pair = takes.parts == 2
     (tmp_path / "lines.txt").write_text("good\tfine\n\nbad\tfine\n" if is_pair else "good\n\nbad\n")
     given = ["good", "fine"] if is_pair else ["good"]
-    assert len(find_texts(given, takes, ())[0]) == 1
-    assert len(find_texts([str(tmp_path / "lines.txt")], takes, ())[0]) == 2
-    assert len(find_texts([str(trained.path.parents[3] / "table.csv")], takes, ())[0]) == 60
-    found, problems = find_texts(["nowhere.csv"], takes, ())
+    assert len(takes.meant(given, ()).inputs) == 1
+    assert len(takes.meant([str(tmp_path / "lines.txt")], ()).inputs) == 2
+    assert len(takes.meant([str(trained.path.parents[3] / "table.csv")], ()).inputs) == 60
+    found, problems, _ = takes.meant(["nowhere.csv"], ())
     assert not found
     assert problems[0].headline == "nowhere.csv does not exist"
-    _, problems = find_texts([str(trained.path.parents[3] / "table.csv")], takes, ["none"])
+    _, problems, _ = takes.meant([str(trained.path.parents[3] / "table.csv")], ["none"])
     assert "its columns are sentence, label, other" in problems[0].help
 
 

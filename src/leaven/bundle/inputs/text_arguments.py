@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leaven.bundle.inputs import Takes
 from leaven.formats.tables import formats, open_table
 from leaven.formats.texts import Text, parts_of
 from leaven.runtime.failures import Failure
@@ -17,38 +16,38 @@ STANDARD_INPUT = "-"
 LINES = (".txt", ".text", ".md", ".log")
 
 
-def find_texts(inputs: Sequence[str], takes: Takes, columns: Sequence[str]) -> tuple[list[Text], list[Failure]]:
-    """The texts that are meant, in order; and what is wrong where there are none."""
+def find_texts(inputs: Sequence[str], parts: int, columns: Sequence[str]) -> tuple[list[Text], list[Failure]]:
+    """The texts that are meant, each of so many parts, in order; and what is wrong where there are none."""
     texts: list[Text] = []
     problems: list[Failure] = []
     are_plain = not any(given == STANDARD_INPUT or _is_path(given) for given in inputs)
-    if takes.size == (2,) and are_plain and len(inputs) == 2:
+    if parts == 2 and are_plain and len(inputs) == 2:
         return [(inputs[0], inputs[1])], []
     for given in inputs:
         try:
-            texts += _meant(given, takes, columns)
+            texts += _meant(given, parts, columns)
         except Failure as problem:
             problems.append(problem)
     return texts, problems
 
 
-def shown(text: Text) -> str:
+def in_one_line(text: Text) -> str:
     """A text in one line."""
     return " | ".join(" ".join(part.split()) for part in parts_of(text))
 
 
-def _meant(given: str, takes: Takes, columns: Sequence[str]) -> Iterator[Text]:
+def _meant(given: str, parts: int, columns: Sequence[str]) -> Iterator[Text]:
     if given == STANDARD_INPUT:
-        yield from _lines(sys.stdin.read(), "standard input", takes)
+        yield from _lines(sys.stdin.read(), "standard input", parts)
     elif not _is_path(given):
         yield given
     elif not os.path.isfile(given):
         raise Failure(f"{given} {'is a folder' if os.path.isdir(given) else 'does not exist'}")
     elif given.lower().endswith(tuple(formats())):
-        yield from _rows(Path(given), takes, columns)
+        yield from _rows(Path(given), columns)
     else:
         try:
-            yield from _lines(Path(given).read_text(encoding="utf-8-sig"), given, takes)
+            yield from _lines(Path(given).read_text(encoding="utf-8-sig"), given, parts)
         except (OSError, UnicodeDecodeError) as problem:
             reason = "it is not UTF-8 text" if isinstance(problem, ValueError) else problem.strerror
             raise Failure(f"{given} can't be read: {reason}") from None
@@ -59,23 +58,22 @@ def _is_path(given: str) -> bool:
     return os.path.isfile(given) or (given.lower().endswith((*LINES, *formats())) and not any(map(str.isspace, given)))
 
 
-def _lines(content: str, name: str, takes: Takes) -> Iterator[Text]:
+def _lines(content: str, name: str, parts: int) -> Iterator[Text]:
     found = [line for line in content.splitlines() if line.strip()]
     if not found:
         raise Failure(f"{name} has no texts in it")
     for line in found:
-        yield line if takes.size == (1,) else tuple(line.split("\t"))
+        yield line if parts == 1 else tuple(line.split("\t"))
 
 
-def _rows(file: Path, takes: Takes, columns: Sequence[str]) -> Iterator[Text]:
+def _rows(file: Path, columns: Sequence[str]) -> Iterator[Text]:
     try:
         table = open_table(file)
         there = table.columns()
-        wanted = tuple(columns) or takes.columns or ("text",)
-        if missing := [column for column in wanted if column not in there]:
+        if missing := [column for column in columns if column not in there]:
             listed = ", ".join(there[:8])
             raise Failure(f"{file} has no column `{missing[0]}`", f"its columns are {listed}; name one by `--text`")
-        for _, cells in table.rows(wanted):
+        for _, cells in table.rows(columns):
             texts = tuple(str(cell or "") for cell in cells)
             yield texts[0] if len(texts) == 1 else texts
     except UnicodeDecodeError:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from leaven.bundle.inputs import HEIC_ENDINGS
+from leaven.bundle.inputs.opening import HEIC_ENDINGS
 from leaven.formats.image_folder import IMAGE_ENDINGS, files_below
 from leaven.runtime.failures import Failure
 

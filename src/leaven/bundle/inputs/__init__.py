@@ -1,0 +1,40 @@
+"""What a model takes: images or texts, each a class that knows all that differs between them.
+
+    protocol.py        what such a class must offer
+    images.py          images, arrays and tensors; `opening.py` and `files.py` read what a person gives
+    texts.py           texts and pairs of them; `text_arguments.py` reads a command line
+
+Decides which of the classes an example, or the description in a bundle, is of. Another kind of input is another class.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leaven.bundle.inputs.images import Images
+from leaven.bundle.inputs.protocol import Exported, Meant, Takes
+from leaven.bundle.inputs.texts import Texts
+from leaven.runtime.failures import Failure
+
+__all__ = ["KINDS", "Exported", "Images", "Meant", "Takes", "Texts", "candidates", "like", "read"]
+
+KINDS: tuple[type[Takes], ...] = (Images, Texts)
+
+
+def like(example: Any) -> Takes:
+    """What the transforms take if they take such an example, whose content is not used."""
+    if (found := next(filter(None, (kind.like(example) for kind in KINDS)), None)) is not None:
+        return found
+    *first, last = (form for kind in KINDS for form in kind.forms)
+    raise Failure(f"a bundle's model takes {', '.join(first)} or {last}, not {type(example).__name__}")
+
+
+def candidates(example: Any) -> list[Takes]:
+    """What the transforms may take, to be tried in turn; without an example, images in colour, or else in grey."""
+    return [like(example)] if example is not None else [Images(mode="RGB"), Images(mode="L")]
+
+
+def read(data: Mapping[str, Any]) -> Takes:
+    """What `to_json` of one of the classes wrote, read back; a ValueError where it can't be."""
+    if (found := next(filter(None, (kind.read(data) for kind in KINDS)), None)) is not None:
+        return found
+    raise ValueError("`takes` can't be read")

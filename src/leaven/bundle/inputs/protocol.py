@@ -1,0 +1,126 @@
+"""What the rest of a bundle asks of what a model takes. Nobody asks which kind it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from leaven.bundle.measured import Measured
+from leaven.formats.target import Known, Target
+from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.failures import Failure
+from leaven.tasks.protocol import Task
+
+
+class Example(NamedTuple):
+    """An input to try a model with, as Python and as the command line have it."""
+
+    python: str
+    typed: str
+
+
+class Meant(NamedTuple):
+    """What the arguments of a command mean: inputs, each with what it is called; and what is wrong."""
+
+    inputs: list[tuple[str, Any]]
+    problems: list[Failure]
+    is_one: bool  # whether all of the arguments are one input
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model that takes its tensors one by one, with a batch of them, their names, and which sides may vary."""
+
+    model: nn.Module
+    names: tuple[str, ...]
+    inputs: tuple[Tensor, ...]
+    dynamic_shapes: Any
+
+
+class Takes(Protocol):
+    """What the transforms were written for."""
+
+    noun: ClassVar[str]  # what the model is given, in a word
+    heading: ClassVar[str]  # of the column of inputs in a table of predictions
+    forms: ClassVar[tuple[str, ...]]  # of which an example may be
+
+    # -- in the file
+
+    @classmethod
+    def like(cls, example: Any) -> "Takes | None":
+        """What the transforms take if they take such an example; None for one of another kind."""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "Takes | None":
+        """What `to_json` wrote, read back; None for another kind."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    # -- when it is saved
+
+    def with_columns(self, columns: Sequence[str]) -> "Takes":
+        """The same, read from these columns of a table, where that matters."""
+
+    def probes(self) -> "Sequence[Takes]":
+        """The same in several sizes, which tell whether the transforms end with one; none where it can't vary."""
+
+    def of_any_size(self) -> "Takes":
+        """The same where the transforms decide the size, so that the model need not be given one size."""
+
+    def golden_inputs(self, near: tuple[int, int], generator: torch.Generator) -> list[Tensor]:
+        """A few inputs, as tensors that can be stored, of heights and widths near the given ones."""
+
+    def as_input(self, made: Tensor) -> Any:
+        """A golden input in the form in which the transforms take it."""
+
+    # -- for the card
+
+    @property
+    def example(self) -> Example: ...
+
+    def described(self, shape: Sequence[int], preprocess: Any) -> str:
+        """What the model is given, and what the transforms make of it; `shape` is that of the result."""
+
+    # -- to predict
+
+    def is_one(self, given: Any) -> bool:
+        """Whether what is given in Python is one input, not several."""
+
+    def files(self, given: Any) -> list[str] | None:
+        """The files of the inputs, where a folder or a pattern is given; None for anything else."""
+
+    def converted(self, given: Any) -> Any:
+        """An input as the transforms take it; a Failure where it can't be used."""
+
+    def meant(self, arguments: Sequence[str], columns: Sequence[str]) -> Meant:
+        """What is meant on the command line; `columns` are those of a table, none: those of the training."""
+
+    def shortened(self, name: str, width: int) -> str:
+        """What an input is called, in not more than so many characters."""
+
+    # -- to evaluate
+
+    def folder(self, path: Path, measured: Measured, task: Task, target: Target) -> Dataset | None:
+        """The labelled samples at a path; None where only a table could have them."""
+
+    def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
+        """The labelled samples of a table."""
+
+    def shown(self, sample: Any) -> Any:
+        """What a page shows of a sample: an image, or its text."""
+
+    # -- to export
+
+    def exported(
+        self,
+        model: nn.Module,
+        prepared: Sequence[Any],
+        size: int | tuple[int, int] | None,
+        *,
+        shape: Sequence[int],
+        preprocess: Any,
+    ) -> Exported:
+        """The model for other programs, with a batch of the golden inputs, in the size that is asked for."""
