@@ -19,8 +19,8 @@ from leaven.formats.atomic_files import write_text
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
 from leaven.jobs.environments import places
-from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.following import PREFIX, Engine, Followed, Said
+from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
+from leaven.jobs.environments.following import PREFIX, Followed, Said
 from leaven.jobs.states import Outcome
 
 KEYS = (*places.KEYS, "sky", "infra", "gpu", "spot", "image", "setup", "secrets", "mounts", "disk", "poll", "timeout")
@@ -42,20 +42,15 @@ _ENDED = {
 }
 
 
-class Cloud:
+class Cloud(Followed):
     """Machines of SkyPilot's, by its command."""
 
+    engine, hold, after_grace = "SkyPilot", _POLL, _AFTER_GRACE
+
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
-        self._settings = settings
-        self._attempts = attempts
-        self._place = places.place_of(settings, attempts, str(settings.get("python") or "python"))
+        super().__init__(settings, attempts, wake)
         self._sky = str(settings.get("sky") or "sky")
         self._timeout = float(settings.get("timeout", _TIMEOUT))
-        hold = float(settings.get("poll", _POLL))
-        self._followed = Followed(self._place, Engine("SkyPilot", self._said, self._end, hold, _AFTER_GRACE))
-
-    def capacity(self) -> None:
-        """A cloud has no end that could be counted."""
 
     def submit(self, task: Task) -> str:
         if not self._settings.get("store"):
@@ -66,7 +61,7 @@ class Cloud:
         self._write(task, words)
         secrets = [word for name in self._settings.get("secrets", ()) for word in ("--secret", str(name))]
         self._run(["jobs", "launch", "--yes", "--detach-run", *secrets, str(task.folder / TASK)], refuses=True)
-        self._followed.forget()
+        self.forget()
         return PREFIX + task.attempt
 
     def _write(self, task: Task, words: Sequence[str]) -> None:
@@ -77,19 +72,7 @@ class Cloud:
         text = yaml.safe_dump(task_of(task, words, self._settings), sort_keys=False, width=120)
         write_text(task.folder / TASK, text)
 
-    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
-        return self._followed.poll(attempts)
-
-    def find(self, attempt: str) -> str | None:
-        return self._followed.find(attempt)
-
-    def cancel(self, attempt: str, native: str, grace: float) -> None:
-        self._followed.cancel(attempt, grace)
-
-    def logs(self, attempt: str, native: str, offset: int) -> bytes:
-        return self._place.log(attempt, offset)
-
-    def _said(self) -> dict[str, Said]:
+    def _ask_engine(self) -> dict[str, Said]:
         """What SkyPilot says of attempts."""
         text = self._run(["jobs", "queue", "--all", "--output", "json"])
         try:

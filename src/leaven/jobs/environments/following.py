@@ -5,12 +5,15 @@ is over, the attempt's own word counts more, since it knows whether it has saved
 """
 
 import time
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from leaven.jobs.environments.environment import Status
-from leaven.jobs.environments.places import Place
+from leaven.jobs.environments.places import place_of
+from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 
 PREFIX = "leaven-"  # of the name that an attempt has in the engine
@@ -26,25 +29,36 @@ class Said:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Engine:
-    """What an environment can ask an engine for: what it says of all attempts, and to end one."""
+class Followed(ABC):
+    """An environment whose attempts an engine has, and whose files are in a place."""
 
-    name: str
-    ask: Callable[[], Mapping[str, Said]]
-    end: Callable[[str], None]
-    hold: float  # seconds for which an answer is not asked for again
-    after_grace: float  # seconds in which a program that has saved may be sent here, before it is ended
+    engine: ClassVar[str]  # what reports call it
+    hold: ClassVar[float]  # seconds for which an answer is not asked for again, unless `poll` says others
+    after_grace: ClassVar[float]  # seconds in which what a program has saved may be sent here, before it is ended
 
-
-class Followed:
-    """The attempts that an engine has, whose files are in a place."""
-
-    def __init__(self, place: Place, engine: Engine) -> None:
-        self._place = place
-        self._engine = engine
+    def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
+        self._settings = settings
+        self._attempts = attempts
+        self._python = str(settings.get("python") or "python")
+        self._place = place_of(settings, attempts, self._python)
+        self._hold = float(settings.get("poll", self.hold))
         self._answer: tuple[float, Mapping[str, Said]] | None = None
         self._end_at: dict[str, float] = {}
+
+    @abstractmethod
+    def _ask_engine(self) -> Mapping[str, Said]:
+        """What the engine says of all attempts."""
+
+    @abstractmethod
+    def _end(self, attempt: str) -> None:
+        """Let the engine end an attempt."""
+
+    def capacity(self) -> Slots | None:
+        """None: the engine has a queue of its own."""
+        return None
+
+    def logs(self, attempt: str, native: str, offset: int) -> bytes:
+        return self._place.log(attempt, offset)
 
     def forget(self) -> None:
         """Ask anew: what was said before does not hold any more."""
@@ -52,8 +66,8 @@ class Followed:
 
     def _said(self) -> Mapping[str, Said]:
         now = time.monotonic()
-        if self._answer is None or now >= self._answer[0] + self._engine.hold:
-            self._answer = (now, self._engine.ask())
+        if self._answer is None or now >= self._answer[0] + self._hold:
+            self._answer = (now, self._ask_engine())
         return self._answer[1]
 
     def find(self, attempt: str) -> str | None:
@@ -77,16 +91,16 @@ class Followed:
         if (known := place.outcome(attempt)) is not None:
             return known
         if place.is_alive(attempt):
-            return Status("running", reason=f"{self._engine.name} has lost it; it saves and ends")
+            return Status("running", reason=f"{self.engine} has lost it; it saves and ends")
         if said is None and not was_submitted and not is_stopping:
             return Status("absent")
         place.rescue(attempt)
         if is_stopping:  # also one that waits: it will see the wish when it begins, and do nothing
             return Status("ended", Outcome.STOPPED, reason="" if said is None else said.reason)
-        said = said or Said("over", reason=f"{self._engine.name} does not know it any more")
+        said = said or Said("over", reason=f"{self.engine} does not know it any more")
         return Status("ended", said.outcome, said.exit_code, said.reason)
 
-    def cancel(self, attempt: str, grace: float) -> None:
+    def cancel(self, attempt: str, native: str, grace: float) -> None:
         """Let a program that runs save; after the grace, and if it has not begun, let the engine end it."""
         said = self._said().get(attempt)
         if said is None or said.phase == "over":
@@ -95,7 +109,7 @@ class Followed:
             self._place.stop(attempt, grace)
             self.forget()  # whether it had begun by then
         now = time.monotonic()
-        until = self._end_at.setdefault(attempt, now + grace + self._engine.after_grace)
+        until = self._end_at.setdefault(attempt, now + grace + self.after_grace)
         if said.phase == "waiting" or now >= until:
-            self._engine.end(attempt)
+            self._end(attempt)
             self.forget()

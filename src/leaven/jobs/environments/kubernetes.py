@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from leaven.jobs.environments import places
-from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.following import PREFIX, Engine, Followed, Said
+from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
+from leaven.jobs.environments.following import PREFIX, Followed, Said
 from leaven.jobs.environments.kubernetes_manifests import ATTEMPT, LABELS, manifest
 from leaven.jobs.states import Outcome
 
@@ -31,27 +31,22 @@ _ASK_AGAIN = (401, 408, 409, 429)  # a token that is renewed, a server that is b
 _LOST = ("NodeLost", "NodeShutdown", "Terminated", "UnexpectedAdmissionError")
 
 
-class Kubernetes:
+class Kubernetes(Followed):
     """A cluster, by the official client and the user's kubeconfig."""
 
+    engine, hold, after_grace = "Kubernetes", _POLL, _AFTER_GRACE
+
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
-        self._settings = settings
-        self._attempts = attempts
-        self._place = places.place_of(settings, attempts, str(settings.get("python") or "python"))
+        super().__init__(settings, attempts, wake)
         self._namespace = str(settings.get("namespace") or "default")
         self._timeout = float(settings.get("timeout", _TIMEOUT))
         self._api: Any = None
-        hold = float(settings.get("poll", _POLL))
-        self._followed = Followed(self._place, Engine("Kubernetes", self._said, self._end, hold, _AFTER_GRACE))
-
-    def capacity(self) -> None:
-        """The cluster has a queue of its own."""
 
     def submit(self, task: Task) -> str:
         if not self._settings.get("image"):
             raise Refused("`image` of the environment is not set: the image of pods, with Leaven in it")
         body = manifest(task, self._place.send(task), self._settings)
-        self._followed.forget()
+        self.forget()
         try:
             if body["kind"] == "JobSet":
                 self._call("CustomObjectsApi", "create_namespaced_custom_object", *self._jobsets, body)
@@ -66,15 +61,6 @@ class Kubernetes:
     def _jobsets(self) -> tuple[str, str, str, str]:
         return (*_GROUP, self._namespace, _JOBSETS)
 
-    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
-        return self._followed.poll(attempts)
-
-    def find(self, attempt: str) -> str | None:
-        return self._followed.find(attempt)
-
-    def cancel(self, attempt: str, native: str, grace: float) -> None:
-        self._followed.cancel(attempt, grace)
-
     def _end(self, attempt: str) -> None:
         name, how = PREFIX + attempt, {"propagation_policy": "Background"}
         for api, call, place in (
@@ -87,12 +73,9 @@ class Kubernetes:
                 if said.status != 404:
                     raise Unreachable(said.text) from None
 
-    def logs(self, attempt: str, native: str, offset: int) -> bytes:
-        return self._place.log(attempt, offset)
-
     # -- what the cluster says
 
-    def _said(self) -> dict[str, Said]:
+    def _ask_engine(self) -> dict[str, Said]:
         """What the cluster says of attempts."""
         jobs = self._listed("BatchV1Api", "list_namespaced_job", self._namespace)
         jobs += self._listed("CustomObjectsApi", "list_namespaced_custom_object", *self._jobsets)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from leaven.jobs.environments import places
-from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.following import PREFIX, Engine, Followed, Said
+from leaven.jobs.environments.environment import GRACE, Check, Refused, Task, Unreachable
+from leaven.jobs.environments.following import PREFIX, Followed, Said
 from leaven.jobs.states import Outcome
 
 KEYS = (*places.KEYS, "address", "runtime_env", "poll", "timeout")
@@ -30,22 +30,16 @@ _LOST = ("died", "node", "actor")  # what Ray says of a job whose machine is gon
 _NO_ROOM = ("failed to start within", "could not be scheduled")  # and of one that waited too long for resources
 
 
-class Ray:
+class Ray(Followed):
     """A Ray cluster, by the address of its dashboard."""
 
+    engine, hold, after_grace = "Ray", _POLL, _AFTER_GRACE
+
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
-        self._settings = settings
-        self._attempts = attempts
-        self._python = str(settings.get("python") or "python")
-        self._place = places.place_of(settings, attempts, self._python)
+        super().__init__(settings, attempts, wake)
         self._address = str(settings.get("address") or os.environ.get("RAY_DASHBOARD_ADDRESS") or _ADDRESS).rstrip("/")
         self._timeout = float(settings.get("timeout", _TIMEOUT))
         self._grace = float(settings.get("grace", GRACE))
-        hold = float(settings.get("poll", _POLL))
-        self._followed = Followed(self._place, Engine("Ray", self._said, self._end, hold, _AFTER_GRACE))
-
-    def capacity(self) -> None:
-        """Ray has a queue of its own."""
 
     def submit(self, task: Task) -> str:
         words, needs = self._place.send(task), task.resources
@@ -65,22 +59,10 @@ class Ray:
         except _Said as said:
             if "already exists" not in said.text:  # else a crash came after it was submitted
                 raise Refused(f"Ray refuses it: {said.last_line}") from None
-        self._followed.forget()
+        self.forget()
         return native
 
-    def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
-        return self._followed.poll(attempts)
-
-    def find(self, attempt: str) -> str | None:
-        return self._followed.find(attempt)
-
-    def cancel(self, attempt: str, native: str, grace: float) -> None:
-        self._followed.cancel(attempt, grace)
-
-    def logs(self, attempt: str, native: str, offset: int) -> bytes:
-        return self._place.log(attempt, offset)
-
-    def _said(self) -> dict[str, Said]:
+    def _ask_engine(self) -> dict[str, Said]:
         """What Ray says of attempts."""
         try:
             rows = self._ask("/api/jobs/")
