@@ -52,8 +52,8 @@ def not_recorded(sweep: Invocation, by: Score) -> Diagnostic:
 def without_effect(sweep: Invocation) -> Diagnostic:
     return error(
         "unused-name",
-        f"`{sweep.value('name')}` is never used, so all trials of the sweep would be the same",
-        Spot(_place(sweep, "name"), "changing it has no effect"),
+        f"`{sweep.value('name')}` has no effect, so all trials of the sweep would be the same",
+        Spot(_place(sweep, "name"), "used by no statement that takes effect"),
         fix="use it, or remove the sweep",
     )
 

@@ -5,6 +5,7 @@ Whether they contradict each other is left to the rules.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from leaven.binding.scope import Scope
@@ -63,8 +64,6 @@ class PhaseReader:
         """The phases in their order, None for one with an error; without any, the training is one phase."""
         written = [one for one in placed if one.card.name == "phase"]
         outside = [one for one in placed if one.card.statement.in_phase and one.card.name != "phase"]
-        for one in outside:  # what no phase uses is still checked
-            self.statements.bound(one)
         shared = [one.statement for one in outside]
         if not written:
             if train is None:
@@ -74,6 +73,12 @@ class PhaseReader:
         self._refuse_epochs(train, written)
         later = [statement for statement in shared if not changes_model(statement)]
         return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
+
+    def check_unread(self, placed: list[Recognised]) -> None:
+        """Reports errors in statements at the top that no phase reads: each has another, or solves its head."""
+        for one in placed:
+            if one.card.statement.in_phase:
+                self.statements.bound(one)
 
     def _refuse_epochs(self, train: Invocation | None, written: list[Recognised]) -> None:
         epochs = train.setting("epochs") if train is not None else None
@@ -117,14 +122,14 @@ class PhaseReader:
     ) -> Phase | None:
         """`own` are the statements that are for this phase alone, `named` is where it says `phase`."""
         placed = recognise(statements, "phase", self.scope, self.known)
-        for one in placed:
-            self.statements.bound(one)
         inside = by_name(placed)
         found = [self._technique(one) for one in placed if one.card.statement.is_technique]
         solver = solver_among(filter(None, found))
         if solver is not None:
             inside, epochs = self._without_loop(inside, epochs, solver, own)
-        elif epochs.value is None and named is not None:
+        for one in chain.from_iterable(inside.values()):
+            self.statements.bound(one)
+        if solver is None and epochs.value is None and named is not None:
             self.scope.add(messages.phase_without_epochs(named))
             return None
         loss, schedule = self.statements.call(inside, "loss"), self.statements.call(inside, "schedule")

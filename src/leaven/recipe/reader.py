@@ -137,8 +137,11 @@ class RecipeReader:
         sweeps = self._sweeps(top)
         checkpoint = self.statements.only(top, "checkpoint")
         logs, output = self._logs(top), self._output(top)
+        used = frozenset(self.scope.used)
+        reader.check_unread(placed)
         if not has_errors(self.scope.diagnostics):  # what an error left out may use the `arg`
-            self.scope.diagnostics += unused(sweeps, self.scope)
+            self.scope.diagnostics += unused(sweeps, used)
+            self.scope.used.update(sweep.value("name") for sweep in sweeps)
         draft = None
         if model is not None and data is not None:
             draft = Draft(

@@ -1,6 +1,6 @@
 """Sweeps: each is over an `arg` of the recipe, with values that the `arg` takes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from leaven.binding.args import swept_arg
@@ -60,9 +60,6 @@ def is_given(sweep: Invocation, scope: Scope) -> bool:
     return isinstance(origin, Written) and origin.span.source.kind is SourceKind.OPTION
 
 
-def unused(sweeps: Iterable[Invocation], scope: Scope) -> Iterator[Diagnostic]:
+def unused(sweeps: Iterable[Invocation], used: Collection[str]) -> Iterator[Diagnostic]:
     """Errors about sweeps whose `arg` nothing uses: all trials would be the same."""
-    for sweep in sweeps:
-        if sweep.value("name") not in scope.used:
-            scope.used.add(sweep.value("name"))
-            yield messages.without_effect(sweep)
+    return (messages.without_effect(sweep) for sweep in sweeps if sweep.value("name") not in used)
