@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 import torch
+from torch import distributed
 
 from leaven.formats import status_line
 from leaven.formats.atomic_files import write_text
@@ -53,6 +54,14 @@ def guard(main: Callable[[], None]) -> None:
             raise
         found = _too_large(problem.__traceback__) if is_out_of_memory(problem) else unexpected(problem)
         _end(report(found, problem.__traceback__, program_file()))
+    finally:
+        _disconnect()
+
+
+def _disconnect() -> None:
+    """Close the connections to the other processes. Left to the end of Python, gloo's threads sometimes abort it."""
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _show_warning(
