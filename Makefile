@@ -47,8 +47,8 @@ test: setup  ## run the tests (at most 8 minutes on two cores)
 test-slow: setup  ## run only the slow tests
 	@$(PYTEST) -m 'slow and not jobs'
 
-test-jobs: setup  ## run only the tests that kill jobs for minutes, on Slurm and PostgreSQL where these are installed
-	@$(PYTEST) -m jobs
+test-jobs: setup  ## run only the tests that kill jobs for minutes; without Slurm, Ray or PostgreSQL some are skipped
+	@$(PYTEST) -m jobs -rs --maxprocesses 2 --dist loadfile
 
 test-all: setup  ## run all tests
 	@$(PYTEST)

@@ -22,6 +22,8 @@ from tests.unit.jobs.plain_jobs import (
 from leaven.jobs import coordinator, requests
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, Outcome, State
+from leaven.jobs.store.for_users import JobStore
+from leaven.jobs.store.records import Job
 
 # A job notes each beginning and end, and holds a lock that no other process of the same job may have.
 PROGRAM = """
@@ -70,59 +72,67 @@ def run_chaos(place: Path, settings: Settings, *, jobs: int, seed: int) -> None:
         for n, kind in enumerate(kinds)
     ]
     ids = requests.submit(store, settings, orders)
-    cancelled = set(choose.sample(ids, jobs // 50))
-    left_to_cancel = sorted(cancelled)
-    token = str(store.fact("store"))
-    killer = Killer(choose, settings, token)
+    cancelled = choose.sample(ids, jobs // 50)
+    killer = Killer(choose, settings, str(store.fact("store")))
     try:
-        ended, last_progress = 0, time.monotonic()
-        while ended < jobs:
-            coordinator.start(settings, stays=True)
-            before, ended = ended, sum(count for state, count in store.counts().items() if state in ENDED)
-            last_progress = time.monotonic() if ended > before else last_progress
-            assert time.monotonic() < last_progress + 180, store.counts()
-            killer.kill(ended)
-            if left_to_cancel and choose.random() < 0.2:
-                job = store.job(str(left_to_cancel.pop()))
-                with contextlib.suppress(requests.RequestError):  # it has ended already
-                    requests.cancel(store, [job])
-            time.sleep(choose.uniform(0.01, 0.1))
+        kill_until_all_ended(settings, store, killer, list(cancelled), choose)
     finally:
         coordinator.stop(settings, store)
-    killed = killer.killed
+    wait_until_nothing_is_left(settings, str(store.fact("store")))
+    assert min(killer.killed.values()) >= jobs // 50, killer.killed
+    assert not list(place.glob("*.twice")), "a job ran twice at the same time"
+    assert sorted(job.id for job in store.jobs()) == sorted(ids)
+    for n, (id, kind) in enumerate(zip(ids, kinds, strict=True)):
+        check_ending(store, store.job(str(id)), kind, place / f"job{n}", may_be_cancelled=id in cancelled)
+    store.close()
+
+
+def kill_until_all_ended(
+    settings: Settings, store: JobStore, killer: "Killer", to_cancel: list[int], choose: random.Random
+) -> None:
+    """Start a coordinator whenever there is none, and kill and cancel until every job has ended."""
+    ended, last_progress, jobs = 0, time.monotonic(), sum(store.counts().values())
+    while ended < jobs:
+        coordinator.start(settings, stays=True)
+        before, ended = ended, sum(count for state, count in store.counts().items() if state in ENDED)
+        last_progress = time.monotonic() if ended > before else last_progress
+        assert time.monotonic() < last_progress + 180, store.counts()
+        killer.kill(ended)
+        if to_cancel and choose.random() < 0.2:
+            with contextlib.suppress(requests.RequestError):  # it has ended already
+                requests.cancel(store, [store.job(str(to_cancel.pop()))])
+        time.sleep(choose.uniform(0.01, 0.1))
+
+
+def wait_until_nothing_is_left(settings: Settings, token: str) -> None:
     wait_until(lambda: not marked_processes(token), "programs to end")
     wait_until(lambda: not supervisors(settings.attempts), "supervisors to end")
     wait_until(lambda: not coordinators(settings.folder), "coordinators to end")
-    assert min(killed.values()) >= jobs // 50, killed
 
-    assert not list(place.glob("*.twice")), "a job ran twice at the same time"
-    found = {job.id: job for job in store.jobs()}
-    assert sorted(found) == sorted(ids)
-    for n, (id, kind) in enumerate(zip(ids, kinds, strict=True)):
-        job = found[id]
-        ended = _lines(place / f"job{n}.ended")
-        begun = _lines(place / f"job{n}.begun")
-        attempts = store.attempts(id)
-        succeeded = [one.id for one in attempts if one.outcome is Outcome.SUCCEEDED]
-        assert all(one.outcome is not None for one in attempts)
-        assert [one.number for one in attempts] == list(range(1, len(attempts) + 1))
-        assert len(begun) == len(set(begun)), "an attempt was begun twice"
-        assert set(begun) <= {one.id for one in attempts}
-        match job.state:
-            case State.SUCCEEDED:
-                assert kind != "fails"
-                assert succeeded == [attempts[-1].id]
-                assert ended[-1:] == succeeded
-            case State.FAILED | State.LOST:
-                assert kind == "fails"
-                assert not ended
-                assert job.failures == job.retries + 1
-            case State.CANCELLED:
-                assert id in cancelled
-                assert not succeeded
-            case _:
-                raise AssertionError(job)
-    store.close()
+
+def check_ending(store: JobStore, job: Job, kind: str, written: Path, *, may_be_cancelled: bool) -> None:
+    """The job's state is what its program wrote, and no attempt was begun twice."""
+    ended, begun = _lines(written.with_suffix(".ended")), _lines(written.with_suffix(".begun"))
+    attempts = store.attempts(job.id)
+    succeeded = [one.id for one in attempts if one.outcome is Outcome.SUCCEEDED]
+    assert all(one.outcome is not None for one in attempts)
+    assert [one.number for one in attempts] == list(range(1, len(attempts) + 1))
+    assert len(begun) == len(set(begun)), "an attempt was begun twice"
+    assert set(begun) <= {one.id for one in attempts}
+    match job.state:
+        case State.SUCCEEDED:
+            assert kind != "fails"
+            assert succeeded == [attempts[-1].id]
+            assert ended[-1:] == succeeded
+        case State.FAILED | State.LOST:
+            assert kind == "fails"
+            assert not ended
+            assert job.failures == job.retries + 1
+        case State.CANCELLED:
+            assert may_be_cancelled
+            assert not succeeded
+        case _:
+            raise AssertionError(job)
 
 
 class Killer:
