@@ -39,11 +39,14 @@ class ImageNet(NamedTuple):
             return Looked(findings=(finding,))
         looked = self._folder.look()
         names, _ = named(looked.names)
-        validation = len(self._validation())
-        if not validation:
+        try:
+            validation = self._validation(looked.names)
+        except BadSource as bad:
+            return Looked(findings=(bad.finding,))
+        if validation is None:
             return looked._replace(names=names, findings=self._findings(looked.findings))
-        findings = tuple(each for each in looked.findings if each.is_error)
-        counts = {"train": looked.counts.get("train", 0), "val": validation}
+        findings = (*(each for each in looked.findings if each.is_error), *validation.findings)
+        counts = {"train": looked.counts.get("train", 0), "val": len(validation.files)}
         return looked._replace(names=names, splits=("train", "val"), counts=counts, findings=findings)
 
     def open(self) -> Samples:
@@ -54,17 +57,15 @@ class ImageNet(NamedTuple):
         read = self._folder.open()
         folders = read.target.names
         classes = Classes(*_classes(folders))
-        validation = self._validation()
-        if not validation:
-            return read._replace(target=classes)
+        validation = self._validation(folders)
+        if validation is None:
+            return read._replace(target=classes, findings=self._findings(read.findings))
         files, values = FileNames(str(self.path)), array("q", read.values)
         files.extend(read.files)
-        index = {wnid: at for at, wnid in enumerate(folders)}
-        kept = [(file, index[wnid]) for file, wnid in validation if wnid in index]
-        files.extend([file for file, _ in kept])
-        values.extend([value for _, value in kept])
-        sizes = {"train": len(read.files), "val": len(kept)}
-        return Samples(classes, values, files, predefined(sizes))
+        files.extend(validation.files)
+        values.extend(validation.values)
+        sizes = {"train": len(read.files), "val": len(validation.files)}
+        return Samples(classes, values, files, predefined(sizes), findings=validation.findings)
 
     @property
     def _folder(self) -> Folder:
@@ -86,18 +87,30 @@ class ImageNet(NamedTuple):
         help = "ImageNet grants access on request: download its archives and unpack them into `train` and `val`"
         return _at_root(Finding("missing-file", fact, help))
 
-    def _validation(self) -> list[tuple[str, str]]:
-        """The images of a `val` without folders, each with its wnid, by the table of the competition."""
+    def _validation(self, folders: Sequence[str]) -> "_Validation | None":
+        """The images of a `val` without folders, by the table of the competition; None where there is no such `val`."""
         folder = self._folder.path / "val"
         if not folder.is_dir() or sub_folders(folder):
-            return []
+            return None
         table = next((place / _SOLUTION for place in (self.path, folder.parent) if (place / _SOLUTION).is_file()), None)
         if table is None:
-            return []
-        with table.open(newline="", encoding="utf-8") as lines:
-            wnids = {row["ImageId"]: row["PredictionString"].split(" ", 1)[0] for row in csv.DictReader(lines)}
-        files = sorted(str(folder / name) for name in os.listdir(folder) if is_image(name))
-        return [(file, wnids[stem]) for file in files if (stem := Path(file).stem) in wnids]
+            return None
+        index = {wnid: at for at, wnid in enumerate(folders)}
+        wnids = self._solution(table)
+        files = [name for name in sorted(os.listdir(folder)) if is_image(name)]
+        kept = {name: index[wnid] for name in files if (wnid := wnids.get(Path(name).stem, "")) in index}
+        findings = () if len(kept) == len(files) else (_left_out(len(files) - len(kept), len(files)),)
+        return _Validation([str(folder / name) for name in kept], list(kept.values()), findings) if kept else None
+
+    def _solution(self, table: Path) -> dict[str, str]:
+        """The wnid of each validation image."""
+        try:
+            with table.open(newline="", encoding="utf-8") as lines:
+                return {row["ImageId"]: row["PredictionString"].split(" ", 1)[0] for row in csv.DictReader(lines)}
+        except (OSError, ValueError, KeyError, AttributeError, csv.Error):
+            fact = f"`{table.name}` in `{self.name}` does not have the columns `ImageId` and `PredictionString`"
+            help = "download it again from the competition, or remove it"
+            raise BadSource(_at_root(Finding("wrong-format", fact, help))) from None
 
     def _findings(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         """Validation images without classes are said how to sort."""
@@ -106,6 +119,19 @@ class ImageNet(NamedTuple):
             _at_root(each._replace(help=help) if each.id == "no-classes" and not each.is_error else each)
             for each in findings
         )
+
+
+class _Validation(NamedTuple):
+    """Images of a `val` without folders, each with the number of its class."""
+
+    files: list[str]
+    values: list[int]
+    findings: tuple[Finding, ...]
+
+
+def _left_out(count: int, total: int) -> Finding:
+    fact = f"{count:,} of {total:,} images in `val` are left out: by `{_SOLUTION}`, `train` has not their class"
+    return _at_root(Finding("unequal-classes", fact, "", is_error=False))
 
 
 def named(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -134,7 +160,7 @@ class StanfordDogs(NamedTuple):
             counts = {split: len(files) for split, files in lists.items()} if lists else {}
         except BadSource as bad:
             return Looked(findings=(bad.finding,))
-        images = {breed: there.images for breed, there in images_in(folder).items() if there.images}
+        images = _breed_folders(folder)
         names, _ = breeds(tuple(images))
         if not lists:
             return Looked(names, (), (self._no_lists(),), {"": sum(images.values())}, tuple(images.values()))
@@ -144,7 +170,7 @@ class StanfordDogs(NamedTuple):
         from leaven.tasks.classification.target import Classes  # a look does without
 
         folder, lists = self._images(), self._lists()
-        folders = [name for name in sub_folders(folder) if _BREED.fullmatch(name)]
+        folders = tuple(_breed_folders(folder))
         if not lists:
             lists = {"": [f"{top}/{Path(f).name}" for top in folders for f in sorted(image_files(folder / top))]}
         names, wnids = breeds(folders)
@@ -195,6 +221,12 @@ class StanfordDogs(NamedTuple):
         fact = f"`{self.name}` has no `train_list.mat` and `test_list.mat`, so the split is random"
         help = f"unpack lists.tar of the Stanford dogs into `{self.name}` to use the official split"
         return _at_root(Finding("unused-split", fact, help, is_error=False))
+
+
+def _breed_folders(folder: Path) -> dict[str, int]:
+    """The folders of breeds that have images, with their number."""
+    found = images_in(folder)
+    return {name: found[name].images for name in sorted(found) if _BREED.fullmatch(name) and found[name].images}
 
 
 def breeds(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

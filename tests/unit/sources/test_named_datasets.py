@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -171,6 +172,25 @@ def test_imagenet_needs_neither_devkit_nor_splits(layout: str, tmp_path: Path) -
     assert dataset.target.value("n02085620") == 1
 
 
+def test_validation_images_of_other_classes_are_left_out_and_counted(tmp_path: Path) -> None:
+    copies_of_datasets.imagenet(tmp_path / "copy", layout="kaggle")
+    shutil.rmtree(tmp_path / "copy/ILSVRC/Data/CLS-LOC/train" / next(iter(copies_of_datasets.WNIDS)))
+    checked = check(Source("recipe.leaven", RECIPE.format(data='imagenet("copy")'), tmp_path))
+    assert checked.recipe is not None
+    assert checked.recipe.data.samples == (8, 4, 0)
+    (report,) = checked.diagnostics
+    assert "2 of 6 images in `val` are left out" in said(report)
+    with pytest.warns(runtime.Caution, match="2 of 6 images in `val` are left out"):
+        assert len(runtime.imagenet(tmp_path / "copy")) == 8 + 4
+
+
+def test_a_table_of_validation_images_with_other_columns_is_named(tmp_path: Path) -> None:
+    copies_of_datasets.imagenet(tmp_path / "copy", layout="kaggle")
+    (tmp_path / "copy/LOC_val_solution.csv").write_text("image,label\nILSVRC2012_val_00000001,n01440764\n")
+    (report,) = reports(RECIPE.format(data='imagenet("copy")'), tmp_path)
+    assert "does not have the columns `ImageId` and `PredictionString`" in said(report)
+
+
 def test_classes_of_imagenet_may_have_names_in_words(tmp_path: Path) -> None:
     for number, name in enumerate(("tench", "dogs")):
         photo(tmp_path / "train" / name / "0.jpg", number)
@@ -193,6 +213,18 @@ def test_dogs_without_lists_are_split_at_random(tmp_path: Path) -> None:
     assert "has no `train_list.mat` and `test_list.mat`, so the split is random" in said(report)
     with pytest.warns(runtime.Caution, match="the split is random"):
         assert len(runtime.stanford_dogs(tmp_path / "dogs")) == 18
+
+
+def test_folders_of_dogs_without_images_are_no_classes(tmp_path: Path) -> None:
+    copies_of_datasets.stanford_dogs(tmp_path / "dogs", has_lists=False)
+    (tmp_path / "dogs/Images/n02099999-empty").mkdir()
+    photo(tmp_path / "dogs/Images/mine/1.jpg", 1)
+    checked = check(Source("recipe.leaven", RECIPE.format(data='stanford_dogs("dogs")'), tmp_path))
+    assert checked.recipe is not None
+    assert checked.recipe.data.outputs == 3
+    with pytest.warns(runtime.Caution):
+        dataset = runtime.stanford_dogs(tmp_path / "dogs")
+    assert (len(dataset.target.names), len(dataset)) == (3, sum(checked.recipe.data.samples or ()))
 
 
 @pytest.mark.parametrize(
