@@ -191,9 +191,7 @@ class Bundle:
         )
         if html is not None:
             about = f"{self.task}, {self.target.brief}; {found.count:,} {self.manifest.takes.noun}s"
-            drawn = getattr(found, "drawn", None)  # where what is found has a place in the image
-            shown = image_at if drawn is None else lambda at: drawn(at, image_at(at))
-            write_text(Path(html), page(str(self.path), about, found, shown, self.scores))
+            write_text(Path(html), page(str(self.path), about, found, image_at, self.scores))
         return found
 
     def export(

@@ -43,15 +43,13 @@ th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
 
 def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any], saved: Mapping[str, float]) -> str:
     """The page of an evaluation; `image` opens the one at a place, `saved` are the scores that the model came with."""
-    marked = getattr(found, "shown", None)  # of a task whose predictions have a place in the image
-    shown = (lambda at: marked(at, image(at))) if marked is not None else image
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="quiet">{escape(about)}</p>',
         _scores(found.scores),
         _saved(saved),
         *(_plot(plot) for plot in found.plots()),
-        _cases(found.cases(WORST), shown),
+        _cases(found.cases(WORST), image),
         *(_table(table) for table in found.tables() if table.rows),
         _skipped(found.skipped),
     ]
@@ -95,13 +93,13 @@ def _case(case: Case, image: Callable[[int], Any]) -> str:
     told = "".join(f"<dt>{head}</dt><dd>{escape(text)}</dd>" for head, text in rows if text)
     kind = "case right" if case.is_right else "case"
     file = f'<span class="file">{escape(case.file)}</span>'
-    return f'<div class="{kind}">{_image(case.at, image)}<dl>{told}</dl>{file}</div>'
+    return f'<div class="{kind}">{_image(case, image)}<dl>{told}</dl>{file}</div>'
 
 
-def _image(at: int, image: Callable[[int], Any]) -> str:
+def _image(case: Case, image: Callable[[int], Any]) -> str:
     """What the model was given: an image, or a text."""
     try:
-        opened = image(at)
+        opened = case.marked(image(case.at))
         if isinstance(opened, str | tuple):
             return f"<p>{escape(opened if isinstance(opened, str) else ' / '.join(opened))}</p>"
         assert isinstance(opened, Image.Image)

@@ -95,16 +95,14 @@ def predict(
             problems.append(answer)
         else:
             found.append((shown, answer))
-    most = getattr(found[0][1], "MOST", None) if found else None  # where what is told is not ranked
+    most = found[0][1].most if found else None
     count = top or most or (TOP if is_one else 1)
     if draw is not None:
         from leaven.cli.drawing import draw_predictions
 
         problems += draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
-        _write_table(
-            csv_file, [{takes.heading: shown, **row} for shown, answer in found for row in _rows(answer, count)]
-        )
+        _write_table(csv_file, [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)])
         click.echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")
     elif as_json:
         told = [{takes.heading: shown, **answer.to_json(count)} for shown, answer in found]
@@ -261,12 +259,6 @@ def _table(takes: "Takes", found: "Sequence[tuple[str, Prediction]]", count: int
 def _one_line(cell: str) -> str:
     """The text of a cell; a name may have any character, a row ends with its line."""
     return "".join("�" if ord(mark) < ord(" ") else mark for mark in cell)
-
-
-def _rows(answer: "Prediction", count: int) -> Sequence[dict[str, str]]:
-    """The rows of a prediction: one, or one for each object."""
-    listed = getattr(answer, "rows", None)
-    return listed(count) if listed is not None else [answer.cells(count)]
 
 
 def _write_table(file: Path, rows: Sequence[dict[str, str]]) -> None:

@@ -22,8 +22,6 @@ def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, 
 
     if not found:
         return []
-    if not hasattr(found[0][1], "drawn"):
-        return [Failure("`--draw` is for models whose predictions have a place in the image")]
     if place.suffix and place.suffix.lower() not in _ENDINGS and not place.is_dir():
         help = f"name an image ({', '.join(_ENDINGS)}), or a folder: `--draw found.png`"
         return [Failure(f"{place} is not the name of an image", help)]
@@ -31,7 +29,9 @@ def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, 
     if not is_file and place.suffix.lower() in _ENDINGS:
         return [Failure(f"{place} is one file, but there are {len(found)} images", "give a folder: `--draw found`")]
     for file, answer in found:
-        drawn = answer.drawn(as_image(file, "RGB"))  # type: ignore[attr-defined]
+        drawn = answer.drawn(as_image(file, "RGB"))
+        if drawn is None:
+            return [Failure("`--draw` is for models whose predictions have a place in the image")]
         target = place if is_file else place / f"{Path(file).stem}.png"
         target.parent.mkdir(parents=True, exist_ok=True)
         format = "JPEG" if target.suffix.lower() in (".jpg", ".jpeg") else target.suffix[1:].upper()

@@ -1,10 +1,12 @@
 """What a task offers: its module, for example `leaven.tasks.classification`, has the members of `Task`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from PIL import Image
 from torch import Tensor, nn
 
 from leaven.formats.target import Target
@@ -23,19 +25,33 @@ class Description:
     example: str  # what to call on a prediction: ".top(3)"
 
 
-class Prediction(Protocol):
-    """What a model says about one image. Of what can be ranked, only the first `top` are told."""
+class Prediction(ABC):
+    """What a model says about one input. Of what can be ranked, only the first `top` are told."""
 
+    most: ClassVar[int | None] = None  # how many are told where nobody says; None where the first one matters most
+
+    @abstractmethod
     def describe(self, top: int) -> str:
         """For a person, one line per name."""
 
+    @abstractmethod
     def cells(self, top: int) -> dict[str, str]:
-        """As columns of a csv file."""
+        """As columns of a table, a row per input."""
+
+    @abstractmethod
+    def to_json(self, top: int) -> dict[str, Any]: ...
 
     def shown_cells(self, top: int) -> dict[str, str]:
         """As columns of a table on the screen."""
+        return self.cells(top)
 
-    def to_json(self, top: int) -> dict[str, Any]: ...
+    def rows(self, top: int) -> list[dict[str, str]]:
+        """As rows of a csv file."""
+        return [self.cells(top)]
+
+    def drawn(self, image: Image.Image) -> Image.Image | None:
+        """A copy of the image with what was found; None where that has no place in the image."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -47,9 +63,14 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+def _unmarked(shown: Any) -> Any:
+    """An input as it is: what is predicted has no place in it."""
+    return shown
+
+
 @dataclass(frozen=True)
 class Case:
-    """What a model says about one image that it was measured on; `at` is its place in the order of measuring."""
+    """What a model says about one input that it was measured on; `at` is its place in the order of measuring."""
 
     at: int
     file: str
@@ -57,6 +78,7 @@ class Case:
     predicted: str
     note: str  # how far off it is, or what is wrong; may be empty
     is_right: bool
+    marked: Callable[[Any], Any] = _unmarked  # draws on the image what is there and what was found
 
 
 @dataclass(frozen=True)
@@ -73,7 +95,7 @@ class Evaluation(Protocol):
 
     @property
     def count(self) -> int:
-        """How many images were measured."""
+        """How many inputs were measured."""
 
     @property
     def scores(self) -> dict[str, float]: ...
@@ -83,7 +105,7 @@ class Evaluation(Protocol):
         """The files that could not be read."""
 
     def to_json(self) -> dict[str, Any]:
-        """All that was measured, with the images that were predicted wrongly."""
+        """All that was measured, with the inputs that were predicted wrongly."""
 
     def tables(self) -> list[Table]: ...
 
@@ -93,7 +115,7 @@ class Evaluation(Protocol):
         """The k worst predictions, the worst first."""
 
     def wrong(self) -> list[dict[str, str]]:
-        """The images that were predicted wrongly, as rows of a csv file; the worst first."""
+        """The inputs that were predicted wrongly, as rows of a csv file; the worst first."""
 
 
 class Tally(Protocol):

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from leaven.tasks import protocol
 from leaven.tasks.classification.target import Classes
 
 SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction:
+class Prediction(protocol.Prediction):
     """The probability of every class; they add up to one."""
 
     classes: tuple[str, ...]

@@ -47,6 +47,11 @@ class Sample:
         counts = ((self.missed, "missed"), (self.wrong, "wrongly found"))
         return ", ".join(f"{count} {what}" for count, what in counts if count)
 
+    def drawn(self, image: Image.Image) -> Image.Image:
+        """The image with what was found, and with thin boxes around what is there."""
+        there = [Mark(one.box, "", one.category) for one in self.actual.each]
+        return draw_objects(image, [*there, *(mark(one) for one in reversed(list(self.found)))])
+
     def told(self) -> dict[str, str]:
         there = Counter(self.names[one.category] for one in self.actual.each if not one.is_crowd)
         return {"file": self.file, "actual": counted(there), "predicted": counted(self.found.counts)}
@@ -86,12 +91,6 @@ class Evaluation:
         worst = (self.samples[at] for at in self._worst())
         return [{**one.told(), "missed": str(one.missed), "wrong": str(one.wrong)} for one in worst if not one.is_right]
 
-    def drawn(self, at: int, image: Image.Image) -> Image.Image:
-        """The image of a sample with what was found, and with thin boxes around what is there."""
-        sample = self.samples[at]
-        there = [Mark(one.box, "", one.category) for one in sample.actual.each]
-        return draw_objects(image, [*there, *(mark(one) for one in reversed(list(sample.found)))])
-
     def _worst(self) -> list[int]:
         def badness(at: int) -> tuple[bool, int]:
             sample = self.samples[at]
@@ -102,7 +101,7 @@ class Evaluation:
     def _case(self, at: int) -> Case:
         sample = self.samples[at]
         told = sample.told()
-        return Case(at, sample.file, told["actual"], told["predicted"], sample.note, sample.is_right)
+        return Case(at, sample.file, told["actual"], told["predicted"], sample.note, sample.is_right, sample.drawn)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from leaven.pictures.objects import Mark, draw_objects
+from leaven.tasks import protocol
 from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Box, Categories
 
@@ -34,7 +35,7 @@ class Detection:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction:
+class Prediction(protocol.Prediction):
     """The objects in an image: `for found in prediction: found.label, found.box`.
 
     `every` has all that the model tells, `above` those that are certain enough; by default, that is half.
@@ -42,7 +43,7 @@ class Prediction:
 
     every: tuple[Detection, ...]
     size: tuple[int, int]
-    MOST: ClassVar[int] = 100  # objects that are told
+    most: ClassVar[int] = 100
 
     def above(self, threshold: float = THRESHOLD) -> list[Detection]:
         return [one for one in self.every if one.score >= threshold]
@@ -74,9 +75,6 @@ class Prediction:
 
     def cells(self, top: int) -> dict[str, str]:
         return {"objects": counted(dict(Counter(one.label for one in self.above()[:top])))}
-
-    def shown_cells(self, top: int) -> dict[str, str]:
-        return self.cells(top)
 
     def rows(self, top: int) -> list[dict[str, str]]:
         """A row of a table for each object."""

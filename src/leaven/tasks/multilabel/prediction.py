@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from leaven.tasks import protocol
 from leaven.tasks.multilabel.target import LabelSet
 
 THRESHOLD = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction:
+class Prediction(protocol.Prediction):
     """The probability of every label; each is independent of the others."""
 
     names: tuple[str, ...]

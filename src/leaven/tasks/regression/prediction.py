@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leaven.tasks import protocol
 from leaven.tasks.regression.target import Quantities
 
 
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(protocol.Prediction):
     """The predicted numbers by name, in their own units; `spread` is their standard deviation in training."""
 
     values: Mapping[str, float]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,13 @@ class Measured:
     iou: float
     actual: np.ndarray
     predicted: np.ndarray
+
+    def drawn(self, image: Image.Image, target: MaskClasses) -> Image.Image:
+        """The image under its actual classes, beside the same under the predicted ones."""
+        width, height = self.actual.shape[1], self.actual.shape[0]
+        pixels = np.asarray(image.convert("RGB").resize((width, height)))
+        both = [overlay(pixels, mask, target) for mask in (self.actual, self.predicted)]
+        return Image.fromarray(np.concatenate(both, axis=1 if height >= width else 0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,20 +90,13 @@ class Evaluation:
     def _case(self, at: int) -> Case:
         each = self.images[at]
         actual, said = (self._classes(mask) for mask in (each.actual, each.predicted))
-        return Case(at, each.file, actual, said, f"IoU {each.iou:.3f}", is_right=each.iou > 0.5)
+        draw = partial(each.drawn, target=self.target)
+        return Case(at, each.file, actual, said, f"IoU {each.iou:.3f}", each.iou > 0.5, draw)
 
     def _classes(self, mask: np.ndarray) -> str:
         counts = np.bincount(mask[mask >= 0], minlength=len(self.target.names))
         largest = [at for at in np.argsort(-counts, kind="stable")[:3] if counts[at]]
         return ", ".join(f"{self.target.names[at]} {100 * counts[at] / counts.sum():.0f} %" for at in largest)
-
-    def shown(self, at: int, image: Image.Image) -> Image.Image:
-        """An image beside its actual and its predicted classes, as the page of an evaluation shows it."""
-        each = self.images[at]
-        size = each.actual.shape[1], each.actual.shape[0]
-        pixels = np.asarray(image.convert("RGB").resize(size))
-        drawn = [overlay(pixels, mask, self.target) for mask in (each.actual, each.predicted)]
-        return Image.fromarray(np.concatenate(drawn, axis=1 if size[1] >= size[0] else 0))
 
     def wrong(self) -> list[dict[str, str]]:
         """All images: hardly any is right in every pixel."""

@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from leaven.tasks import protocol
 from leaven.tasks.segmentation.masks import shares
 from leaven.tasks.segmentation.overlay import overlay, unmarked, with_legend
 from leaven.tasks.segmentation.target import MaskClasses
@@ -15,7 +16,7 @@ from leaven.tasks.segmentation.target import MaskClasses
 LEAST = 0.0005  # of an image that a class has, to be told
 
 
-class Prediction:
+class Prediction(protocol.Prediction):
     """The class of each pixel, in the size of the image.
 
     `prediction.mask` is an array of numbers of classes, `prediction.shares` says how much of the image each class has.
