@@ -13,6 +13,7 @@ from leaven.language.source import Span
 from leaven.language.tokens import Token, line_from, rest_of_line, text_after, through
 
 _VALUE_IS_CALL = ("model", "data", "optimizer", "schedule", "loss", "metrics")
+_OF_TRAIN = ("epochs", "batch", "precision", "seed", "accumulate", "clip", "devices")
 _ONLY_KEYWORD_ARGUMENTS = ("train", "checkpoint", "split")
 _OPERATORS = {"except": "-", "but": "-", "without": "-", "minus": "-", "and": "+", "plus": "+"}
 _LONGEST_PATH = 200
@@ -35,6 +36,8 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
         fix = remove(sign, f"remove the `{token}`", "; arguments go on this line, a block in braces")
     elif _is_in_block(word) and is_number:
         fix = replace(write(sign, space, shown=whole), is_guess=True, otherwise=on_its_line)
+    elif str(word) in _OF_TRAIN and not is_indented:
+        label, fix = _ARGUMENT_LINE, replace(write(whole, f"train {word}={value}"), is_guess=True, otherwise=on_its_line)
     elif not is_equals and is_indented:
         label, fix = _ARGUMENT_LINE, Fix(on_its_line)
     elif not is_number:
