@@ -37,7 +37,8 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
     elif _is_in_block(word) and is_number:
         fix = replace(write(sign, space, shown=whole), is_guess=True, otherwise=on_its_line)
     elif str(word) in _OF_TRAIN and not is_indented:
-        label, fix = _ARGUMENT_LINE, replace(write(whole, f"train {word}={value}"), is_guess=True, otherwise=on_its_line)
+        label, fix = _ARGUMENT_LINE, write(whole, f"train {word}={value}")
+        fix = replace(fix, is_guess=True, otherwise=on_its_line)
     elif not is_equals and is_indented:
         label, fix = _ARGUMENT_LINE, Fix(on_its_line)
     elif not is_number:
