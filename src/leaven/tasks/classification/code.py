@@ -18,6 +18,7 @@ from leaven.tasks.classification.evaluation import Evaluation, Tally
 from leaven.tasks.classification.prediction import Prediction, predictions
 from leaven.tasks.classification.target import Classes, listed
 from leaven.tasks.protocol import Description
+from leaven.tasks.reports import names_on_card
 from leaven.tasks.rows import row, row_size
 from leaven.tasks.scoring import Mean, Metrics, evaluate
 
@@ -37,8 +38,6 @@ __all__ = [
     "row",
     "row_size",
 ]
-
-MOST_LISTED = 100
 
 
 def match_outputs(dataset: Dataset | StreamDataset, classes: str | Sequence[str]) -> Dataset | StreamDataset:
@@ -110,12 +109,10 @@ def _split_folders(path: Path) -> dict[str, Path]:
 
 
 def describe(target: Classes, inputs: str) -> Description:
-    names = target.names
-    more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
     return Description(
-        purpose=f"classifies {inputs} into {len(names)} classes",
+        purpose=f"classifies {inputs} into {len(target.names)} classes",
         title="Classes",
-        outputs=", ".join([*names[:MOST_LISTED], *more]),
+        outputs=names_on_card(target.names),
         outputs_name="logits",
         example=".top(3)",
     )

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from leaven.pictures.confusion import draw_confusion
-from leaven.tasks.aligned import aligned
 from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.protocol import Case, Plot, Table
+from leaven.tasks.reports import in_brackets, score_lines, table_lines, worst_first
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
-MOST_LISTED = 30
 MOST_PAIRS = 15
 _HEADS = ("precision", "recall", "f1")
 TOP = 5
@@ -83,11 +82,11 @@ class Evaluation:
     def tables(self) -> list[Table]:
         """Of many classes, those that are predicted worst come first."""
         each = self.per_class
-        order = sorted(each, key=lambda name: each[name]["f1"]) if len(each) > MOST_LISTED else list(each)
-        found = [Table("Classes", ("class", *_HEADS, self.inputs), [self._row(name, each[name]) for name in order])]
+        rows = [self._row(name, each[name]) for name in worst_first(each, "f1")]
+        found = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
         if pairs := self.confused():
-            rows = [(true, said, f"{count} of {each[true]['count']}") for true, said, count in pairs]
-            found.append(Table("Most frequent errors", ("actual", "predicted", "how often"), rows))
+            errors = [(true, said, f"{count} of {each[true]['count']}") for true, said, count in pairs]
+            found.append(Table("Most frequent errors", ("actual", "predicted", "how often"), errors))
         return found
 
     def plots(self) -> list[Plot]:
@@ -129,14 +128,8 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        width = max(map(len, self.scores))
-        lines = [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
-        return "\n".join([f"{self.count} {self.inputs}", *lines, "", *self._class_lines(), "", self.table()])
-
-    def _class_lines(self) -> list[str]:
-        table = self.tables()[0]
-        title = "class" if len(table.rows) <= MOST_LISTED else f"the {MOST_LISTED} worst classes"
-        return aligned([[title, *table.heads[1:]], *table.rows[:MOST_LISTED]])
+        classes = table_lines(self.tables()[0], "class", "classes")
+        return "\n".join([f"{self.count} {self.inputs}", *score_lines(self.scores), "", *classes, "", self.table()])
 
     def _row(self, name: str, scores: dict[str, float]) -> list[str]:
         return [name, *(f"{scores[head]:.4f}" for head in _HEADS), str(scores["count"])]
@@ -150,7 +143,7 @@ class Evaluation:
         return Case(at, sample.file, actual, predicted, "", sample.actual == sample.predicted)
 
     def __repr__(self) -> str:
-        return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
+        return in_brackets(self.scores)
 
 
 class Tally:

@@ -18,6 +18,7 @@ from leaven.tasks.detection.prediction import Detection, Prediction, predictions
 from leaven.tasks.detection.samples import Samples
 from leaven.tasks.detection.target import Categories
 from leaven.tasks.protocol import Description
+from leaven.tasks.reports import names_on_card
 from leaven.tasks.scoring import Mean, Metrics
 
 __all__ = [
@@ -38,8 +39,6 @@ __all__ = [
     "row",
     "row_size",
 ]
-
-MOST_LISTED = 100
 
 
 def exported(model: nn.Module, target: Categories) -> nn.Module:
@@ -71,13 +70,11 @@ def _renumbered(objects: Any, known: Sequence[int | None]) -> Any:
 
 
 def describe(target: Any, inputs: str) -> Description:
-    names = target.names
-    more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
     masks = ", and their masks" if target.has_masks else ""
     return Description(
         purpose=f"finds objects of {target.brief} in {inputs}{masks}",
         title="Categories",
-        outputs=", ".join([*names[:MOST_LISTED], *more]),
+        outputs=names_on_card(target.names),
         outputs_name="objects",
         example=".counts",
     )

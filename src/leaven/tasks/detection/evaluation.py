@@ -14,16 +14,15 @@ from torchvision.ops import box_iou
 
 from leaven.pictures.bars import draw_bars
 from leaven.pictures.objects import Mark, draw_objects
-from leaven.tasks.aligned import aligned
 from leaven.tasks.detection.masks import bitmap
 from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
 from leaven.tasks.detection.prediction import Prediction, mark, predictions
 from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Categories, Objects
 from leaven.tasks.protocol import Case, Plot, Table
+from leaven.tasks.reports import in_brackets, score_lines, table_lines, worst_first
 
 OVERLAP = 0.5  # of the boxes of an object that was found with its own
-MOST_LISTED = 30
 _HEADS = ("ap", "ap_50")
 
 
@@ -75,7 +74,7 @@ class Evaluation:
     def tables(self) -> list[Table]:
         """Of many categories, those that are found worst come first."""
         each = self.per_category
-        order = sorted(each, key=lambda name: each[name]["ap"]) if len(each) > MOST_LISTED else list(each)
+        order = worst_first(each, "ap")
         rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), f"{each[name]['count']:.0f}"] for name in order]
         return [Table("Categories", ("category", "AP", "AP@50", "objects"), rows)]
 
@@ -114,15 +113,11 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        width = max(map(len, self.scores))
-        lines = [f"{name:<{width}}  {value:.4f}" for name, value in self.scores.items()]
-        table = self.tables()[0]
-        title = "category" if len(table.rows) <= MOST_LISTED else f"the {MOST_LISTED} worst categories"
-        rows = aligned([[title, *table.heads[1:]], *table.rows[:MOST_LISTED]])
-        return "\n".join([f"{self.count} images", *lines, "", *rows])
+        categories = table_lines(self.tables()[0], "category", "categories")
+        return "\n".join([f"{self.count} images", *score_lines(self.scores), "", *categories])
 
     def __repr__(self) -> str:
-        return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
+        return in_brackets(self.scores)
 
 
 class Tally:

@@ -17,6 +17,7 @@ from leaven.tasks.multilabel.evaluation import Evaluation, Tally
 from leaven.tasks.multilabel.prediction import Prediction, predictions
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Description
+from leaven.tasks.reports import names_on_card
 from leaven.tasks.rows import row, row_size
 from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
 
@@ -35,8 +36,6 @@ __all__ = [
     "row",
     "row_size",
 ]
-
-MOST_LISTED = 100
 
 
 def evaluate(
@@ -72,12 +71,10 @@ def folder(path: Path, target: LabelSet, columns: Sequence[str]) -> Dataset:
 
 
 def describe(target: LabelSet, inputs: str) -> Description:
-    names = target.names
-    more = [f"and {len(names) - MOST_LISTED} more, listed in `bundle.json`"] if len(names) > MOST_LISTED else []
     return Description(
-        purpose=f"says which of {len(names)} labels {inputs} have",
+        purpose=f"says which of {len(target.names)} labels {inputs} have",
         title="Labels",
-        outputs=", ".join([*names[:MOST_LISTED], *more]),
+        outputs=names_on_card(target.names),
         outputs_name="logits",
         example=".labels",
     )

@@ -9,12 +9,11 @@ import numpy as np
 from torch import Tensor
 
 from leaven.pictures.bars import draw_bars
-from leaven.tasks.aligned import aligned
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Case, Plot, Table
+from leaven.tasks.reports import in_brackets, score_lines, table_lines, worst_first
 
-MOST_LISTED = 30
 _HEADS = ("precision", "recall", "f1", "average_precision")
 
 
@@ -73,7 +72,7 @@ class Evaluation:
     def tables(self) -> list[Table]:
         """Of many labels, those that are predicted worst come first."""
         each = self.per_label
-        order = sorted(each, key=lambda name: each[name]["f1"]) if len(each) > MOST_LISTED else list(each)
+        order = worst_first(each, "f1")
         rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
         return [Table("Labels", ("label", "precision", "recall", "f1", "avg precision", self.inputs), rows)]
 
@@ -132,22 +131,16 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        scores = self.scores
-        width = max(map(len, scores))
-        lines = [f"{name:<{width}}  {value:.4f}" for name, value in scores.items()]
-        return "\n".join([f"{self.count} {self.inputs}", *lines, "", *self._label_lines()])
+        return "\n".join([f"{self.count} {self.inputs}", *score_lines(self.scores), "", *self._label_lines()])
 
     def _label_lines(self) -> list[str]:
         """A row for each label; of many labels, those that are predicted worst."""
-        each = self.per_label
-        if not each:
+        if not self.per_label:
             return [f"none of the {self.inputs} has a label that the model knows"]
-        table = self.tables()[0]
-        title = "label" if len(each) <= MOST_LISTED else f"the {MOST_LISTED} worst labels"
-        return aligned([[title, *table.heads[1:]], *table.rows[:MOST_LISTED]])
+        return table_lines(self.tables()[0], "label", "labels")
 
     def __repr__(self) -> str:
-        return f"<Evaluation: {', '.join(f'{name} {value:.4f}' for name, value in self.scores.items())}>"
+        return in_brackets(self.scores)
 
 
 def average_precision(actual: np.ndarray, scores: np.ndarray) -> float:

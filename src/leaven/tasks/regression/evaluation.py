@@ -10,10 +10,10 @@ from torch import Tensor
 
 from leaven.formats.score_text import score_text
 from leaven.pictures.scatter import draw_scatter
-from leaven.tasks.aligned import aligned
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
+from leaven.tasks.reports import aligned, in_brackets, score_lines
 
 WORST = 10
 
@@ -120,8 +120,7 @@ class Evaluation:
 
     def _score_lines(self) -> list[str]:
         if len(self.target.names) == 1:
-            width = max(map(len, self.scores))
-            return [f"{name:<{width}}  {score_text(value)}" for name, value in self.scores.items()]
+            return score_lines(self.scores)
         rows = [[name, *(score_text(value) for value in scores.values())] for name, scores in self.per_target.items()]
         return aligned([["", "mae", "rmse", "r2"], *rows])
 
@@ -136,7 +135,7 @@ class Evaluation:
         return aligned([["file", *heads], *rows])
 
     def __repr__(self) -> str:
-        return f"<Evaluation: {', '.join(f'{name} {score_text(value)}' for name, value in self.scores.items())}>"
+        return in_brackets(self.scores)
 
 
 def _both(actual: Any, said: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:

@@ -20,6 +20,7 @@ from leaven.runtime.model.builder import record
 from leaven.runtime.run.run import Run
 from leaven.tasks import scoring
 from leaven.tasks.protocol import Description
+from leaven.tasks.reports import names_on_card
 from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
 from leaven.tasks.segmentation.decoder import add_decoder
 from leaven.tasks.segmentation.evaluation import Evaluation, Tally
@@ -47,7 +48,6 @@ __all__ = [
 ]
 
 AUXILIARY = 0.4  # of the loss of the auxiliary output
-MOST_LISTED = 100
 _ROW_SIDE = 2
 _HEADS = ("classifier", "aux_classifier")
 
@@ -197,12 +197,10 @@ def folder(path: Path, target: MaskClasses, columns: Sequence[str]) -> Dataset:
 
 
 def describe(target: MaskClasses, inputs: str) -> Description:
-    listed = "\n".join(f"- {name}" for name in target.names[:MOST_LISTED])
-    more = f"\n- and {len(target.names) - MOST_LISTED} more" if len(target.names) > MOST_LISTED else ""
     return Description(
         purpose=f"says which of {len(target.names)} classes each pixel of {inputs} belongs to",
         title="Classes",
-        outputs=listed + more,
+        outputs=names_on_card(target.names),
         outputs_name="logits",
         example=".shares",
     )

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from leaven.formats.score_text import score_text
 from leaven.pictures.confusion import draw_confusion
-from leaven.tasks.aligned import aligned
 from leaven.tasks.protocol import Case, Plot, Table
+from leaven.tasks.reports import aligned, in_brackets, score_lines
 from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
@@ -118,15 +118,14 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        width = max(map(len, self.scores))
-        lines = [f"{self.count} images", *(f"{name:<{width}}  {score_text(v)}" for name, v in self.scores.items())]
+        lines = [f"{self.count} images", *score_lines(self.scores)]
         rows = [[name, *map(score_text, scores.values())] for name, scores in self.per_class.items()]
         worst = [[self.images[at].file, f"{self.images[at].iou:.4f}"] for at in self._order()[:WORST]]
         lines += ["", *aligned([["", "iou", "precision", "recall", "share"], *rows])]
         return "\n".join([*lines, "", *aligned([["lowest", "iou"], *worst])])
 
     def __repr__(self) -> str:
-        return f"<Evaluation: {', '.join(f'{name} {score_text(value)}' for name, value in self.scores.items())}>"
+        return in_brackets(self.scores)
 
 
 class Tally:
