@@ -12,11 +12,11 @@ from pathlib import Path
 from leaven.formats import run_folder, sweep_folder
 from leaven.formats.byte_sizes import parse_bytes
 from leaven.formats.installed_versions import leaven_version
-from leaven.jobs.environments.environment import Environment
+from leaven.jobs.environments.environment import Environment, Unreachable
 from leaven.jobs.environments.kinds import KINDS
 from leaven.jobs.package import Package, refuse_other_version, unpack
 from leaven.jobs.problem import Problem
-from leaven.jobs.resources import Resources, missing
+from leaven.jobs.resources import Resources, Slots, missing
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
 from leaven.jobs.store.connection import StoreError, is_sqlite, open_engine
@@ -65,9 +65,17 @@ def environment_of(settings: Settings, name: str) -> Environment:
     return KINDS[given["kind"]].make(given, settings.attempts, settings.wake)
 
 
+def _capacity(environment: Environment) -> Slots | None:
+    """What an environment has, for users."""
+    try:
+        return environment.capacity()
+    except Unreachable as problem:
+        raise RequestError(str(problem)) from None
+
+
 def usual_resources(environment: Environment, gpus: int) -> Resources:
     """What a job gets that does not say: all cores, or those that belong to its GPUs."""
-    has = environment.capacity()
+    has = _capacity(environment)
     if has is None:
         return Resources(gpus=gpus)
     share = gpus / has.gpus if gpus and has.gpus else 1.0
@@ -142,7 +150,7 @@ def _refuse_impossible(settings: Settings, order: Order) -> None:
         raise RequestError(wrong.replace("of a run", "of a job"))
     if order.name is not None and order.name.isdecimal():
         raise RequestError(f"`{order.name}` can't be the name of a job: a number is the id of one")
-    has = environment_of(settings, order.environment).capacity()
+    has = _capacity(environment_of(settings, order.environment))
     if has is not None and (lacking := missing(order.resources.slots, has)):
         raise RequestError(f"{order.environment} can't run this job: {lacking}", f"{order.environment} has {has}")
     if has is not None and order.resources.nodes > 1:

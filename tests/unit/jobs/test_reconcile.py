@@ -206,7 +206,8 @@ def test_no_more_jobs_run_at_once_than_there_are_cores(queue: Queue) -> None:
     queue.finish(*ids)
 
 
-def test_each_job_gets_gpus_of_its_own(tmp_path: Path) -> None:
+def test_each_job_gets_gpus_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     queue = Queue(settings_in(tmp_path / "jobs", gpus=3))
     text = "import os, time; print('begun', os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
     ids = queue.submit(*[order(text, resources=Resources(cpus=1, gpus=count)) for count in (2, 1, 0)])

@@ -5,6 +5,7 @@ supervisor lives, whatever became of the coordinator that started it. A supervis
 attempt ended leaves orphans; these are ended before the attempt counts as lost.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import supervisor
 from leaven.jobs.environments import supervising
-from leaven.jobs.environments.environment import GRACE, Check, Status, Task
+from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
 from leaven.jobs.environments.logs import read_log
 from leaven.jobs.file_locks import is_held
 from leaven.jobs.resources import Slots
@@ -28,6 +29,7 @@ from leaven.jobs.states import Outcome
 
 KEYS = ("cores", "memory", "gpus", "python", "grace", "folder")
 _ASKING = 10  # seconds for nvidia-smi
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Local:
@@ -40,15 +42,18 @@ class Local:
         self._grace = float(settings.get("grace", GRACE))
         self._python = str(settings.get("python") or sys.executable)
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # supervisors that this process started
-        self._capacity: Slots | None = None
+        self._gpus: list[str] | None = None  # what CUDA calls those that jobs may use, once that is known
 
     def capacity(self) -> Slots:
-        if self._capacity is None:
-            given = self._settings
-            cores = int(given.get("cores") or machine.cores())
-            memory = int(given.get("memory") or machine.memory())
-            self._capacity = Slots(cores, memory, int(given["gpus"]) if "gpus" in given else count_gpus())
-        return self._capacity
+        given = self._settings
+        cores = int(given.get("cores") or machine.cores())
+        memory = int(given.get("memory") or machine.memory())
+        return Slots(cores, memory, len(self._usable_gpus()))
+
+    def _usable_gpus(self) -> list[str]:
+        if self._gpus is None:
+            self._gpus = usable_gpus(self._settings.get("gpus"))
+        return self._gpus
 
     def submit(self, task: Task) -> str:
         task.folder.mkdir(parents=True, exist_ok=True)
@@ -69,8 +74,11 @@ class Local:
     def _described(self, task: Task) -> dict[str, Any]:
         folder = str(self._settings.get("folder") or task.project)
         found = supervising.described(task, python=self._python, folder=folder, grace=self._grace)
-        if self.capacity().gpus > 0 or task.devices:
-            found["environment"]["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, task.devices))
+        gpus = self._usable_gpus()
+        if any(device >= len(gpus) for device in task.devices):
+            raise Refused(f"it was given GPUs that are not there any more: {', '.join(map(str, task.devices))}")
+        if gpus:
+            found["environment"][_VISIBLE] = ",".join(gpus[device] for device in task.devices)
         return {**found, "wake": str(self._wake)}
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
@@ -154,15 +162,21 @@ def _supervising_python() -> str:
     return getattr(sys, "_base_executable", "") or sys.executable
 
 
-def count_gpus() -> int:
-    """How many NVIDIA GPUs there are; those that CUDA_VISIBLE_DEVICES names, if it is set."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+def usable_gpus(most: int | None = None) -> list[str]:
+    """What CUDA calls the NVIDIA GPUs that programs may use: those that CUDA_VISIBLE_DEVICES names, else all."""
+    visible = os.environ.get(_VISIBLE)
     if visible is not None:
-        return len([word for word in visible.split(",") if word.strip() not in ("", "-1")])
-    if shutil.which("nvidia-smi") is None:
-        return 0
+        words = [word.strip() for word in visible.split(",")]
+        return list(itertools.takewhile(lambda word: word not in ("", "-1"), words))[:most]  # as CUDA reads it
+    return [str(number) for number in range(_count_gpus() if most is None else most)]
+
+
+def _count_gpus() -> int:
+    """How many GPUs nvidia-smi lists; none where there is no such command, or no driver."""
     try:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_ASKING, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+    except FileNotFoundError:
         return 0
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise Unreachable(f"nvidia-smi does not say which GPUs there are: {problem}") from None
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
