@@ -155,8 +155,12 @@ def _refuse_impossible(settings: Settings, order: Order) -> None:
         raise RequestError(f"{order.environment} can't run this job: {lacking}", f"{order.environment} has {has}")
     if has is not None and order.resources.nodes > 1:
         raise RequestError(f"{order.environment} can't run this job: it is a single machine")
-    if order.is_sweep and order.package.manifest.entry != "sweep":
+    has_sweep = order.package.manifest.entry == "sweep"
+    if order.is_sweep and not has_sweep:
         raise RequestError("the recipe has no `sweep`", "submit it without --sweep")
+    if has_sweep and not order.is_sweep and max(order.resources.nodes, order.resources.processes) > 1:
+        told = "one job trains the trials of a sweep one after the other, each in one process on one machine"
+        raise RequestError(told, "--sweep makes a job of each trial, which may have several processes and nodes")
 
 
 def _sorted(orders: Sequence[Order]) -> list[Order]:
@@ -214,7 +218,9 @@ def _submissions(order: Order, run: Path, after: Sequence[int], before: int) -> 
     each = replace(one, name=None, stem=f"{manifest.name}-trial", entry="program", batch=run.name)
     jobs = [replace(each, run=str(run / trial.name), arguments=trial.flags) for trial in trials]
     waits = [-(before + number) for number in range(1, len(jobs) + 1)]
-    end = replace(one, entry="end sweep", arguments=(), batch=run.name, after=waits, after_any_end=True)
+    single = replace(order.resources, processes=1, nodes=1)  # the best is finished by one process
+    end = replace(one, entry="end sweep", arguments=(), resources=single, batch=run.name)
+    end = replace(end, after=waits, after_any_end=True)
     return [*jobs, end]
 
 

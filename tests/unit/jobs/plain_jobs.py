@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from leaven import __version__
-from leaven.formats.run_folder import PROGRAM
+from leaven.formats.run_folder import PLAN, PLAN_TEXT, PROGRAM, RECIPE, RESOLVED
+from leaven.formats.sweep_folder import TRIALS, Trial, Trials, trials_json
 from leaven.jobs import requests
 from leaven.jobs.package import Manifest, Package, make_package
 from leaven.jobs.reconcile import Reconciler
@@ -39,6 +40,15 @@ def settings_in(folder: Path, store: str | None = None, **local: object) -> Sett
 def plain(text: str, *arguments: str, name: str = "plain") -> Package:
     """A package whose program is a text."""
     return make_package(Manifest(name, __version__, "plain", tuple(arguments)), {PROGRAM: text.encode()})
+
+
+def sweep(text: str, count: int = 2) -> Package:
+    """A package of a sweep, whose program is a text."""
+    trials = [Trial(f"trial-{number:02}", "", {}, [f"--number={number}"]) for number in range(1, count + 1)]
+    files = dict.fromkeys((PLAN, PLAN_TEXT, RECIPE, RESOLVED), b"")
+    files |= {PROGRAM: text.encode(), TRIALS: trials_json(Trials("val.loss", True, False, trials)).encode()}
+    files["code-1/0/mine.py"] = b"HELLO = 1"
+    return make_package(Manifest("swept", __version__, "sweep"), files)
 
 
 def order(text: str, *arguments: str, **more: object) -> requests.Order:

@@ -23,12 +23,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leaven.formats import run_folder
 from leaven.formats.atomic_files import write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
 from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.launching import command_of
+from leaven.jobs.environments.launching import FIRST_NODE, THIS_NODE, command_of
 from leaven.jobs.environments.logs import read_log
 from leaven.jobs.states import Outcome
 
@@ -161,18 +160,18 @@ class Slurm:
         return [*found, *given.get("options", ())]
 
     def _launch(self, task: Task) -> list[str]:
-        """What runs the program: on each node one task of `srun`, which is the program or its torchrun."""
+        """What runs an attempt: on each node one task of `srun`."""
+        words = shlex.join(command_of(task, self._python))
         if task.resources.nodes == 1:
-            return [f"srun --kill-on-bad-exit=1 {shlex.join(command_of(task, self._python))}"]
-        program = [str(task.run / run_folder.PROGRAM), "--resume", str(task.run), *task.arguments]
-        nodes, processes = task.resources.nodes, task.resources.processes
+            return [f"srun --kill-on-bad-exit=1 {words}"]
+        words = words.replace(FIRST_NODE, "$first").replace(THIS_NODE, "$this")
+        on_each = f"this=$(address $SLURMD_NODENAME) && exec {words}"
         return [
-            'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
-            "first=$(scontrol show node $first | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p')",  # which others can reach
-            "port=$((20000 + SLURM_JOB_ID % 20000))",
-            f"srun --kill-on-bad-exit=1 {shlex.quote(self._python)} -m torch.distributed.run --nnodes={nodes} "
-            f"--nproc-per-node={processes} --rdzv-backend=c10d --rdzv-endpoint=$first:$port "
-            f"--rdzv-id=$SLURM_JOB_ID-${{SLURM_RESTART_COUNT:-0}} {shlex.join(program)}",
+            # by which other nodes can reach it
+            "address() { scontrol show node $1 | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p'; }",
+            "export -f address",
+            'export first=$(address $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1))',
+            f"srun --kill-on-bad-exit=1 bash -c {shlex.quote(on_each)}",
         ]
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:

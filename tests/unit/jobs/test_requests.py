@@ -1,0 +1,40 @@
+"""What users may ask for: which jobs an order becomes, and what each of them gets."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.jobs.plain_jobs import Queue, order, settings_in, sweep
+
+from leaven.jobs import requests
+from leaven.jobs.resources import Resources
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    """A queue whose jobs would run on a cluster; its loop is not turned."""
+    settings = settings_in(tmp_path / "jobs")
+    cluster = {"kind": "ray", "address": "http://127.0.0.1:1"}
+    found = Queue(replace(settings, environments={**settings.environments, "cluster": cluster}))
+    yield found
+    found.close()
+
+
+def swept(**more: object) -> requests.Order:
+    return order("", package=sweep(""), environment="cluster", **more)
+
+
+def test_the_best_trial_is_finished_by_one_process_wherever_the_trials_run(queue: Queue) -> None:
+    wanted = Resources(cpus=4, gpus=2, processes=2, nodes=3, minutes=60.0)
+    *trials, end = [queue.job(id) for id in queue.submit(swept(resources=wanted, is_sweep=True))]
+    assert [job.resources for job in trials] == [wanted, wanted]
+    assert end.resources == replace(wanted, processes=1, nodes=1)
+
+
+@pytest.mark.parametrize("wanted", [Resources(nodes=2), Resources(processes=2)])
+def test_a_sweep_in_one_job_is_refused_more_than_it_would_use(queue: Queue, wanted: Resources) -> None:
+    with pytest.raises(requests.RequestError, match="in one process on one machine") as problem:
+        queue.submit(swept(resources=wanted))
+    assert problem.value.help.startswith("--sweep makes a job of each trial")
+    assert len(queue.submit(swept(resources=Resources()))) == 1
