@@ -22,7 +22,7 @@ from leaven.formats.run_folder import LOCK, PLAN, PLAN_TEXT, PROGRAM, RECIPE, RE
 TRIALS = "trials.json"
 TABLE = "trials.csv"
 DIVERGED = "diverged"  # what the lock of a trial has whose loss was not a number
-_OF_A_TRIAL = (RECIPE, RESOLVED, PLAN, PLAN_TEXT, PROGRAM, LOCK)
+_OF_A_TRIAL = (RECIPE, RESOLVED, PLAN, PLAN_TEXT, PROGRAM)
 CHOSEN = "chosen"  # what the lock of a run has when its phases are done: the epoch that its model is of
 
 
@@ -58,12 +58,13 @@ def trials_json(sweep: Trials) -> str:
     return json.dumps(asdict(sweep), indent=1, ensure_ascii=False) + "\n"
 
 
-def make_trial_folders(folder: Path) -> None:
-    """Give each trial of a sweep its run folder, with what the sweep's has."""
+def make_trial_folders(folder: Path, lock: str) -> None:
+    """Give each trial of a sweep its run folder, with what the sweep's has, and a lock."""
     for trial in read_trials(folder).trials:
         (folder / trial.name).mkdir(exist_ok=True)
         for file in _OF_A_TRIAL:
             shutil.copyfile(folder / file, folder / trial.name / file)
+        write_text(folder / trial.name / LOCK, lock)
 
 
 def read_trials(folder: Path) -> Trials:

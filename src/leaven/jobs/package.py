@@ -164,19 +164,20 @@ def unpack(package: Package, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _write(package.members, folder)
     manifest = package.manifest
-    lock = {
+    facts = {
         "program": run_folder.program_hash(package.members[run_folder.PROGRAM]),
         "package": package.hash,
         "started": run_folder.now(),
         "recipe_folder": manifest.recipe_folder,
         "started_in": manifest.project or str(folder),
     }
-    write_text(folder / run_folder.LOCK, json.dumps(lock, indent=2) + "\n")
+    lock = json.dumps(facts, indent=2) + "\n"
     if sweep_folder.is_sweep(folder):
-        sweep_folder.make_trial_folders(folder)
+        sweep_folder.make_trial_folders(folder, lock)
         code = {name: content for name, content in package.members.items() if name.startswith(f"{FOLDER}-")}
         for trial in sweep_folder.read_trials(folder).trials:
             _write(code, folder / trial.name)  # its program imports what is beside it
+    write_text(folder / run_folder.LOCK, lock)
 
 
 def _write(members: Mapping[str, bytes], folder: Path) -> None:

@@ -41,7 +41,7 @@ def new_sweep(
     assert plan.sweep is not None
     folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
     sweep_folder.write_trials(folder, trials_of(plan, begin, is_quick=is_quick))
-    sweep_folder.make_trial_folders(folder)
+    sweep_folder.make_trial_folders(folder, (folder / run_folder.LOCK).read_text(encoding="utf-8"))
     return folder
 
 

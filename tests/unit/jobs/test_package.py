@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.unit.jobs.plain_jobs import plain
+from tests.unit.jobs.plain_jobs import plain, sweep
 
 from leaven import __version__
 from leaven.formats import run_folder
@@ -111,6 +111,19 @@ def test_unpacking_is_done_once(tmp_path: Path) -> None:
     (tmp_path / PROGRAM).write_text("edited")
     unpack(found, tmp_path)
     assert (tmp_path / PROGRAM).read_text() == "edited"
+
+
+def test_unpacking_a_sweep_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
+    found = sweep("print(1)")
+    (tmp_path / "trial-02").touch()
+    with pytest.raises(FileExistsError):
+        unpack(found, tmp_path)
+    (tmp_path / "trial-02").unlink()
+    unpack(found, tmp_path)
+    for trial in ("trial-01", "trial-02"):
+        assert (tmp_path / trial / PROGRAM).read_text() == "print(1)"
+        assert (tmp_path / trial / "code-1" / "0" / "mine.py").is_file()
+        assert run_folder.read_json(tmp_path / trial / run_folder.LOCK)["package"] == found.hash
 
 
 def archive(members: dict[str, bytes]) -> bytes:
