@@ -71,7 +71,7 @@ def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[st
 def _what(job: Job) -> str:
     """The progress of a job, or why it is where it is."""
     progress = progress_text(job.progress)
-    if job.state is State.QUEUED and job.reason:
+    if job.state is State.QUEUED and job.reason and job.attempts:
         progress = f"{progress}; retries: {job.reason}".removeprefix("; ")
     elif job.reason and job.state is not State.SUCCEEDED:
         progress = job.reason

@@ -29,6 +29,7 @@ from leaven.jobs.environments.environment import (
 from leaven.jobs.environments.kinds import KINDS
 from leaven.jobs.package import PackageError, open_package, unpack
 from leaven.jobs.progress import read_progress
+from leaven.jobs.resources import Slots, missing
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import Outcome, State, Wanted
 from leaven.jobs.store.for_loop import LoopStore, Waiting
@@ -54,6 +55,7 @@ class Reconciler:
         self._ask_at: dict[str, float] = {}  # when an environment that did not answer is asked again
         self._ready_at: dict[tuple[int, int], float] = {}  # when a job may be tried again, by id and attempts so far
         self._progress_at: dict[int, tuple[float, str]] = {}
+        self._too_large: dict[int, str] = {}  # why queued jobs can't run where they should
         self._revision = -1
         self._is_quiet = False  # whether only users can change anything
         self.has_news = True  # whether users have written since the tick before
@@ -177,10 +179,12 @@ class Reconciler:
             waits += [at - now for at in ready.values() if at > now]
             running = [(job, attempt) for job, attempt in active if job.environment == name]
             with self._reaching(name):
+                capacity = environment.capacity()
+                self._note_too_large(queue, capacity)
                 starts = scheduling.choose(
                     [job for job in queue if ready[job.id] <= now],
                     [job for job, _ in running],
-                    environment.capacity(),
+                    capacity,
                     scheduling.in_use(attempt.devices for _, attempt in running),
                 )
                 self._begin(environment, starts)
@@ -188,6 +192,15 @@ class Reconciler:
             if name in self._ask_at:
                 waits.append(_ASK_AGAIN)
         return min(waits, default=None)
+
+    def _note_too_large(self, queue: Sequence[Waiting], capacity: Slots | None) -> None:
+        """Let users see why a job does not start: what its environment has may have become less since its submit."""
+        for job in queue:
+            lacking = missing(scheduling.needs(job), capacity) if capacity is not None else None
+            reason = f"{job.environment} can't run it: {lacking}" if lacking else ""
+            if reason != self._too_large.get(job.id, ""):
+                self._store.note_reason(job.id, reason)
+                self._too_large[job.id] = reason
 
     def _ready(self, job: Waiting, now: float) -> float:
         """When a job may be tried again. A coordinator that was just started waits the whole delay again."""
@@ -218,6 +231,7 @@ class Reconciler:
         """A new attempt of a job, which is in the store; None if the job may not start any more."""
         job = self._store.job(start.job)
         self._ready_at.pop((job.id, job.attempts), None)
+        self._too_large.pop(job.id, None)
         number = job.attempts + 1
         self._token = self._token or self._store.fact("store") or ""
         id = f"{self._token}-{job.id}-{number}-{os.urandom(2).hex()}"

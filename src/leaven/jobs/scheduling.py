@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from leaven.jobs.resources import Slots
+from leaven.jobs.resources import Slots, missing
 
 
 class Queued(Protocol):
@@ -46,32 +46,30 @@ def choose(
     running: Iterable[Queued],
     capacity: Slots | None,
     devices_in_use: Sequence[int] = (),
-    most: int = 1_000_000,
 ) -> list[Start]:
-    """What starts now in an environment; one without a capacity takes all, at most `most` at once."""
+    """What starts now in an environment. One without a capacity takes all; what never fits is passed over."""
     running = list(running)
     shares = _Shares(running)
+    if capacity is None:
+        return [Start(job.id) for job in _in_turn(queue, shares)]
     chosen: list[Start] = []
-    free = None if capacity is None else capacity
+    free = capacity
     for job in running:
-        free = None if free is None else free - _needs(job)
-    devices = sorted(set(range(capacity.gpus)) - set(devices_in_use)) if capacity is not None else []
-    room = most - len(running)
-    for job in _in_turn(queue, shares):
-        if room <= 0 or (free is not None and not free.has(Slots(cores=1)) and not free.has(Slots(gpus=1))):
+        free -= needs(job)
+    devices = sorted(set(range(capacity.gpus)) - set(devices_in_use))
+    for job in _in_turn((job for job in queue if not missing(needs(job), capacity)), shares):
+        if not free.has(Slots(cores=1)) and not free.has(Slots(gpus=1)):
             break
-        if free is not None:
-            fits, free = free.has(_needs(job)), free - _needs(job)  # what does not fit yet is kept for it
-            if not fits:
-                continue
-        given, devices = tuple(devices[: job.gpus]), devices[job.gpus :]
-        chosen.append(Start(job.id, given if capacity is not None else ()))
-        shares.count(job)
-        room -= 1
+        fits, free = free.has(needs(job)), free - needs(job)  # what does not fit yet is kept for it
+        if fits:
+            given, devices = tuple(devices[: job.gpus]), devices[job.gpus :]
+            chosen.append(Start(job.id, given))
+            shares.count(job)
     return chosen
 
 
-def _needs(job: Queued) -> Slots:
+def needs(job: Queued) -> Slots:
+    """What a job takes of an environment while it runs."""
     return Slots(job.cpus, job.memory, job.gpus)
 
 

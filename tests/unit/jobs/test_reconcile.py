@@ -206,6 +206,21 @@ def test_no_more_jobs_run_at_once_than_there_are_cores(queue: Queue) -> None:
     queue.finish(*ids)
 
 
+def test_a_job_that_has_become_too_large_says_why_and_lets_others_pass(queue: Queue) -> None:
+    (large,) = queue.submit(order("", resources=Resources(cpus=4)))
+    given = queue.settings.environments["local"]
+    queue.settings = replace(queue.settings, environments={"local": {**given, "cores": 2}})
+    (small,) = queue.submit(order(""))
+    assert queue.finish(small)[0].state is State.SUCCEEDED
+    found = queue.job(large)
+    assert found.state is State.QUEUED
+    assert found.reason == "local can't run it: 4 cores are needed, and it has 2 cores"
+    queue.settings = replace(queue.settings, environments={"local": given})
+    queue.submit(order(""))
+    assert queue.finish(large)[0].state is State.SUCCEEDED
+    assert queue.job(large).reason == ""
+
+
 def test_each_job_gets_gpus_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     queue = Queue(settings_in(tmp_path / "jobs", gpus=3))

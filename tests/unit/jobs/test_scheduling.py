@@ -51,6 +51,10 @@ def test_jobs_that_take_nothing_of_what_a_large_one_needs_may_pass_it() -> None:
     assert started([Waits(2, gpus=2), Waits(3, gpus=1)], Slots(8, gpus=2), running) == []
 
 
+def test_a_job_that_never_fits_does_not_keep_others_from_starting() -> None:
+    assert started([Waits(1, cpus=8), Waits(2, gpus=1), Waits(3)], Slots(4)) == [3]
+
+
 def test_gpus_are_given_by_number_and_never_twice() -> None:
     found = choose([Waits(1, gpus=1), Waits(2, gpus=2)], [Waits(9, gpus=1)], Slots(8, gpus=4), [1])
     assert [start.devices for start in found] == [(0,), (2, 3)]

@@ -192,6 +192,12 @@ class LoopStore:
         with self._writing() as connection:
             connection.execute(update(jobs).where(jobs.c.id == job).values(state=State.STOPPING.value))
 
+    def note_reason(self, job: int, reason: str) -> None:
+        """Note why a queued job does not start."""
+        with self._writing() as connection:
+            which = (jobs.c.id == job) & (jobs.c.state == State.QUEUED.value)
+            connection.execute(update(jobs).where(which).values(reason=reason))
+
     def note_progress(self, job: int, progress: str) -> None:
         with self._writing() as connection:
             connection.execute(update(jobs).where(jobs.c.id == job).values(progress=progress))
