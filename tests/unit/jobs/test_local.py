@@ -1,10 +1,13 @@
 """This machine as an environment: which GPUs jobs get, and what is left of supervisors."""
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
 from tests.unit.jobs.plain_jobs import Queue, order, settings_in
 
+from leaven.jobs import requests
 from leaven.jobs.environments import local
 from leaven.jobs.environments.environment import Unreachable
 from leaven.jobs.environments.local import Local
@@ -59,3 +62,25 @@ def test_a_driver_that_does_not_answer_does_not_mean_that_there_are_no_gpus(
     assert environment.capacity().gpus == 2
     nvidia_smi(tmp_path / "bin", "echo 'no driver' >&2; exit 9", monkeypatch)
     assert Local({}, tmp_path, tmp_path / "wake").capacity().gpus == 0
+
+
+def test_supervisors_that_have_ended_are_not_left_as_zombies(tmp_path: Path) -> None:
+    queue = Queue(settings_in(tmp_path / "jobs"))
+    before = zombies()
+    queue.finish(*queue.submit(*[order("") for _ in range(4)]))
+    (last,) = queue.submit(order("import time; time.sleep(600)"))
+    queue.turn(lambda: not zombies() - before, "supervisors to be gone", 10)
+    requests.cancel(queue.store, [queue.job(last)])
+    queue.finish(last)
+    queue.close()
+
+
+def zombies() -> set[int]:
+    """The processes that this one has started, which have ended and were not waited for."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = file.read_text().rpartition(")")[2].split()[:2]
+            if state == "Z" and int(parent) == os.getpid():
+                found.add(int(file.parent.name))
+    return found

@@ -58,9 +58,7 @@ class Local:
     def submit(self, task: Task) -> str:
         task.folder.mkdir(parents=True, exist_ok=True)
         write_text(task.folder / supervisor.TASK, json.dumps(self._described(task), indent=1))
-        old = self._children.pop(task.attempt, None)
-        if old is not None:
-            old.poll()
+        self._reap()
         self._children[task.attempt] = subprocess.Popen(
             [_supervising_python(), "-I", "-S", supervisor.__file__, str(task.folder)],
             cwd="/",
@@ -82,12 +80,12 @@ class Local:
         return {**found, "wake": str(self._wake)}
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
+        self._reap()
         return {attempt: self._status(attempt) for attempt in attempts}
 
     def _status(self, attempt: str) -> Status:
         folder = self._attempts / attempt
         if (ended := supervising.outcome_in(folder)) is not None:
-            self._reap(attempt)
             return ended
         if is_held(folder / supervisor.LOCK):
             return Status("running" if (folder / supervisor.BEGUN).exists() else "starting")
@@ -97,7 +95,6 @@ class Local:
             return Status("starting" if self._is_starting(attempt) else "absent")
         if not supervisor.end_processes(attempt) or is_held(folder / supervisor.PROGRAM_LOCK):
             return Status("running", reason="its supervisor is gone; its processes are being ended")
-        self._reap(attempt)
         return Status("ended", Outcome.LOST, reason="its supervisor was killed")
 
     def _is_starting(self, attempt: str) -> bool:
@@ -105,15 +102,9 @@ class Local:
         child = self._children.get(attempt)
         return child is not None and child.poll() is None
 
-    def _reap(self, attempt: str) -> None:
-        child = self._children.get(attempt)
-        if child is not None and child.poll() is not None:
-            del self._children[attempt]
-
-    def reap(self) -> None:
-        """Let the system forget supervisors that have ended."""
-        for attempt in list(self._children):
-            self._reap(attempt)
+    def _reap(self) -> None:
+        """Let the system forget supervisors that have ended: shortly after they wrote how their attempt did."""
+        self._children = {id: child for id, child in self._children.items() if child.poll() is None}
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
         supervising.ask_to_stop(self._attempts / attempt, grace)
