@@ -2,7 +2,8 @@
 
 It is the supervisor of the attempt there. On a drive that both see, it reads and writes the attempt's folder. Where
 there is none, it fetches the attempt from an object store, and sends back what the program writes: the log and the run
-every few seconds, and at last how it ended, after everything else. A wish to stop comes the same way.
+every few seconds, and at last how it ended, after everything else. A wish to stop comes the same way. What can't be
+sent for an hour is given up, so that nobody pays for a machine that only waits.
 
 Of several nodes the first one has the attempt's folder, and each other one a folder in it.
 """
@@ -13,6 +14,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -67,9 +69,13 @@ class Agent:
         outcome = supervisor.Supervisor(str(self.folder), task).run()
         self._is_over.set()
         following.join()
-        self.send()
-        supervisor.write_until_done(str(self.folder / supervisor.OUTCOME), outcome)
-        self.tell()
+        try:
+            self.send()
+            supervisor.write_until_done(str(self.folder / supervisor.OUTCOME), outcome)
+            self.tell()
+        except OSError as problem:  # a rented machine must not wait for ever, for access that has expired
+            print(f"gave up sending what the attempt has made: {problem}", file=sys.stderr)
+            return 1
         return int(outcome["outcome"] != "succeeded")
 
     def _follow(self) -> None:

@@ -6,7 +6,6 @@ where it was. No decision depends on the time of day, which may jump.
 """
 
 import contextlib
-import errno
 import json
 import logging
 import os
@@ -34,11 +33,11 @@ from leaven.jobs.settings import Settings
 from leaven.jobs.states import Outcome, State, Wanted
 from leaven.jobs.store.for_loop import LoopStore, Waiting
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Job
+from leaven.jobs.supervisor import DISK_IS_FULL
 
 LONGEST_BACKOFF = 300.0
 _ASK_AGAIN = 5.0  # seconds until an environment that did not answer is asked again
 _PROGRESS = 1.0  # seconds between two looks at a run
-_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _log = logging.getLogger(__name__)
 
@@ -259,7 +258,7 @@ class Reconciler:
             self._end(job, attempt, Status("ended", Outcome.REFUSED, reason=str(problem)))
             return
         except OSError as problem:
-            if problem.errno in _DISK_IS_FULL:  # the attempt stays absent, and is submitted again
+            if problem.errno in DISK_IS_FULL:  # the attempt stays absent, and is submitted again
                 _log.warning("%s can't be submitted: %s", job.name, problem)
                 return
             reason = f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)

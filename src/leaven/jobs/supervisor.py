@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -44,6 +45,9 @@ OUTCOME = "outcome.json"
 
 ATTEMPT = "LEAVEN_ATTEMPT"  # the environment variable by which the processes of an attempt are found
 TELL = "LEAVEN_OUTCOME"  # that with the file to which a program writes how it ended
+
+PATIENCE = 3600.0  # seconds for which something that fails is tried again
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _LOOK = 0.25  # seconds between two looks at whether a stop is wanted
 _LOCK_TRIES = 40
@@ -283,12 +287,14 @@ def write_until_done(file: str, content: dict[str, Any]) -> None:
 
 
 def until_done(act: Callable[[], object]) -> None:
-    """Try something again, less and less often, until nothing keeps it from being done."""
-    wait = 0.1
+    """Try something again, less and less often: while the disk is full for ever, else for an hour."""
+    wait, until = 0.1, time.monotonic() + PATIENCE
     while True:
         try:
             act()
-        except OSError:
+        except OSError as problem:
+            if problem.errno not in DISK_IS_FULL and time.monotonic() > until:
+                raise
             time.sleep(wait)
             wait = min(2 * wait, 10.0)
         else:

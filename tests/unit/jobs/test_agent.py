@@ -78,3 +78,20 @@ def test_nodes_are_named_by_addresses_that_are_known_where_they_run(tmp_path: Pa
     (endpoint,) = [word for word in words if word.startswith("--rdzv-endpoint=@first-node:")]
     assert 20_000 <= int(endpoint.rpartition(":")[2]) < 40_000
     assert "--local-addr=@this-node" in words
+
+
+def test_an_agent_that_can_not_send_gives_up(tmp_path: Path) -> None:
+    """Access to an object store may expire, and a rented machine costs something as long as it waits."""
+    found = task(tmp_path, SAVES)
+    bucket = tmp_path / "bucket"
+    given = {"store": f"file://{bucket}", "scratch": str(tmp_path / "s")}
+    place = place_of(given, tmp_path / "attempts", sys.executable)
+    hasty = "from leaven.jobs import agent, supervisor; supervisor.PATIENCE = 0.5; agent.main()"
+    agent = subprocess.Popen([sys.executable, "-c", hasty, *place.send(found)[3:]], stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: b"begun" in place.log("x-1", 0), "it to begin")
+    bucket.rename(tmp_path / "gone")
+    bucket.touch()
+    agent.terminate()
+    _, said = agent.communicate(timeout=30)
+    assert agent.returncode == 1
+    assert said.startswith("gave up sending what the attempt has made: ")
