@@ -27,7 +27,8 @@ FIRST = "LEAVEN_FIRST_NODE"  # that with the address of the first one
 ADDRESS = "LEAVEN_NODE_ADDRESS"  # that with the address of this one
 RUN = "run"  # the folder of the run in that of an attempt, where that is in an object store
 _SECONDS = 1.0  # between two looks at the wish to stop
-_SENDING = 20.0  # between two times that the run is sent
+_SENDING_LOG = 5.0  # between two times that the log is sent, if it has grown
+_SENDING_RUN = 20.0  # between two times that the run is sent
 _STALE = (supervisor.BEGUN, supervisor.TOLD, supervisor.STOP, supervisor.OUTCOME)
 
 
@@ -114,7 +115,9 @@ class Carrier(Agent):
         self._store: Folder = folder_at(store)
         self._run = run
         self._sent: dict[str, tuple[int, int]] = {}
-        self._waited = 0.0
+        self._sent_of_log = 0  # bytes
+        self._waited_with_log = _SENDING_LOG  # the first line is sent at once
+        self._waited_with_run = 0.0
 
     def fetch(self) -> None:
         for name in _STALE:  # a machine that was lost and came back begins again
@@ -130,12 +133,12 @@ class Carrier(Agent):
     def follow(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._store.get(supervisor.STOP, self.folder / supervisor.STOP)
-        if self.node == 0 and (self.folder / supervisor.BEGUN).exists():
-            self._store.put(self.folder / supervisor.BEGUN, supervisor.BEGUN)
-            self._send_log()
-        self._waited += _SECONDS
-        if self._waited >= _SENDING:
-            self._waited = 0.0
+        self._waited_with_log += _SECONDS
+        if self._waited_with_log >= _SENDING_LOG and self._send_log():
+            self._waited_with_log = 0.0
+        self._waited_with_run += _SECONDS
+        if self._waited_with_run >= _SENDING_RUN:
+            self._waited_with_run = 0.0
             self._send_run()
 
     def send(self) -> None:
@@ -146,10 +149,15 @@ class Carrier(Agent):
         if self.node == 0:
             supervisor.until_done(lambda: self._store.put(self.folder / supervisor.OUTCOME, supervisor.OUTCOME))
 
-    def _send_log(self) -> None:
+    def _send_log(self) -> bool:
+        """Send the log, if it has grown; whether it has."""
         log = self.folder / supervisor.LOG
-        if self.node == 0 and log.exists():
-            self._store.put(log, supervisor.LOG)
+        size = log.stat().st_size if self.node == 0 and log.exists() else 0
+        if size <= self._sent_of_log:
+            return False
+        self._store.put(log, supervisor.LOG)
+        self._sent_of_log = size
+        return True
 
     def _send_run(self) -> None:
         """Send files of the run that have changed, the oldest first."""

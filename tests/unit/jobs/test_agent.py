@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.unit.jobs.plain_jobs import wait_until
 from tests.unit.jobs.test_reconcile import SAVES
 
+from leaven.jobs.agent import Carrier
 from leaven.jobs.environments.environment import Task
 from leaven.jobs.environments.launching import command_of
 from leaven.jobs.environments.places import place_of
@@ -95,3 +96,29 @@ def test_an_agent_that_can_not_send_gives_up(tmp_path: Path) -> None:
     _, said = agent.communicate(timeout=30)
     assert agent.returncode == 1
     assert said.startswith("gave up sending what the attempt has made: ")
+
+
+def test_a_log_is_sent_when_it_has_grown_and_not_every_second(tmp_path: Path) -> None:
+    found = task(tmp_path, SAVES)
+    given = {"store": f"file://{tmp_path}/bucket", "scratch": str(tmp_path / "s")}
+    folder, _, store, _, run = place_of(given, tmp_path / "attempts", "python").send(found)[3:]
+    agent = Carrier(Path(folder), 0, store, Path(run))
+    agent.fetch()
+    (Path(folder) / "begun.json").write_text("{}")
+    log, sent = Path(folder) / "log", tmp_path / "bucket" / "x-1" / "log"
+    log.write_text("one\n")
+    agent.follow()
+    assert sent.read_text() == "one\n"
+    sent.write_text("as it was")
+    for _ in range(10):
+        agent.follow()
+    assert sent.read_text() == "as it was"
+    log.write_text("one\ntwo\n")
+    agent.follow()
+    assert sent.read_text() == "one\ntwo\n"
+    log.write_text("one\ntwo\nthree\n")
+    agent.follow()
+    assert sent.read_text() == "one\ntwo\n"  # soon
+    agent.send()
+    assert sent.read_text() == "one\ntwo\nthree\n"
+    assert not (tmp_path / "bucket" / "x-1" / "begun.json").exists()  # which nobody reads
