@@ -64,7 +64,7 @@ class Agent:
             task["attempt"] += f"-node-{self.node}"
         lock = os.open(self.folder / supervisor.LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         if not supervisor.take(lock, 40) or (self.folder / supervisor.BEGUN).exists():
-            return 0  # another one runs it, or did
+            return 1  # another one runs it, or did and left: how that ended is not known here
         following = threading.Thread(target=self._follow, daemon=True)
         following.start()
         outcome = supervisor.Supervisor(str(self.folder), task).run()

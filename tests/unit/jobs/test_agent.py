@@ -122,3 +122,12 @@ def test_a_log_is_sent_when_it_has_grown_and_not_every_second(tmp_path: Path) ->
     agent.send()
     assert sent.read_text() == "one\ntwo\nthree\n"
     assert not (tmp_path / "bucket" / "x-1" / "begun.json").exists()  # which nobody reads
+
+
+def test_an_attempt_that_was_begun_and_left_has_not_succeeded(tmp_path: Path) -> None:
+    """An engine may start an agent again whose machine was lost."""
+    found = task(tmp_path, "print('ran')")
+    words = place_of({}, tmp_path / "attempts", sys.executable).send(found)
+    (found.folder / "begun.json").write_text("{}")
+    assert start(words).wait(30) == 1
+    assert not (found.folder / "log").exists()
