@@ -107,7 +107,7 @@ class Reconciler:
             environment.cancel(attempt.id, attempt.native, self._grace(job))
             return True
         if status.phase == "absent":
-            self._submit(environment, job, attempt)
+            self._submit_again(environment, job, attempt)
             if job.state is State.STOPPING:  # the attempt ends as soon as it begins
                 environment.cancel(attempt.id, attempt.native, self._grace(job))
             return False
@@ -250,10 +250,18 @@ class Reconciler:
             self._store.note_native(attempt.id, native)
             _log.info("%s: attempt %s submitted as %s", job.name, attempt.number, native)
 
+    def _submit_again(self, environment: Environment, job: Job, attempt: Attempt) -> None:
+        """Submit an attempt that was recorded before, unless the environment has it after all."""
+        native = environment.find(attempt.id)
+        if native is None:
+            self._submit(environment, job, attempt)
+        elif native != attempt.native:
+            self._store.note_native(attempt.id, native)
+
     def _submit(self, environment: Environment, job: Job, attempt: Attempt) -> None:
-        """Submit an attempt that is recorded, unless the environment has it."""
+        """Submit an attempt that is recorded."""
         try:
-            native = environment.find(attempt.id) or environment.submit(self._task(job, attempt))
+            native = environment.submit(self._task(job, attempt))
         except (Refused, PackageError) as problem:
             self._end(job, attempt, Status("ended", Outcome.REFUSED, reason=str(problem)))
             return
@@ -264,8 +272,7 @@ class Reconciler:
             reason = f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)
             self._end(job, attempt, Status("ended", Outcome.FAILED, reason=reason))
             return
-        if native != attempt.native:
-            self._store.note_native(attempt.id, native)
+        self._store.note_native(attempt.id, native)
         _log.info("%s: attempt %s submitted as %s", job.name, attempt.number, native)
 
     def _task(self, job: Job, attempt: Attempt) -> Task:

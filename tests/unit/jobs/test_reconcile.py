@@ -7,6 +7,7 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from tests.unit.jobs.plain_jobs import Queue, marked_processes, order, settings_in, supervisors, wait_until
@@ -374,6 +375,27 @@ class Shaky(Local):
             raise Unreachable("connection refused")
         if (self._attempts.parent / "refuses").exists():
             raise Refused("no partition named `gpu`")
+
+
+class Asked(Local):
+    """An environment that counts how often it is asked whether it has an attempt."""
+
+    finds: ClassVar[list[str]] = []
+
+    def find(self, attempt):  # type: ignore[no-untyped-def]
+        self.finds.append(attempt)
+        return super().find(attempt)
+
+
+def test_an_environment_is_not_asked_whether_it_has_attempts_that_are_new(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "asked", Kind(KEYS, Asked))
+    monkeypatch.setattr(Asked, "finds", [])
+    given = {**queue.settings.environments["local"], "kind": "asked"}
+    queue.settings = replace(queue.settings, environments={"local": given})
+    queue.finish(*queue.submit(*[order("") for _ in range(3)]))
+    assert Asked.finds == []
 
 
 class TestEnvironmentIsDown:
