@@ -96,9 +96,13 @@ class Coordinator:
                 if not is_known:
                     JobStore(engine).set_fact(_COORDINATOR, json.dumps(self._described()))
                     is_known = True
-                wait = reconciler.tick()
-                if reconciler.has_news and store.fact(_STOP) == self._id:
+                if store.fact(_STOP) == self._id:
                     self._is_told_to_stop = True
+                    return
+                wait = reconciler.tick()
+                if wait is not None:
+                    last_work = time.monotonic()
+                elif self._is_bored(time.monotonic() - last_work) and store.is_idle():
                     return
             except (StoreError, OSError) as problem:  # a full disk, a database that restarts: nothing is lost
                 _log.warning("%s", problem)
@@ -106,12 +110,11 @@ class Coordinator:
             if not self._is_folder_there():
                 self._is_told_to_stop = True
                 return
-            now = time.monotonic()
-            if wait is not None:
-                last_work = now
-            elif self._idle_seconds is not None and now - last_work >= self._idle_seconds and store.is_idle():
-                return
             self._sleep(min(_POLL if wait is None else wait, _POLL))
+
+    def _is_bored(self, seconds: float) -> bool:
+        """Whether it ends, if there has been nothing to do for that long."""
+        return self._idle_seconds is not None and seconds >= self._idle_seconds
 
     def _is_folder_there(self) -> bool:
         return self._settings.folder.is_dir() and os.fstat(self._pipe).st_nlink > 0

@@ -57,17 +57,16 @@ class Reconciler:
         self._too_large: dict[int, str] = {}  # why queued jobs can't run where they should
         self._revision = -1
         self._is_quiet = False  # whether only users can change anything
-        self.has_news = True  # whether users have written since the tick before
         self._token = ""  # of the store: two stores never have attempts of the same id
 
     def tick(self) -> float | None:
         """Do what is to be done; in how many seconds to look again, None where only users can change anything."""
         revision = self._store.revision()
-        self.has_news = revision != self._revision
-        if not self.has_news and self._is_quiet:
+        has_news = revision != self._revision
+        if not has_news and self._is_quiet:
             return None
         self._is_quiet = False  # whatever fails below is done again
-        if self.has_news:
+        if has_news:
             self._known = self._store.environments()
             self._store.begin_rounds()
             self._store.cancel_queued()

@@ -122,6 +122,18 @@ def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path) -> None:
     store.close()
 
 
+def test_one_that_can_not_do_anything_can_still_be_stopped(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path / "jobs")
+    store = requests.open_store(settings)
+    pid = leads(settings)
+    wait_until(lambda: coordinator.status(settings, store), "it to say who it is")
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    requests.submit(store, settings, [order("")])
+    assert coordinator.stop(settings, store)
+    wait_until(lambda: not coordinators(settings.folder))
+    store.close()
+
+
 def test_a_lost_connection_is_made_again(settings: Settings, store: JobStore) -> None:
     if is_sqlite(settings.store):
         pytest.skip("a file has no connection")
