@@ -154,7 +154,7 @@ class Run:
             given = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
             facts = {**folder.surroundings(), **given, **facts}
         if not finishes:
-            facts["finished"] = False
+            facts |= {"finished": False} | ({DIVERGED: ""} if DIVERGED in lock else {})  # it may not do so again
         if args.more_epochs or is_new:
             facts["trained"] = False
         self.update_lock(**facts)

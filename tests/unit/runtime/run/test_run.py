@@ -101,6 +101,10 @@ def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(tmp_path: Path)
     saved = torch.load(folder / "last.ckpt", weights_only=True)
     assert saved["epoch"] == 1
     assert all(torch.isfinite(value).all() for value in saved["state"]["model"].values())
+    assert "the loss is inf" in json.loads((folder / "lock.json").read_text())["diverged"]
+    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text().replace("calls > 30", "calls > 100"))
+    assert at_work.run(file, "--resume", str(folder)).epochs == ["train 2/3", "train 3/3"]
+    assert not json.loads((folder / "lock.json").read_text())["diverged"]
 
 
 def test_too_little_memory_says_which_batch_would_fit(tmp_path: Path) -> None:
