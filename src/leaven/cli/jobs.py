@@ -98,12 +98,14 @@ def submit(
     word = recipes[0]
     if name is not None and name in after:
         raise requests.RequestError(f"`{name}` can't wait for itself")
-    resources = requests.resources(where, **wanted)
     if word.endswith(".job") and (quick or options != Options()):
         raise requests.RequestError("a package can't be changed", "pack the recipe with these options: `leaven pack`")
-    package = _opened(word) if word.endswith(".job") else _packed(word, options, resources, is_quick=quick)
-    if word.endswith(".job") and not any(wanted.values()):
-        resources = package.manifest.resources
+    if word.endswith(".job"):
+        package = _opened(word)
+        resources = requests.resources(where, package.manifest.resources, **wanted)
+    else:
+        resources = requests.resources(where, **wanted)
+        package = _packed(word, options, resources, is_quick=quick)
     order = requests.Order(package, environment, resources, name, priority, retries, after, sweep)
     store = requests.open_store(settings)
     ids = requests.submit(store, settings, [order])

@@ -74,7 +74,7 @@ def _capacity(environment: Environment) -> Slots | None:
 
 
 def usual_resources(environment: Environment, gpus: int) -> Resources:
-    """What a job gets that does not say: all cores, or those that belong to its GPUs."""
+    """Default resources: all cores, or those that belong to its GPUs."""
     has = _capacity(environment)
     if has is None:
         return Resources(gpus=gpus)
@@ -84,6 +84,7 @@ def usual_resources(environment: Environment, gpus: int) -> Resources:
 
 def resources(
     environment: Environment,
+    packed: Resources | None = None,
     *,
     gpus: int | None = None,
     cpus: int | None = None,
@@ -92,18 +93,22 @@ def resources(
     nodes: int | None = None,
     length: str | None = None,
 ) -> Resources:
-    """What a job gets, by what is said: `memory` as `16GB`, `length` as `12h`."""
+    """What a job gets, by what is said: `memory` as `16GB`, `length` as `12h`.
+
+    What is not said is what the job was packed with, or the default. If GPUs are, each has one process.
+    """
     size = parse_bytes(memory) if memory else 0
     if size is None:
         raise RequestError(f"`{memory}` must be a size of memory, such as 16GB")
-    count = processes or max(1, gpus or 0)
+    other = packed or usual_resources(environment, gpus or 0)
+    count = processes or (other.processes if gpus is None else max(1, gpus))
     return Resources(
-        cpus=cpus or max(count, usual_resources(environment, gpus or 0).cpus),
-        memory=size,
-        gpus=gpus or 0,
+        cpus=cpus or max(count, other.cpus),
+        memory=size or other.memory,
+        gpus=other.gpus if gpus is None else gpus,
         processes=count,
-        nodes=nodes or 1,
-        minutes=_minutes(length) if length else None,
+        nodes=nodes or other.nodes,
+        minutes=_minutes(length) if length else other.minutes,
     )
 
 

@@ -171,10 +171,16 @@ def _add_jobs(router: "APIRouter", settings: Settings, store: JobStore) -> None:
         if len(package) > _MOST_BYTES:
             raise PackageError("this is too large to be a job package")
         opened = read_package(package, "the package")
-        wanted: dict[str, Any] = {"gpus": gpus, "cpus": cpus, "memory": memory, "processes": processes}
-        wanted |= {"nodes": nodes, "length": time}
-        where = requests.environment_of(settings, environment)
-        given = requests.resources(where, **wanted) if any(wanted.values()) else opened.manifest.resources
+        given = requests.resources(
+            requests.environment_of(settings, environment),
+            opened.manifest.resources,
+            gpus=gpus,
+            cpus=cpus,
+            memory=memory,
+            processes=processes,
+            nodes=nodes,
+            length=time,
+        )
         order = requests.Order(opened, environment, given, name, priority, retries, tuple(after or ()), sweep)
         ids = requests.submit(store, settings, [order])
         coordinator.start(settings)

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.jobs.plain_jobs import Queue, order, settings_in, sweep
 
 from leaven.jobs import requests
 from leaven.jobs.resources import Resources
+
+PACKED = Resources(cpus=8, memory=4 * 10**9, gpus=2, processes=2, minutes=60.0)
 
 
 @pytest.fixture
@@ -38,3 +41,26 @@ def test_a_sweep_in_one_job_is_refused_more_than_it_would_use(queue: Queue, want
         queue.submit(swept(resources=wanted))
     assert problem.value.help.startswith("--sweep makes a job of each trial")
     assert len(queue.submit(swept(resources=Resources()))) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, PACKED),
+        ({"length": "12h"}, replace(PACKED, minutes=720.0)),
+        ({"memory": "1GB", "cpus": 2, "nodes": 3}, replace(PACKED, memory=10**9, cpus=2, nodes=3)),
+        ({"gpus": 0}, replace(PACKED, gpus=0, processes=1)),
+        ({"gpus": 4}, replace(PACKED, gpus=4, processes=4)),
+        ({"gpus": 4, "processes": 1}, replace(PACKED, gpus=4, processes=1)),
+        ({"processes": 16}, replace(PACKED, processes=16, cpus=16)),
+    ],
+)
+def test_what_is_not_said_is_what_a_job_was_packed_with(queue: Queue, wanted: dict[str, Any], found: Resources) -> None:
+    environment = requests.environment_of(queue.settings, "local")
+    assert requests.resources(environment, PACKED, **wanted) == found
+
+
+def test_what_is_not_said_of_a_recipe_is_the_default(queue: Queue) -> None:
+    environment = requests.environment_of(queue.settings, "local")
+    assert requests.resources(environment) == Resources(cpus=4)
+    assert requests.resources(environment, gpus=2, length="90m") == Resources(cpus=4, gpus=2, processes=2, minutes=90)
