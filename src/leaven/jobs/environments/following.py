@@ -78,7 +78,9 @@ class Followed(ABC):
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
         """What became of attempts, given with the engine's names of those that were submitted."""
         said = self._said()
-        return {id: self._status(id, said.get(id), was_submitted=bool(name)) for id, name in attempts.items()}
+        found = {id: self._status(id, said.get(id), was_submitted=bool(name)) for id, name in attempts.items()}
+        self._end_at = {id: at for id, at in self._end_at.items() if id not in found or found[id].phase != "ended"}
+        return found
 
     def _status(self, attempt: str, said: Said | None, *, was_submitted: bool) -> Status:
         place = self._place
@@ -103,11 +105,12 @@ class Followed(ABC):
     def cancel(self, attempt: str, native: str, grace: float) -> None:
         """Let a program that runs save; after the grace, and if it has not begun, let the engine end it."""
         said = self._said().get(attempt)
+        if said is not None and said.phase != "over" and not self._place.is_stopping(attempt):
+            self._place.stop(attempt, grace)
+            self.forget()  # what has begun by now may save; what begins later sees the wish, and does nothing
+            said = self._said().get(attempt)
         if said is None or said.phase == "over":
             return
-        if not self._place.is_stopping(attempt):
-            self._place.stop(attempt, grace)
-            self.forget()  # whether it had begun by then
         now = time.monotonic()
         until = self._end_at.setdefault(attempt, now + grace + self.after_grace)
         if said.phase == "waiting" or now >= until:
