@@ -24,7 +24,8 @@ from leaven.jobs.printed import pieces
 from leaven.jobs.problem import Problem
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State
-from leaven.jobs.store.for_users import JobStore
+from leaven.jobs.store.connection import StoreFailed
+from leaven.jobs.store.for_users import JobStore, NoSuchJob
 from leaven.jobs.store.records import Job
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def application(settings: Settings, token: str) -> "FastAPI":
 
     @app.exception_handler(Problem)
     def _(_request: object, problem: Problem) -> JSONResponse:
-        return told(400, problem.headline, problem.help)
+        return told(503 if isinstance(problem, StoreFailed) else 400, problem.headline, problem.help)
 
     router = APIRouter(dependencies=[Depends(check_token)])
     store = requests.open_store(settings)
@@ -132,7 +133,7 @@ def _found(store: JobStore, word: str) -> Job:
 
     try:
         return store.job(word)
-    except Problem as problem:
+    except NoSuchJob as problem:
         raise HTTPException(404, problem.headline) from None
 
 

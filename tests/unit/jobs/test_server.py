@@ -1,9 +1,11 @@
 """The HTTP API, by a real server on a free port of this machine."""
 
+import contextlib
 import json
 import os
 import re
 import select
+import sqlite3
 import subprocess
 import sys
 import urllib.error
@@ -204,3 +206,23 @@ def test_a_port_that_is_taken_is_reported(api: Api, folder: Path) -> None:
     process = served(folder, "--port", api.address.rpartition(":")[2])
     _, said = process.communicate(timeout=120)
     assert (process.returncode, "Address already in use" in said) == (2, True)
+
+
+def test_a_store_that_can_not_be_used_does_not_mean_that_there_is_no_such_job(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "leaven.toml").write_text(f'[jobs]\nfolder = "{tmp_path}/jobs"\n')
+    process = served(tmp_path)
+    assert process.stdout is not None
+    try:
+        assert select.select([process.stdout], [], [], 120)[0]
+        api = Api(process.stdout.readline().strip(), None, tmp_path)
+        process.stdout.readline()
+        api.token = (tmp_path / "jobs" / "token").read_text()
+        assert api("GET", "/jobs/first")[0] == 404
+        with contextlib.closing(sqlite3.connect(tmp_path / "jobs" / "jobs.sqlite")) as store:
+            store.execute("DROP TABLE attempts")
+            store.execute("DROP TABLE dependencies")
+            store.execute("DROP TABLE jobs")
+        assert api("GET", "/jobs/first") == (503, {"error": "the store can't be used: no such table: jobs", "help": ""})
+    finally:
+        process.terminate()
+        process.wait(30)

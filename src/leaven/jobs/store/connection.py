@@ -34,6 +34,10 @@ class StoreError(Problem):
     """A store can't be used."""
 
 
+class StoreFailed(StoreError):
+    """A store that was opened does not answer as it should."""
+
+
 class AnotherLeads(Exception):
     """Another coordinator leads the store."""
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, State, Wanted
-from leaven.jobs.store.connection import StoreError
+from leaven.jobs.store.connection import StoreError, StoreFailed
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Job
 from leaven.jobs.store.schema import attempts, dependencies, environments, facts, jobs, revisions
 
@@ -43,6 +43,10 @@ class Submission:
     epochs: int | None = None
     monitor: str = ""
     wanted: Wanted = Wanted.RUN
+
+
+class NoSuchJob(StoreError):
+    """A job is not in the store."""
 
 
 class JobStore:
@@ -175,7 +179,7 @@ class JobStore:
         with self._reading() as connection:
             row = connection.execute(select(jobs).where(wanted).order_by(jobs.c.id)).first()
         if row is None:
-            raise StoreError(f"there is no job `{word}`", "`leaven jobs` lists them")
+            raise NoSuchJob(f"there is no job `{word}`", "`leaven jobs` lists them")
         return Job.of(row)
 
     def attempts(self, job: int) -> list[Attempt]:
@@ -231,6 +235,6 @@ def told_as_store_error() -> Iterator[None]:
         raise
     except OperationalError as problem:
         said = str(problem.orig).strip().partition("\n")[0]
-        raise StoreError(f"the store can't be used: {said}") from None
+        raise StoreFailed(f"the store can't be used: {said}") from None
     except DBAPIError as problem:
-        raise StoreError(f"the store failed: {str(problem.orig).strip()}") from None
+        raise StoreFailed(f"the store failed: {str(problem.orig).strip()}") from None
