@@ -34,6 +34,7 @@ def pieces(
     known = {one.name: one for one in store.environments()}[job.environment]
     environment = KINDS[known.kind].make(json.loads(known.settings), settings.attempts, settings.wake)
     offsets: dict[str, int] = {}
+    problems: dict[str, str] = {}
     while True:
         job = store.job(str(job.id))  # before the log is read, so that nothing is missed
         for one in store.attempts(job.id):
@@ -43,8 +44,12 @@ def pieces(
             try:
                 new = environment.logs(one.id, one.native, offsets.setdefault(one.id, 0))
             except Unreachable as problem:
-                yield Piece(one.number, problem=f"{one.environment} does not answer: {problem}")
+                told = f"{one.environment} does not answer: {problem}"
+                if problems.get(one.id) != told:
+                    yield Piece(one.number, problem=told)
+                problems[one.id] = told
                 continue
+            problems.pop(one.id, None)
             offsets[one.id] += len(new)
             if new or is_first:
                 yield Piece(one.number, new)
