@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats.byte_sizes import parse_bytes
+from leaven.jobs.environments.keys import Form, is_of
 from leaven.jobs.problem import Problem
 from leaven.jobs.store.connection import sqlite_url
 
 PROJECT_FILE = "leaven.toml"
 FOLDER = "LEAVEN_JOBS"  # the environment variable with the folder of jobs
 CONFIG = "LEAVEN_CONFIG"  # that with the user's configuration file
-_JOBS_KEYS = ("folder", "store", "backoff")
+_JOBS_KEYS = {"folder": Form.STRING, "store": Form.STRING, "backoff": Form.NUMBER}
 _BACKOFF = 10.0
 
 
@@ -73,7 +74,7 @@ def load_settings(start: Path | None = None) -> Settings:
     environments: dict[str, Mapping[str, Any]] = {"local": {"kind": "local"}}
     for file in files:
         found = _read(file)
-        jobs |= _section(found, "jobs", _JOBS_KEYS, file)
+        jobs |= _checked(found.get("jobs", {}), _JOBS_KEYS, "[jobs]", file)
         for name, given in found.get("environments", {}).items():
             environments[name] = _environment(name, given, file)
     folder = Path(os.environ.get(FOLDER) or jobs.get("folder") or _data_folder() / "jobs").expanduser().absolute()
@@ -101,15 +102,12 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
-def _section(found: Mapping[str, Any], name: str, known: tuple[str, ...], file: Path) -> dict[str, Any]:
-    given: dict[str, Any] = found.get(name, {})
-    for key in given:
-        refuse_unknown(key, known, f"[{name}]", file)
-    if not isinstance(given.get("backoff", 0), int | float) or given.get("backoff", 0) < 0:
-        raise SettingsError(f"{file}: `backoff` in [jobs] must be a number of seconds")
-    for key in ("folder", "store"):
-        if not isinstance(given.get(key, ""), str):
-            raise SettingsError(f"{file}: `{key}` in [jobs] must be a string")
+def _checked(given: dict[str, Any], known: Mapping[str, Form], where: str, file: Path) -> dict[str, Any]:
+    """The values of a section, whose keys are known and whose values have the right form."""
+    for key, value in given.items():
+        refuse_unknown(key, tuple(known), where, file)
+        if not is_of(known[key], value):
+            raise SettingsError(f"{file}: {where}: `{key}` must be {known[key].value}")
     return given
 
 
@@ -120,20 +118,12 @@ def _environment(name: str, given: Any, file: Path) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise SettingsError(f"{file}: {where} must be a section")
     kind = given.get("kind", name if name in KINDS else None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         told = f"unknown kind {kind!r}" if kind is not None else "`kind` is missing"
         raise SettingsError(f"{file}: {where}: {told}", f"kinds: {', '.join(KINDS)}")
-    for key in given:
-        refuse_unknown(key, ("kind", *KINDS[kind].keys), where, file)
-    found = {"kind": kind, **given}
-    for key in ("cores", "gpus"):
-        if key in found and (not isinstance(found[key], int) or found[key] < 0):
-            raise SettingsError(f"{file}: {where}: `{key}` must be a number")
+    found = {"kind": kind, **_checked(given, {"kind": Form.STRING, **KINDS[kind].keys}, where, file)}
     if isinstance(found.get("memory"), str):
-        size = parse_bytes(found["memory"])
-        if size is None:
-            raise SettingsError(f'{file}: {where}: `memory` must be a size, such as "16GB"')
-        found["memory"] = size
+        found["memory"] = parse_bytes(found["memory"])
     return found
 
 

@@ -21,9 +21,18 @@ from leaven.jobs.agent import ADDRESS, FIRST, NODE
 from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, Followed, Said
+from leaven.jobs.environments.keys import Form
 from leaven.jobs.states import Outcome
 
-KEYS = (*places.KEYS, "sky", "infra", "gpu", "spot", "image", "setup", "secrets", "mounts", "disk", "poll", "timeout")
+KEYS = {
+    **places.KEYS,
+    **dict.fromkeys(("sky", "infra", "gpu", "image", "setup"), Form.STRING),
+    "spot": Form.SWITCH,
+    "secrets": Form.STRINGS,
+    "mounts": Form.TABLE,
+    "disk": Form.COUNT,
+    **dict.fromkeys(("poll", "timeout"), Form.NUMBER),
+}
 TASK = "sky.yaml"
 _POLL = 20.0
 _TIMEOUT = 120.0  # SkyPilot's commands may start a server first

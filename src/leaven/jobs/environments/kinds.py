@@ -7,14 +7,15 @@ from typing import Any
 
 from leaven.jobs.environments import cloud, kubernetes, local, ray, slurm
 from leaven.jobs.environments.environment import Environment
+from leaven.jobs.environments.keys import Form
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of environment: the keys of its section, and its class, which gets the settings, the folder of attempts
-    and the coordinator's pipe."""
+    """A kind of environment: the keys of its section with the forms of their values, and its class, which gets the
+    settings, the folder of attempts and the coordinator's pipe."""
 
-    keys: tuple[str, ...]
+    keys: Mapping[str, Form]
     make: Callable[[Mapping[str, Any], Path, Path], Environment]
 
 

@@ -14,14 +14,18 @@ from typing import Any
 from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, Followed, Said
+from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.kubernetes_manifests import ATTEMPT, LABELS, manifest
 from leaven.jobs.states import Outcome
 
-KEYS = (
-    *places.KEYS,
-    *("image", "namespace", "context", "config", "claim", "mount", "queue", "secret", "service_account", "selector"),
-    *("gpu", "poll", "timeout"),
-)
+KEYS = {
+    **places.KEYS,
+    **dict.fromkeys(("image", "namespace", "context", "config", "claim", "mount"), Form.STRING),
+    **dict.fromkeys(("queue", "secret", "service_account", "gpu"), Form.STRING),
+    "selector": Form.TABLE,
+    "poll": Form.NUMBER,
+    "timeout": Form.NUMBER,
+}
 _GROUP = ("jobset.x-k8s.io", "v1alpha2")
 _JOBSETS = "jobsets"
 _POLL = 5.0

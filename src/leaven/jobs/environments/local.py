@@ -22,12 +22,20 @@ from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import supervisor
 from leaven.jobs.environments import supervising
 from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.logs import read_log
 from leaven.jobs.file_locks import is_held
 from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 
-KEYS = ("cores", "memory", "gpus", "python", "grace", "folder")
+KEYS = {
+    "cores": Form.COUNT,
+    "memory": Form.SIZE,
+    "gpus": Form.COUNT,
+    "python": Form.STRING,
+    "grace": Form.NUMBER,
+    "folder": Form.STRING,
+}
 _ASKING = 10  # seconds for nvidia-smi
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 

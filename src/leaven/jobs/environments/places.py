@@ -16,12 +16,13 @@ from leaven.formats.atomic_files import write_text
 from leaven.jobs import supervisor
 from leaven.jobs.agent import RUN
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task, Unreachable
+from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.logs import read_log
 from leaven.jobs.environments.supervising import ask_to_stop, described, is_asked_to_stop, outcome_in
 from leaven.jobs.file_locks import is_held
 from leaven.jobs.object_store import Folder, StoreNotUsable, folder_at
 
-KEYS = ("python", "folder", "grace", "store", "scratch")
+KEYS = {**dict.fromkeys(("python", "folder", "store", "scratch"), Form.STRING), "grace": Form.NUMBER}
 _SCRATCH = "/tmp/leaven"
 _SENT = "sent.json"  # the file that says which run is fetched when an attempt has ended
 

@@ -19,9 +19,16 @@ from typing import Any
 from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import GRACE, Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, Followed, Said
+from leaven.jobs.environments.keys import Form
 from leaven.jobs.states import Outcome
 
-KEYS = (*places.KEYS, "address", "runtime_env", "poll", "timeout")
+KEYS = {
+    **places.KEYS,
+    "address": Form.STRING,
+    "runtime_env": Form.TABLE,
+    "poll": Form.NUMBER,
+    "timeout": Form.NUMBER,
+}
 _ADDRESS = "http://127.0.0.1:8265"
 _POLL = 2.0
 _TIMEOUT = 20.0

@@ -27,11 +27,16 @@ from leaven.formats.atomic_files import write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
 from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.launching import FIRST_NODE, THIS_NODE, command_of
 from leaven.jobs.environments.logs import read_log
 from leaven.jobs.states import Outcome
 
-KEYS = ("partition", "account", "qos", "constraint", "options", "python", "folder", "grace", "poll", "timeout")
+KEYS = {
+    **dict.fromkeys(("partition", "account", "qos", "constraint", "python", "folder"), Form.STRING),
+    "options": Form.STRINGS,
+    **dict.fromkeys(("grace", "poll", "timeout"), Form.NUMBER),
+}
 SCRIPT = "job.sh"
 ARRAY = "array"  # the file with the attempts of an array
 ARRAY_SCRIPT = "array.sh"
