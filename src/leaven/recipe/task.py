@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from leaven.formats.target import TargetReader
 
 USUAL = "classification"
+_ONE = {"classes": "class", "categories": "category"}
 
 
 class Task(Record):
@@ -40,7 +41,7 @@ class Task(Record):
     def counted(self, outputs: int) -> str:
         """So many outputs in words: `10 classes`."""
         noun = self.known.outputs if self.known is not None else "outputs"
-        return f"{outputs} {noun.removesuffix('es' if noun == 'classes' else 's') if outputs == 1 else noun}"
+        return f"{outputs} {_ONE.get(noun, noun.removesuffix('s')) if outputs == 1 else noun}"
 
     @property
     def is_for_images(self) -> bool:

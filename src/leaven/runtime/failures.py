@@ -7,7 +7,7 @@ How a failure is reported is decided in `run/guard.py`, and which line of the re
 import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, ClassVar
 
 USER_FILE = "__leaven_user_file__"  # the attribute that holds the path of a module the user wrote
 
@@ -27,19 +27,31 @@ class Failure(Exception):
 
 
 class BadFile(Failure):
-    """A file that can't be read as what it should be."""
+    """A file that can't be read as what it should be. `on_bad_file skip` goes on without it."""
 
-    def __init__(self, file: str, reason: str) -> None:
-        super().__init__(
-            f"{file} can't be read: {reason}",
-            "repair or remove it, or skip such files with `on_bad_file skip` in the data block",
-            about="data.source",
-        )
+    fact: ClassVar = "{file} can't be read: {reason}"
+    skipping: ClassVar = "repair or remove it, or skip such files with `on_bad_file skip` in the data block"
+
+    def __init__(self, file: str, reason: str, hint: str = "") -> None:
+        help = f"{hint}; {self.skipping}" if hint else self.skipping
+        super().__init__(self.fact.format(file=file, reason=reason), help, about="data.source")
         self.file = file
         self.reason = reason
+        self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.file, self.reason)
+        return type(self), (self.file, self.reason, self.hint)
+
+    def of(self, file: str) -> "BadFile":
+        """The same about a file whose name was not known where it was read."""
+        return type(self)(file, self.reason, self.hint)
+
+
+class BadSample(BadFile):
+    """A sample that can be read, but is marked with something that can't be used."""
+
+    fact = "{file} {reason}"
+    skipping = "`on_bad_file skip` in the data block leaves such samples out"
 
 
 def unexpected(problem: Exception, about: str = "") -> Failure:

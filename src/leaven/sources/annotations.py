@@ -3,7 +3,6 @@
 Something wrong with an annotation is an error; with `on_bad_file skip` it is left out, and counted in a warning.
 """
 
-import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +13,12 @@ from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import IMAGE_ENDINGS
 from leaven.sources.copies import copies
 from leaven.sources.source import Looked, Samples, predefined
-from leaven.tasks.detection.target import Box, Categories, Object, Objects
+from leaven.tasks.detection.target import Box, Categories, Object, Objects, box_fault, within
 from leaven.tasks.instances.target import MaskedCategories
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
-_SLACK = 2.0  # pixels by which a box may be outside of its image: annotations are rounded
 _LISTED = 5
+_CORRECT = "correct the annotations"
 OnBadFile = Literal["stop", "skip"]
 
 
@@ -54,7 +53,8 @@ class Problems:
 
     def add(self, fact: str, help: str = "", id: str = "wrong-annotation", noun: str = "annotation") -> None:
         """`noun` is what would be skipped."""
-        self.found.append(Finding(id, fact, help, argument=self.argument))
+        skipping = f"`on_bad_file skip` leaves such {noun}s out"
+        self.found.append(Finding(id, fact, f"{help or _CORRECT}; {skipping}", argument=self.argument))
         self._nouns[noun] += 1
 
     def findings(self) -> tuple[Finding, ...]:
@@ -67,41 +67,23 @@ class Problems:
             return (at_source(Finding(first.id, fact, is_error=False, argument=first.argument)),)
         notes = [f"also, {each.fact}" for each in others[:_LISTED]]
         notes += [f"and {len(others) - _LISTED:,} more"] if len(others) > _LISTED else []
-        help = first.help or "correct the annotations; `on_bad_file skip` leaves such objects out"
-        raise BadSource(at_source(first._replace(help=help, notes=tuple(notes))))
+        raise BadSource(at_source(first._replace(notes=tuple(notes))))
 
     def _skipped(self) -> str:
         """`2 annotations and an image are`."""
         each = [_counted(count, noun) for noun, count in sorted(self._nouns.items())]
         return f"{' and '.join(each)} {'is' if len(self.found) == 1 else 'are'}"
 
-    def box(self, box: Box, size: tuple[float, float] | None, place: str) -> Box | None:
+    def box(self, box: Box, size: tuple[float, float] | None, place: str, help: str = "") -> Box | None:
         """A box within its image; None where it is outside, or has no size."""
-        if not all(map(math.isfinite, box)):
-            self.add(f"{place} has a box with {_numbers(box)}, which are not all numbers")
+        if fault := box_fault(box, size):
+            self.add(f"{place} {fault}", help)
             return None
-        left, top, right, bottom = box
-        if size is not None:
-            width, height = size
-            slack = _SLACK if max(size) > 1 else 0.01
-            if min(left, top) < -slack or right > width + slack or bottom > height + slack:
-                at = f"an image of {width:g}×{height:g}" if max(size) > 1 else "its image"
-                self.add(f"{place} has the box {_numbers(box)}, which is outside of {at}")
-                return None
-            left, right = (min(max(x, 0.0), width) for x in (left, right))
-            top, bottom = (min(max(y, 0.0), height) for y in (top, bottom))
-        if right <= left or bottom <= top:
-            self.add(f"{place} has the box {_numbers(box)}, which has no size")
-            return None
-        return left, top, right, bottom
+        return within(box, size) if size is not None else box
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}s" if count > 1 else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
-def _numbers(box: Sequence[float]) -> str:
-    return ", ".join(f"{number:g}" for number in box)
 
 
 class ImageIndex:

@@ -21,6 +21,7 @@ from leaven.sources.annotations import (
     named_split,
     opened,
 )
+from leaven.sources.name_files import unreadable
 from leaven.sources.source import Looked, Samples
 from leaven.tasks.detection.target import Object
 
@@ -108,8 +109,7 @@ class Coco(NamedTuple):
             with open(file, encoding="utf-8-sig") as stream:
                 content = json.load(stream)
         except (OSError, ValueError, RecursionError) as problem:
-            reason = f"{problem.msg} in line {problem.lineno}" if isinstance(problem, json.JSONDecodeError) else problem
-            finding = Finding("wrong-format", f"`{file.name}` can't be read: {reason}")
+            finding = Finding("wrong-format", f"`{file.name}` can't be read: {unreadable(problem)}")
             raise BadSource(self._at(finding, split)) from None
         for part in _PARTS:
             if not isinstance(content, dict) or not isinstance(content.get(part), list):
@@ -180,7 +180,7 @@ class _Reader:
                     )
                 case {"id": int() | str() as id, "file_name": str(name), **rest}:
                     if (found := self.index.find(name)) is None:
-                        help = "say where the images are; `on_bad_file skip` leaves such images out"
+                        help = "say where the images are"
                         fact = f"`{name}`, image {at} of `{self.file}`, is not in `{self.index.folder.name}`"
                         self.problems.add(fact, help, id="missing-file", noun="image")
                         found = ""
@@ -224,8 +224,13 @@ class _Reader:
         match given.get("segmentation"):
             case [_, *_] as polygons if all(map(_is_polygon, polygons)):
                 return tuple(tuple(map(float, each)) for each in polygons)
-            case {"counts": list() | str() as counts, "size": [int(height), int(width)]}:
-                return height, width, tuple(counts) if isinstance(counts, list) else counts
+            case {"counts": [*counts], "size": [int(height), int(width)]} if _are_runs(counts, height * width):
+                return height, width, tuple(counts)
+            case {"counts": str(counts), "size": [int(height), int(width)]}:
+                return height, width, counts
+            case {"counts": _}:
+                self.problems.add(f"{place} has a mask whose run lengths do not add up to its `size`")
+                return None
         self.problems.add(f"{place} has no mask (`segmentation`)", "without `masks=true`, boxes are enough")
         return None
 
@@ -233,6 +238,10 @@ class _Reader:
 def _is_polygon(given: Any) -> bool:
     is_even = isinstance(given, list) and len(given) >= 6 and len(given) % 2 == 0
     return is_even and all(isinstance(number, int | float) for number in given)
+
+
+def _are_runs(counts: Sequence[Any], pixels: int) -> bool:
+    return all(type(count) is int and count >= 0 for count in counts) and sum(counts) == pixels
 
 
 def _size(given: Mapping[Any, Any]) -> tuple[float, float] | None:

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+from leaven.formats.image_folder import IMAGE_ENDINGS
 from leaven.sources.coco import Coco
 from leaven.sources.voc import Voc
 from leaven.sources.yolo import NAMES, Yolo
 
 _BLOCK = 1 << 16  # bytes of a JSON file that are looked at, at each of its ends
 _MOST = 20  # such files
+_LABELS = ("labels", "labels/train", "labels/train2017", "train/labels")  # of YOLO
 
 
 def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc | Yolo | None:
@@ -22,9 +24,15 @@ def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc |
     if _has(path / "Annotations", "*.xml") or _has(path, "*.xml"):
         return Voc(path, name)
     is_named = any((path / each).is_file() for each in (*NAMES, "labels/classes.txt"))
-    if is_named and any(_has(path / each, "*.txt") for each in ("labels", "labels/train", "labels/train2017")):
+    if is_named and (any(_has(path / each, "*.txt") for each in _LABELS) or _has_labels_beside(path)):
         return Yolo(path, name, masks=has_masks)
     return None
+
+
+def _has_labels_beside(folder: Path) -> bool:
+    """Whether an image has a file of labels beside it."""
+    images = (file for file in folder.iterdir() if file.suffix.lower() in IMAGE_ENDINGS)
+    return any(file.with_suffix(".txt").is_file() for file in images)
 
 
 def _has(folder: Path, pattern: str) -> bool:

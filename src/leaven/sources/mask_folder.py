@@ -15,7 +15,7 @@ from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.sources.annotations import OnBadFile
 from leaven.sources.mask_pixels import Pair, Seen, listed, look_at_masks
-from leaven.sources.name_files import read_lines
+from leaven.sources.name_files import read_lines, unreadable
 from leaven.sources.source import Looked, Samples, predefined
 from leaven.tasks.segmentation.target import MaskClasses
 
@@ -132,8 +132,7 @@ class MaskFolder(NamedTuple):
         try:
             rows = read_classes(file)
         except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or problem
-            fact = f"the classes in `{file.name}` can't be read: {reason}"
+            fact = f"the classes in `{file.name}` can't be read: {unreadable(problem)}"
             raise BadSource(_about("classes", "wrong-format", fact, _HOW)) from None
         colours = tuple(colour for _, colour in rows if colour is not None)
         if colours and len(colours) < len(rows):
@@ -176,34 +175,18 @@ class MaskFolder(NamedTuple):
 
     def _places(self) -> dict[str, tuple[Path, Path]]:
         """The folders of images and masks of each split."""
-        whole = _beside(self.path)
-        if whole is not None:
-            inner = {split: (_split(whole[0], split), _split(whole[1], split)) for split in PART_NAMES}
-            both = {split: (images, masks) for split, (images, masks) in inner.items() if images and masks}
-            return both if "train" in both else {"": whole}
-        splits = {
-            split: there for split in PART_NAMES if (place := _split(self.path, split)) and (there := _beside(place))
-        }
-        if "train" not in splits:
+        found = mask_places(self.path)
+        if not found:
             has = ", ".join(f"`{name}`" for name in sub_folders(self.path)[:_SHOWN]) or "no folders"
             fact = f"`{self.name}` has {has}, but not `images` and `masks`"
             help = f"put the images into `{self.name}/images` and their masks, with the same names, into "
             raise BadSource(_about("path", "missing-file", fact, f"{help}`{self.name}/masks`"))
-        return splits
+        return found
 
     def _paired(self, images: Path, masks: Path) -> tuple[list[Pair], list[Finding]]:
-        by_name = {_stem(file, masks): file for file in image_files(masks)}
-        found, lonely = [], []
-        for file in sorted(image_files(images)):
-            stem = _stem(file, images)
-            mask = by_name.pop(stem, None)
-            mask = mask or next((by_name.pop(stem + end) for end in _SUFFIXES if stem + end in by_name), None)
-            if mask is None:
-                lonely.append(file)
-            else:
-                found.append(Pair(file, mask))
+        pairs, lonely, left = paired(images, masks)
         where = _below(self.name, images, self.path)
-        if not found:
+        if not pairs:
             fact = f"no image in `{where}` has a mask in `{_below(self.name, masks, self.path)}`"
             raise BadSource(
                 _about("path", "missing-file", fact, "give each mask the name of its image: `1.jpg`, `1.png`")
@@ -212,12 +195,37 @@ class MaskFolder(NamedTuple):
         if lonely:
             fact = f"{_counted(len(lonely), 'image')} in `{where}` {_has(lonely)} no mask and {_are(lonely)} ignored"
             findings.append(_unpaired(fact, lonely, "add the masks, or remove the images"))
-        left = sorted(by_name.values())
         if left:
             at = _below(self.name, masks, self.path)
             fact = f"{_counted(len(left), 'mask')} in `{at}` {_has(left)} no image and {_are(left)} ignored"
             findings.append(_unpaired(fact, left, "add the images, or remove the masks"))
-        return found, findings
+        return [Pair(*pair) for pair in pairs], findings
+
+
+def mask_places(folder: Path) -> dict[str, tuple[Path, Path]]:
+    """The folders of images and masks of each split; without splits, of ''. Empty where there are none."""
+    whole = _beside(folder)
+    if whole is not None:
+        inner = {split: (_split(whole[0], split), _split(whole[1], split)) for split in PART_NAMES}
+        both = {split: (images, masks) for split, (images, masks) in inner.items() if images and masks}
+        return both if "train" in both else {"": whole}
+    splits = {split: there for split in PART_NAMES if (place := _split(folder, split)) and (there := _beside(place))}
+    return splits if "train" in splits else {}
+
+
+def paired(images: Path, masks: Path) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+    """Images with their masks, images without one, and masks without an image."""
+    by_name = {_stem(file, masks): file for file in image_files(masks)}
+    found, lonely = [], []
+    for file in sorted(image_files(images)):
+        stem = _stem(file, images)
+        mask = by_name.pop(stem, None)
+        mask = mask or next((by_name.pop(stem + end) for end in _SUFFIXES if stem + end in by_name), None)
+        if mask is None:
+            lonely.append(file)
+        else:
+            found.append((file, mask))
+    return found, lonely, sorted(by_name.values())
 
 
 def read_classes(file: Path) -> "list[tuple[str, Colour | None]]":

@@ -1,9 +1,10 @@
-"""Files that name classes, one per line: the first line names class 0.
+"""Files that name classes, one per line: the first line names class 0. And why a file can't be read.
 
 YOLO's tools do not agree on lines that are empty: some count them, and others don't. So a line that might shift the
 numbers of all classes after it is refused, rather than skipped or counted.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -21,3 +22,15 @@ def read_lines(file: Path) -> list[str]:
     if lines and lines[0].lower() in ("name", "names", "class", "classes"):
         raise ValueError(f"its first line, `{lines[0]}`, looks like a header, but would be class 0; remove it")
     return lines
+
+
+def unreadable(problem: Exception) -> str:
+    """Why a file of text can't be read, and in which line, where that is known."""
+    match problem:
+        case UnicodeDecodeError(object=content, start=start):
+            return f"line {content[:start].count(10) + 1} is not UTF-8 text"  # 10 ends a line
+        case json.JSONDecodeError(msg=told, lineno=line):
+            return f"{told} in line {line}"
+        case OSError(strerror=str(told)):
+            return told
+    return str(problem)

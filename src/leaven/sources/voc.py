@@ -18,6 +18,7 @@ from leaven.sources.annotations import (
     missing_folder,
     opened,
 )
+from leaven.sources.name_files import unreadable
 from leaven.sources.source import Looked, Samples
 from leaven.tasks.classification.target import in_order
 from leaven.tasks.detection.target import Box, Object
@@ -103,12 +104,12 @@ class Voc(NamedTuple):
             try:
                 tree = _parsed(file)
             except (ElementTree.ParseError, OSError, ValueError) as problem:
-                problems.add(f"{place} can't be read: {problem}", id="wrong-format", noun="image")
+                problems.add(f"{place} can't be read: {unreadable(problem)}", id="wrong-format", noun="image")
                 continue
             name = (tree.findtext("filename") or "").strip()
             image = index.named(file.stem) or (index.find(name) if name else None)
             if image is None:
-                help = "add the image; `on_bad_file skip` leaves such images out"
+                help = "add the image"
                 problems.add(
                     f"the image of {place}, `{name or file.stem}`, is not there", help, id="missing-file", noun="image"
                 )
@@ -123,7 +124,12 @@ def _parsed(file: Path) -> ElementTree.Element:
         raise ValueError("it is larger than an annotation can be")
     if b"<!ENTITY" in content or b"<!DOCTYPE" in content:
         raise ValueError("it declares a document type")
-    return ElementTree.fromstring(content)
+    try:
+        return ElementTree.fromstring(content)
+    except ElementTree.ParseError:
+        if not content.startswith(b"<?xml"):  # it does not tell its encoding
+            content.decode("utf-8-sig")
+        raise
 
 
 def _objects(tree: ElementTree.Element, place: str, problems: Problems) -> Iterator[_Marked]:

@@ -19,7 +19,7 @@ from leaven.sources.annotations import (
     named_split,
     opened,
 )
-from leaven.sources.name_files import read_lines
+from leaven.sources.name_files import read_lines, unreadable
 from leaven.sources.source import Looked, Samples
 from leaven.tasks.detection.target import Object
 
@@ -87,7 +87,9 @@ class Yolo(NamedTuple):
         try:
             names = _from_yaml(file) if file.suffix in (".yaml", ".yml") else tuple(read_lines(file))
         except (OSError, ValueError) as problem:
-            raise BadSource(at_source(Finding("wrong-format", f"`{file.name}` can't be read: {problem}"))) from None
+            raise BadSource(
+                at_source(Finding("wrong-format", f"`{file.name}` can't be read: {unreadable(problem)}"))
+            ) from None
         if not names or len(set(names)) < len(names):
             wrong = "has a name twice" if names else "has no names"
             raise BadSource(at_source(Finding("wrong-format", f"`{file.name}` {wrong}")))
@@ -98,7 +100,8 @@ class Yolo(NamedTuple):
     def _read(self, splits: Mapping[str, Sequence[str]]) -> tuple[Read, Problems]:
         names, _ = self._names()
         problems = Problems(self.name, self.on_bad_file)
-        read = {split: [self._image(each, names, problems) for each in images] for split, images in splits.items()}
+        found = {split: (self._image(each, names, problems) for each in images) for split, images in splits.items()}
+        read = {split: [image for image in images if image is not None] for split, images in found.items()}
         self._check_orphans(splits, problems)
         if not any(one.objects for images in read.values() for one in images) and not problems.found:
             fact = f"none of the images of `{self.name}` has labels"
@@ -112,7 +115,7 @@ class Yolo(NamedTuple):
             for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
                 place = os.path.join(folder, file)
                 if file.endswith(".txt") and place not in known and file not in NAMES and file != "readme.txt":
-                    help = "add the image; `on_bad_file skip` leaves such labels out"
+                    help = "add the image"
                     problems.add(
                         f"the image of `{self._told(place)}` is not there",
                         help,
@@ -123,8 +126,8 @@ class Yolo(NamedTuple):
     def _told(self, file: str) -> str:
         return os.path.relpath(file, self.path if self.labels is None else self.labels.parent)
 
-    def _image(self, image: str, names: Sequence[str], problems: Problems) -> Image:
-        """An image with its objects; one without a file of labels shows none."""
+    def _image(self, image: str, names: Sequence[str], problems: Problems) -> Image | None:
+        """An image with its objects. One without a file of labels shows none; None where that can't be read."""
         file = self._labels_of(image)
         told = f"`{self._told(file)}`"
         try:
@@ -133,8 +136,8 @@ class Yolo(NamedTuple):
         except FileNotFoundError:
             lines = []
         except (OSError, ValueError) as problem:
-            problems.add(f"{told} can't be read: {problem}", id="wrong-format", noun="label file")
-            lines = []
+            problems.add(f"{told} can't be read: {unreadable(problem)}", id="wrong-format", noun="image")
+            return None
         objects = [
             found
             for at, line in enumerate(lines, 1)
@@ -161,7 +164,9 @@ class Yolo(NamedTuple):
         if self.masks and not is_polygon:
             problems.add(f"{place} has a box and no polygon", "without `masks=true`, boxes are enough")
             return None
-        box = problems.box(_bounds(numbers) if is_polygon else _edges(numbers), (1.0, 1.0), place)
+        edges = _bounds(numbers) if is_polygon else _edges(numbers)
+        help = "places are relative to the width and height of the image, from 0 to 1" if max(numbers) > 2 else ""
+        box = problems.box(edges, (1.0, 1.0), place, help)
         return None if box is None else Object(category, box, (tuple(numbers),) if self.masks else None)
 
 

@@ -56,6 +56,23 @@ def test_the_format_of_a_folder_is_found(name: str, tmp_path: Path) -> None:
     assert len(found.open().files) == 2
 
 
+@pytest.mark.parametrize("layout", ["beside", "split"])
+def test_other_layouts_of_yolo_are_found(layout: str, tmp_path: Path) -> None:
+    """Labels beside the images, as LabelImg writes them, or a folder for each split, as Roboflow does."""
+    shapes.write_yolo(tmp_path, 4)
+    for file in [*tmp_path.glob("images/*"), *tmp_path.glob("labels/*")]:
+        split = "train" if int(file.stem) < 3 else "valid"
+        place = tmp_path if layout == "beside" else tmp_path / split / file.parent.name
+        place.mkdir(parents=True, exist_ok=True)
+        file.rename(place / file.name)
+    for folder in ("images", "labels"):
+        (tmp_path / folder).rmdir()
+    found = source_in(tmp_path, "here")
+    assert isinstance(found, Yolo)
+    assert found.look().counts == ({"": 4} if layout == "beside" else {"train": 3, "val": 1})
+    assert all(value.each for value in found.open().values)
+
+
 def test_a_folder_of_images_alone_has_no_annotations(tmp_path: Path) -> None:
     shapes.draw(tmp_path, 2)
     assert source_in(tmp_path, "here") is None
@@ -159,6 +176,29 @@ def test_yaml_that_is_broken_is_told_by_its_line(tmp_path: Path) -> None:
     (tmp_path / "data.yaml").write_text("path: street\nnames: [square, ball\n")
     (finding,) = Yolo(tmp_path, "yolo").look().findings
     assert "`data.yaml` can't be read: line 3 is not YAML" in finding.fact
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("coco", "boxes.json"), ("voc", "Annotations/01.xml"), ("yolo", "labels/01.txt")]
+)
+def test_a_line_that_is_not_utf8_is_told(name: str, file: str, tmp_path: Path) -> None:
+    write, source = FORMATS[name]
+    write(tmp_path, 2)
+    (tmp_path / file).write_bytes((tmp_path / file).read_bytes().rstrip() + b"\n<!-- \xe4 -->")
+    with pytest.raises(BadSource) as raised:
+        source(tmp_path).open()
+    assert raised.value.finding.fact == f"`{file}` can't be read: line 2 is not UTF-8 text"
+
+
+def test_an_image_whose_labels_can_not_be_read_is_skipped(tmp_path: Path) -> None:
+    """It would be trained on as one that shows nothing."""
+    shapes.write_yolo(tmp_path, 4)
+    (tmp_path / "labels" / "01.txt").write_bytes(b"0 \xe4")
+    found = Yolo(tmp_path, "street", on_bad_file="skip").open()
+    assert [Path(file).stem for file in found.files] == ["00", "02", "03"]
+    assert [finding.fact for finding in found.findings] == [
+        "an image is skipped: `labels/01.txt` can't be read: line 1 is not UTF-8 text"
+    ]
 
 
 def test_xml_with_entities_is_refused(tmp_path: Path) -> None:

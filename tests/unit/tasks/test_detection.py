@@ -3,6 +3,8 @@
 import contextlib
 import io
 import multiprocessing
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,12 @@ from torchvision.models import detection as detectors
 from torchvision.ops.misc import FrozenBatchNorm2d
 from torchvision.transforms import v2 as T
 
+from leaven import runtime
 from leaven.formats.target import BadTarget
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
-from leaven.runtime.failures import Caution
+from leaven.runtime.data.splits import SplitIndices
+from leaven.runtime.failures import BadSample, Caution
 from leaven.runtime.model.weights import read_weights
 from leaven.tasks import detection, instances
 from leaven.tasks.detection.evaluation import Tally
@@ -65,6 +69,27 @@ class TestSamples:
     def test_relative_boxes_become_pixels(self) -> None:
         _, target = detection.Samples().given(PHOTO, Objects((Object(0, (0.25, 0.5, 0.5, 1.0)),), is_relative=True))
         assert target["boxes"].tolist() == [[10.0, 15.0, 20.0, 30.0]]
+
+    @pytest.mark.parametrize("box", [(50.0, 5.0, 60.0, 15.0), (30.0, 5.0, 44.0, 15.0), (-3.0, 5.0, 10.0, 15.0)])
+    def test_a_box_outside_of_its_image_is_told(self, box: Any) -> None:
+        with pytest.raises(BadSample, match="outside of an image of 40×30"):
+            detection.Samples().given(PHOTO, Objects((Object(0, box),)))
+
+    def test_a_box_that_is_rounded_is_not_outside(self) -> None:
+        _, target = detection.Samples().given(PHOTO, Objects((Object(0, (-0.5, 5.0, 41.0, 15.0)),)))
+        assert len(target["boxes"]) == 1
+
+    @pytest.mark.parametrize(
+        ("mask", "told"),
+        [
+            (None, "an object without a mask"),
+            (np.ones((40, 30)), "a mask of 30×40 pixels, but its image is 40×30"),
+            ((30, 40, (1, 2, 3)), "a mask that can't be read: its run lengths add up to 6, but it has 1200 pixels"),
+        ],
+    )
+    def test_a_mask_that_makes_no_sense_is_told(self, mask: Any, told: str) -> None:
+        with pytest.raises(BadSample, match=told):
+            instances.Samples().given(PHOTO, Objects((Object(0, (0.0, 0.0, 10.0, 10.0), mask),)))
 
     def test_a_sample_is_drawn_with_its_boxes(self) -> None:
         samples = detection.Samples()
@@ -345,6 +370,56 @@ def test_boxes_keep_their_precision_where_the_model_trains_with_half_of_it(tmp_p
     (tmp_path / "tiny.py").write_text(TINY)
     at_work.run(at_work.program(tmp_path, RECIPE.replace("accumulate=2", "precision=bf16")), "--quick")
     assert list(tmp_path.glob("runs/recipe/*/model.bundle"))
+
+
+class Photos(torch.utils.data.Dataset[Any]):
+    """A user's dataset: sample 0 has a box outside of its image, 3 one of no size, and 5 an unknown label."""
+
+    classes = ("cat", "dog")
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, dict[str, Any]]:
+        box = {0: [50, 50, 60, 60], 3: [5, 5, 5, 20]}.get(index, [5, 5, 30, 30])
+        label = "cow" if index == 5 else self.classes[index % 2]
+        return Image.new("RGB", (48, 40), "grey"), {"boxes": [box], "labels": [label]}
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        (0, "has the box 50, 50, 60, 60, which is outside of an image of 48×40"),
+        (3, "has the box `[5, 5, 5, 20]`, which has no size"),
+        (5, "has an object of the category `cow`, which is not one of the 2 known ones"),
+    ],
+)
+def test_bad_samples_of_a_users_dataset_are_told(index: int, told: str) -> None:
+    with pytest.raises(BadSample, match=re.escape(f"sample {index} of Photos {told}")) as raised:
+        list(_photos("stop", [index]).train.batches(0))
+    assert "`on_bad_file skip` in the data block leaves such samples out" in raised.value.help
+
+
+def test_bad_samples_of_a_users_dataset_are_skipped_and_counted() -> None:
+    data = _photos("skip", range(12))
+    assert sum(len(images) for images, _ in data.train.batches(0)) == 9
+    assert data.skipped == tuple(f"sample {index} of Photos" for index in (0, 3, 5))
+
+
+def _photos(on_bad_file: Any, train: Sequence[int]) -> runtime.Data:
+    dataset = runtime.user_dataset(Photos, target=detection.Annotations())
+    split = SplitIndices(*(np.array(each, dtype=np.int64) for each in (train, (), ())))
+    to_tensor = T.Compose(TENSOR)
+    return runtime.Data(
+        dataset,
+        split,
+        train_transform=to_tensor,
+        eval_transform=to_tensor,
+        batch_size=4,
+        workers=0,
+        on_bad_file=on_bad_file,
+        samples=detection.Samples(),
+    )
 
 
 @pytest.mark.slow

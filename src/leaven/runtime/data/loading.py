@@ -116,7 +116,7 @@ class BatchReader(data.Dataset[Any]):
         except BadFile as failure:
             name = failure.file or self.dataset.name(index)  # what is wrong in memory has no file
             if not self.skips_bad_files:
-                raise failure if failure.file else BadFile(name, failure.reason) from None
+                raise failure if failure.file else failure.of(name) from None
             bad.append(name)
             return
         pairs.append((self._transformed(given), value))

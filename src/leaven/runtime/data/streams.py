@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from leaven.formats.target import Target
+from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.loading import Transform, stages_of, start_loading, worker_setup
 from leaven.runtime.data.samples import collate
 from leaven.runtime.data.splits import CYCLE
-from leaven.runtime.data.torch_datasets import as_pair, value_of
+from leaven.runtime.data.torch_datasets import as_pair, as_plain
 from leaven.runtime.failures import Failure
 from leaven.runtime.seeding import seed_all
 
@@ -175,7 +175,10 @@ class StreamReader(IterableDataset[Any]):
                 seed_all(self.seed, self.epoch, worker, position, devices=False)
                 image = self.transform(image)
             images.append(image)
-            targets.append(value_of(label, self.target, name))
+            try:
+                targets.append(self.target.value(as_plain(label)))
+            except BadTarget as bad:
+                raise Failure(f"{name} {bad.fact}", bad.help) from None
         return collate(images), torch.tensor(targets)
 
 

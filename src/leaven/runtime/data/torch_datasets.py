@@ -26,7 +26,7 @@ from leaven.formats.image_folder import looks_split
 from leaven.formats.target import BadTarget, Known, Target, TargetReader
 from leaven.runtime.data.datasets import LABEL, Dataset, content_digest, file_digests
 from leaven.runtime.downloads import rank_zero_first
-from leaven.runtime.failures import BadFile, Caution, Failure
+from leaven.runtime.failures import BadFile, BadSample, Caution, Failure
 from leaven.tasks.classification.target import Label
 
 _LABELS = ("targets", "labels", "_labels", "y")
@@ -280,7 +280,10 @@ class _Concatenated:
         except (OSError, Image.DecompressionBombError) as problem:
             raise BadFile(self.name(index), str(problem)) from None
         image, label = as_pair(sample, self.name(index))
-        return image, as_plain(label) if self.target is None else value_of(label, self.target, self.name(index))
+        try:
+            return image, as_plain(label) if self.target is None else self.target.value(as_plain(label))
+        except BadTarget as bad:
+            raise BadSample(self.name(index), bad.fact, bad.help) from None
 
     def image(self, index: int) -> Any:
         dataset, inner = self.locate(index)
@@ -296,14 +299,6 @@ def as_pair(sample: Any, name: str) -> tuple[Any, Any]:
         return sample[0], sample[1]
     found = f"{len(sample)} values" if isinstance(sample, tuple | list) else f"a {type(sample).__name__}"
     raise Failure(f"{name} is {found}, not a pair of image and label")
-
-
-def value_of(label: Any, target: Target, name: str) -> Any:
-    """The value of a sample's label."""
-    try:
-        return target.value(as_plain(label))
-    except BadTarget as bad:
-        raise Failure(f"{name} {bad.fact}", bad.help) from None
 
 
 def as_plain(label: Any) -> Any:

@@ -29,6 +29,8 @@ def _from_runs(height: int, width: int, counts: Any) -> np.ndarray:
     size = [height, width]
     if isinstance(counts, str):
         runs: Any = {"size": size, "counts": counts.encode()}
+    elif sum(counts) != height * width:
+        raise ValueError(f"its run lengths add up to {sum(counts)}, but it has {height * width} pixels")
     else:
         runs = coco.frPyObjects({"size": size, "counts": list(counts)}, height, width)
     return np.asarray(coco.decode(runs), dtype=np.uint8)

@@ -15,9 +15,9 @@ from leaven.formats.target import Target
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
 from leaven.runtime.data.samples import size_of
-from leaven.runtime.failures import Failure
+from leaven.runtime.failures import BadSample, Failure
 from leaven.tasks.detection.masks import bitmap, pasted
-from leaven.tasks.detection.target import Object, Objects
+from leaven.tasks.detection.target import Object, Objects, box_fault
 
 SMALLEST = 1.0  # pixels: of a box that a crop leaves less of, nothing is trained
 FIRST = 1  # the number of the first category: 0 is the background
@@ -35,6 +35,7 @@ class Samples:
 
     def given(self, image: Any, value: Objects) -> tuple[Any, ...]:
         width, height = size_of(image)
+        _check(value, (width, height))
         scale = (width, height) if value.is_relative else (1, 1)
         single = [one for one in value.each if not one.is_crowd]
         crowds = [one for one in value.each if one.is_crowd]
@@ -45,7 +46,7 @@ class Samples:
             "crowd_labels": _labels(crowds),
         }
         if self.has_masks:
-            masks = [bitmap(one.mask, width, height, scale) for one in single]
+            masks = [_mask(one, (width, height), scale) for one in single]
             stacked = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width), dtype=torch.uint8)
             target["masks"] = tv_tensors.Mask(stacked)
         return image, target
@@ -83,6 +84,27 @@ class Samples:
                 there["masks"] = pasted(output["masks"], place)
             found.append(there)
         return found
+
+
+def _check(value: Objects, size: tuple[int, int]) -> None:
+    """Refuse boxes that are outside of their image: before it is read, its size is often not known."""
+    for one in () if value.is_relative else value.each:
+        if fault := box_fault(one.box, size):
+            raise BadSample("", fault, "boxes are in pixels: left, top, right, bottom")
+
+
+def _mask(one: Object, size: tuple[int, int], scale: tuple[int, int]) -> np.ndarray:
+    """The pixels of an object."""
+    if one.mask is None:
+        raise BadSample("", "has an object without a mask", "give a mask for each box")
+    try:
+        found = bitmap(one.mask, *size, scale)
+    except (TypeError, ValueError) as problem:
+        raise BadSample("", f"has a mask that can't be read: {problem}") from None
+    if found.shape != size[::-1]:
+        own, wanted = ("×".join(map(str, each)) for each in (found.shape[::-1], size))
+        raise BadSample("", f"has a mask of {own} pixels, but its image is {wanted}")
+    return found
 
 
 def one_by_one(model: Callable[[Any], Any], images: Sequence[Tensor]) -> list[dict[str, Tensor]]:

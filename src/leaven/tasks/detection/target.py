@@ -1,6 +1,7 @@
 """The target of detection: the objects in an image, each with a category and a box."""
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -9,6 +10,8 @@ from leaven.formats.target import BadTarget, Doubt, Kind, check_names, shown, va
 from leaven.tasks.classification.target import listed
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
+SLACK = 2.0  # pixels by which a box may be outside of its image: annotations are rounded
+RELATIVE_SLACK = 0.01
 _WRONG = "wrong-annotation"
 
 
@@ -165,6 +168,32 @@ def box_of(given: Any) -> Box:
     if not (left < right and top < bottom):  # not a number is not less either
         raise BadTarget(_WRONG, f"has the box `{shown(given)}`, which has no size", "give left, top, right and bottom")
     return left, top, right, bottom
+
+
+def box_fault(box: Box, size: tuple[float, float] | None) -> str:
+    """What is wrong with a box: `has the box …, which is outside of its image`; empty where nothing is.
+
+    `size` is that of the image, 1 by 1 where the box is relative to it, None where it is not known.
+    """
+    told = ", ".join(f"{number:g}" for number in box)
+    if not all(map(math.isfinite, box)):
+        return f"has a box with {told}, which are not all numbers"
+    left, top, right, bottom = box
+    if size is not None:
+        width, height = size
+        slack = SLACK if max(size) > 1 else RELATIVE_SLACK
+        if min(left, top) < -slack or right > width + slack or bottom > height + slack:
+            at = f"an image of {width:g}×{height:g}" if max(size) > 1 else "its image"
+            return f"has the box {told}, which is outside of {at}"
+        left, top, right, bottom = within(box, size)
+    return f"has the box {told}, which has no size" if right <= left or bottom <= top else ""
+
+
+def within(box: Box, size: tuple[float, float]) -> Box:
+    """A box cut off at the edges of its image."""
+    left, top, right, bottom = box
+    width, height = size
+    return min(max(left, 0.0), width), min(max(top, 0.0), height), min(right, width), min(bottom, height)
 
 
 def _names(given: Any) -> Iterable[str]:
