@@ -17,8 +17,8 @@ from leaven.program.code import WIDTH
 PACKAGE = Path(__file__).parents[1]
 PLAIN = "leaven.runtime.plain"
 HELPERS = (  # in the order in which they are written
-    *("failures", "seeding", "datasets", "named_datasets", "splits", "batches", "model", "freezing", "schedules"),
-    *("run", "scoring", "batch_norm", "targets"),
+    *("failures", "seeding", "datasets", "named_datasets", "masks", "splits", "batches", "model", "freezing"),
+    *("schedules", "run", "scoring", "batch_norm", "targets"),
 )
 SIMPLE = {f"{PLAIN}.freezing": "simple_freezing", f"{PLAIN}.schedules": "simple_cosine"}  # enough for these traits
 _MARK = re.compile(r"  #: (?:if (?P<traits>.+)|(?P<used>used))$")

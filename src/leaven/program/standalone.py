@@ -23,6 +23,7 @@ from leaven.program.techniques import teacher_functions
 from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, techniques_of, traits_of
 from leaven.program.values import Values, cite
 
+MASK_FOLDER = "leaven.runtime.mask_folder"
 _LEFT_OUT = {"leaven.runtime.model_builder"}  # it is for bundles
 _LOADERS = (("only_starters", "load_packaged"), ("plain_files", "load_file"))
 _OF_TARGETS = {  # helpers for tasks other than classification
@@ -53,8 +54,10 @@ def obstacles(plan: Plan) -> list[str]:
     devices = plan.run.argument("devices")
     if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
         found.append("it trains on several devices")
-    if plan.task.moves_targets:
-        found.append(f"{plan.task.name} moves what is marked in an image with the image")
+    if not plan.task.has_eval_loss:
+        found.append("it trains a detector, whose batches, head and metrics are too large for one file")
+    elif plan.task.moves_targets and plan.data.source.target != MASK_FOLDER:
+        found.append(f"it reads masks from {plan.data.source.text} (use `mask_folder`)")
     if any(phase.solver is not None for phase in plan.phases):
         found.append("it solves the head (remove `solver` of `linear_probe` to train it step by step)")
     if any(phase.views is not None for phase in plan.phases):
@@ -64,7 +67,7 @@ def obstacles(plan: Plan) -> list[str]:
 
 def standalone(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
-    plan = _without_resplit(as_asked(plan))
+    plan = _without_samples(_without_resplit(as_asked(plan)))
     parts = _Parts(plan, helpers=[definition.name for definition in _Parts(plan).definitions])
     own = parts.own
     return "\n\n\n".join(
@@ -113,6 +116,12 @@ def _without_resplit(plan: Plan) -> Plan:
     split = plan.data.split
     shares = tuple(each for each in split.arguments if each.name != "resplit")
     return replace(plan, data=replace(plan.data, split=replace(split, arguments=shares)))
+
+
+def _without_samples(plan: Plan) -> Plan:
+    """Which samples a task has is one of the traits."""
+    loading = tuple(each for each in plan.data.loading if each.name != "samples")
+    return replace(plan, data=replace(plan.data, loading=loading))
 
 
 class _PlainImports(Imports):

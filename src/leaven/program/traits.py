@@ -23,6 +23,7 @@ def traits_of(plan: Plan) -> frozenset[str]:
     found["numbers"] = plan.task.outputs == "num_outputs"
     found["outputs"] = found["numbers"] or "outputs" in wanted or found["user_code"]
     found["targets"] = plan.task.name != "classification"
+    found["masks"] = plan.task.moves_targets
     found["read_first"] = found["user_data"] or found["skip"]
     found["maybe_empty"] = found["shares"]
     found["by_position"] = found["augmented"] or found["user_data"] or found["skip"]
@@ -103,6 +104,7 @@ def _of_model(plan: Plan) -> dict[str, bool]:
     starters = [each for each in weights if isinstance(each, StarterWeights)]
     files = [each for each in weights if isinstance(each, FileWeights)]
     return {
+        "decoder": any(isinstance(m.source, Call) and m.source.target.startswith("timm.") for m in models_of(plan)),
         "starters": bool(starters),
         "only_starters": not files,
         "plain_files": not starters and all(isinstance(f.file, str) and f.file.endswith(_STATE_DICTS) for f in files),

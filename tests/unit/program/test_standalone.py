@@ -16,7 +16,7 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 from pyarrow import parquet
-from tests import at_work, test_programs
+from tests import at_work, shapes, test_programs
 from tests.at_work import Moment
 from tests.lang.sections import IS_BLESSING
 
@@ -137,6 +137,23 @@ RECIPES = {
         data folder("birds", label="bird") { eval resize([32, 32]) }
         train epochs=1, batch=8
     """,
+    "decoded": """
+        model timm.test_resnet()
+        data mask_folder("roads", classes=["background", "road", "car"]) {
+            split train=60%, val=40%
+            size  32
+            workers 0
+            on_bad_file skip
+        }
+        phase "decoder", epochs=1 { freeze backbone }
+        phase "all", epochs=1 { loss dice() }
+        train batch=4
+    """,
+    "segmented": """
+        model torchvision.lraspp_mobilenet_v3_large()
+        data mask_folder("roads/apart") { size 64 }
+        train epochs=1, batch=4
+    """,
     "stopped_early": f"""
         model {TINY}
         data digits() {{ {SPLIT} }}
@@ -205,7 +222,27 @@ def furnish(folder: Path) -> Path:
     parquet.write_table(pyarrow.table({"image": images, "bird": kinds}), folder / "birds.parquet")
     torch.save({"state_dict": timm.create_model("test_resnet").state_dict()}, folder / "start.pth")
     (folder / "birds" / "20.png").write_bytes(b"no image")
+    draw_masks(folder / "roads")
     return folder
+
+
+def draw_masks(folder: Path) -> None:
+    """Images with masks of numbers, of which one can't be used; and some of them with masks in colours."""
+    draw(folder / "images", 11, 4)
+    (folder / "masks").mkdir()
+    for number in range(11):
+        mask = Image.new("L", (48, 40), number % 3)
+        mask.paste(9 if number == 5 else 255, (10, 10, 20 + number, 20))
+        mask.save(folder / "masks" / f"{number}.png")
+    (folder / "apart").mkdir()
+    (folder / "apart" / "classes.txt").write_text("background 0 0 0\nroad 128 64 128\n")
+    for split, numbers in (("train", range(6)), ("val", (6, 7))):
+        draw(folder / "apart" / split / "images", max(numbers) + 1, 4)
+        (folder / "apart" / split / "masks").mkdir()
+        for number in numbers:
+            mask = Image.new("RGB", (48, 40), (128, 64, 128))
+            mask.paste((0, 0, 0), (10, 10, 20 + number, 30))
+            mask.save(folder / "apart" / split / "masks" / f"{number}_mask.png")
 
 
 def draw(folder: Path, count: int, seed: int) -> None:
@@ -401,3 +438,11 @@ def test_what_it_can_not_do_is_said(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert words in done.stderr
     assert "the normal program can" in done.stderr
+
+
+def test_a_detector_has_no_standalone_program(tmp_path: Path) -> None:
+    shapes.write_coco(tmp_path / "photos", 4)
+    recipe = 'model ssdlite320_mobilenet_v3_large()\ndata coco("photos/images", "photos/boxes.json")\n'
+    (tmp_path / "trial.leaven").write_text(recipe)
+    (words,) = obstacles(planned(tmp_path, "trial.leaven"))
+    assert words.startswith("it trains a detector")

@@ -16,12 +16,9 @@ from torch import nn
 from torch.utils.data import TensorDataset
 from torchvision.transforms import v2 as T
 
-import leaven
 from leaven import bundle, runtime
 from leaven.formats.finding import BadSource
 from leaven.formats.target import BadTarget
-from leaven.language.source import Source
-from leaven.rules.checker import check
 from leaven.runtime.data.places import Place
 from leaven.runtime.failures import BadFile, Failure
 from leaven.runtime.model.weights import read_weights
@@ -353,15 +350,6 @@ def test_layouts_with_splits(tmp_path: Path) -> None:
     assert {split: len(there) for split, there in found.predefined.items()} == {"train": 4, "val": 2}
     with pytest.raises(Failure, match="are not named"):
         runtime.mask_folder(tmp_path / "b")
-
-
-def test_standalone_programs_are_refused(tmp_path: Path) -> None:
-    from leaven.program.standalone import obstacles
-
-    shapes(tmp_path / "shapes", 8)
-    plan = leaven.make_plan(Source("recipe.leaven", RECIPE, tmp_path))
-    assert any("moves what is marked in an image" in each for each in obstacles(plan))
-    assert check(Source("recipe.leaven", RECIPE, tmp_path)).recipe is not None
 
 
 def test_a_batch_without_any_class_has_no_loss_and_no_gradient() -> None:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from leaven.runtime.plain.datasets import Samples
 from leaven.runtime.plain.seeding import derive_seed, seed_all
 from leaven.tasks.classification.target import Classes
+from leaven.tasks.segmentation.masks import as_target
 
 
 class Data:
@@ -66,7 +67,8 @@ class Split(Dataset[Any]):
         return len(self.indices)
 
     def __getitem__(self, index: int) -> Any:  #: if not by_position
-        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets
+        return self.with_mask(self.dataset.images[index], self.dataset.targets[index])  #: if masks
+        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not masks
         return self.transform(self.dataset.images[index]), self.dataset.targets[index]  #: if not targets
 
     def __getitem__(self, key: tuple[int, int, int]) -> Any:  #: if by_position
@@ -78,10 +80,19 @@ class Split(Dataset[Any]):
         except Exception:  # a damaged file makes Pillow raise nearly anything  #: if skip
             return None
         image, target = self.image_and_target(index)  #: if user_data and not skip
-        return self.transform(image), torch.tensor(target)  #: if read_first and targets
+        return self.with_mask(image, target)  #: if read_first and masks
+        return self.transform(image), torch.tensor(target)  #: if read_first and targets and not masks
         return self.transform(image), target  #: if read_first and not targets
-        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not read_first
+        return self.with_mask(self.dataset.images[index], self.dataset.targets[index])  #: if masks and not read_first
+        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not read_first and not masks
         return self.transform(self.dataset.images[index]), self.dataset.targets[index]  #: if not targets and not read_first
+
+    def with_mask(self, image: Any, mask: Any) -> tuple[Any, Tensor]:  #: used
+        """An image and its mask after the transforms, which move both."""
+        if image.size != (mask.shape[-1], mask.shape[-2]):
+            raise ValueError(f"a mask has the shape {tuple(mask.shape)}, but its image has the size {image.size}")
+        image, mask = self.transform(image, mask)
+        return image, as_target(mask)
 
     def image_and_target(self, index: int) -> tuple[Any, Any]:  #: used
         if self.dataset.targets is None:  #: if user_data

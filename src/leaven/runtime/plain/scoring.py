@@ -43,7 +43,8 @@ def evaluate(
         count += len(targets)  #: if skip
         for metric in metrics.values():
             metric.update(*measured(outputs.float().cpu(), targets.cpu(), split.dataset.target))  #: if numbers
-            metric.update(*measured(outputs.float(), targets, split.dataset.target))  #: if targets and not numbers
+            metric.update(*measured(outputs, targets))  #: if masks
+            metric.update(*measured(outputs.float(), targets, split.dataset.target))  #: if targets and not numbers and not masks
             metric.update(outputs.float(), targets)  #: if wrapped and not targets
             metric.update(outputs, targets)  #: if not wrapped and not targets
     for module, mode in modes:  # frozen layers are in evaluation mode during training too

@@ -114,7 +114,8 @@ def split_pool(
     """Some of the samples, split so that every class has its share of each split."""
     strata = np.zeros(len(pool)) if dataset.targets is None else np.asarray(dataset.targets)[pool]  #: if user_data and not targets
     strata = np.asarray(dataset.targets)[pool]  #: if not user_data and not targets
-    strata = np.asarray(dataset.target.strata([dataset.targets[index] for index in pool.tolist()]))  #: if targets
+    strata = np.asarray(dataset.target.strata([dataset.targets[index] for index in pool.tolist()]))  #: if targets and not masks
+    strata = np.zeros(len(pool))  #: if masks
     val, test, _, train = stratified(strata, split_sizes(len(pool), *shares), seed)
     return {"train": pool[train], "val": pool[val], "test": pool[test]}
 
