@@ -70,7 +70,9 @@ def _of_data(plan: Plan) -> dict[str, bool]:
     skips = loading.get("on_bad_file") == "skip"
     table = plan.data.source.text.partition("(")[0]  # as recipes call it
     is_labelled = plan.data.source.name == "image_folder" and plan.data.source.argument("target") is not None
+    classes = plan.data.source.argument("classes")
     return {
+        "listed_classes": classes is not None and isinstance(classes.value, tuple),
         "labelled_folder": is_labelled,
         "csv": table not in ("jsonl", "parquet"),
         "jsonl": table == "jsonl" or is_labelled,

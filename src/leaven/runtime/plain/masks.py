@@ -86,18 +86,16 @@ def is_usable(image: str, mask: str, target: MaskClasses) -> bool:
 def mask_folder(
     path: str,
     *,
-    classes: Sequence[str] | str | None = None,
+    classes: Any = None,
     ignore: int = 255,
     on_bad_file: str = "stop",  #: if skip
 ) -> Samples:
     """The images in `images/` with their masks in `masks/`, optionally inside of `train/`, `val/` and `test/`."""
     folder = Path(path)
-    if classes is None or isinstance(classes, str):
-        file = Path(classes) if classes else next(folder / name for name in CLASS_FILES if (folder / name).is_file())
-        rows = read_classes(file)
-    else:
-        rows = [(name, None) for name in classes]
-    target = MaskClasses(tuple(name for name, _ in rows), tuple(colour for _, colour in rows if colour), ignore)
+    target = MaskClasses(tuple(classes), (), ignore)  #: if listed_classes
+    file = Path(classes) if classes else next(folder / name for name in CLASS_FILES if (folder / name).is_file())  #: if not listed_classes
+    rows = read_classes(file)  #: if not listed_classes
+    target = MaskClasses(tuple(name for name, _ in rows), tuple(colour for _, colour in rows if colour), ignore)  #: if not listed_classes
     splits = {split: paired(*places)[0] for split, places in mask_places(folder).items()}
     splits = {split: [pair for pair in pairs if is_usable(*pair, target)] for split, pairs in splits.items()}  #: if skip
     every = [pair for pairs in splits.values() for pair in pairs]
