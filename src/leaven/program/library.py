@@ -21,6 +21,7 @@ HELPERS = (  # in the order in which they are written
     *("schedules", "run", "scoring", "batch_norm", "targets"),
 )
 SIMPLE = {f"{PLAIN}.freezing": "simple_freezing", f"{PLAIN}.schedules": "simple_cosine"}  # enough for these traits
+OF_TASK = ("measured", "as_moved", "as_target", "add_decoder", "replace_classifiers")  # what helpers call of the task's
 _MARK = re.compile(r"  #: (?:if (?P<traits>.+)|(?P<used>used))$")
 _FUNCTION = re.compile(r"\s*def (\w+)\(")
 _MEMBER = re.compile(r"\s*(?:def |self\.)(\w+)")
@@ -144,7 +145,7 @@ class _Chosen:
     """Definitions with all that they use."""
 
     def __init__(self, traits: frozenset[str], used: frozenset[str], task: str) -> None:
-        self.measured = f"leaven.tasks.{task}.code.measured"
+        self.task = f"leaven.tasks.{task}.code"
         self.traits = traits
         self.used = used
         self.definitions: dict[Definition, Definition] = {}  # as it is in its module, and as it is written
@@ -173,9 +174,9 @@ class _Chosen:
                 self.imports.add((*module.imports[name], name))
 
     def _target(self, name: str, module: Module) -> str:
-        """What a name means that a module takes from this package; helpers call `measured`, which is the task's."""
-        if name == "measured" and module.name.startswith(PLAIN):
-            return self.measured
+        """What a name means that a module takes from this package."""
+        if name in OF_TASK and module.name.startswith(PLAIN):
+            return f"{self.task}.{name}"
         imported = ".".join(module.imports.get(name, ()))
         return imported if imported.partition(".")[0] == "leaven" else ""
 

@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from leaven.runtime.plain.datasets import Samples
 from leaven.runtime.plain.seeding import derive_seed, seed_all
 from leaven.tasks.classification.target import Classes
-from leaven.tasks.segmentation.masks import as_target
 
 
 class Data:

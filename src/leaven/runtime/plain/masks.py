@@ -11,9 +11,6 @@ from torch import nn
 
 from leaven.runtime.plain.datasets import ImageFiles, Samples, predefined_in
 from leaven.sources.mask_folder import CLASS_FILES, mask_places, paired, read_classes
-from leaven.tasks.segmentation.code import _replace_classifiers
-from leaven.tasks.segmentation.decoder import add_decoder
-from leaven.tasks.segmentation.masks import as_moved
 from leaven.tasks.segmentation.target import NO_CLASS, Colour
 
 
@@ -106,4 +103,4 @@ def mask_folder(
 def fit_head(model: nn.Module, classes: int) -> None:
     """Give a model outputs for these classes."""
     add_decoder(model, classes)  #: if decoder
-    _replace_classifiers(model, classes)  #: if not decoder
+    replace_classifiers(model, classes)  #: if not decoder

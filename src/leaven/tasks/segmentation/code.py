@@ -135,11 +135,12 @@ def fit_head(model: nn.Module, classes: int) -> None:
     if hasattr(model, "forward_intermediates"):
         add_decoder(model, classes)
     else:
-        _replace_classifiers(model, classes)
+        replace_classifiers(model, classes)
     record(model, fitted=("segmentation", classes))
 
 
-def _replace_classifiers(model: nn.Module, classes: int) -> None:
+def replace_classifiers(model: nn.Module, classes: int) -> None:
+    """Give a model of torchvision new last layers."""
     for head in [getattr(model, name) for name in _HEADS if getattr(model, name, None) is not None]:
         layers = {path: each for path, each in head.named_modules() if isinstance(each, nn.Conv2d)}
         outputs = list(layers.values())[-1].out_channels
