@@ -26,6 +26,7 @@ from leaven.sources.source import Looked, Samples, class_counts, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 FILE_NAME = "file_name"  # as in other libraries that read such folders
 TEXT = ".csv"  # a file with an unknown ending is read as one with this
 Rows = dict[str, list[Row]]  # of each split
@@ -223,6 +224,10 @@ class Table:
                 fact = f"`{name}` has two columns with the name `{column}`"
                 raise self._bad(Finding("wrong-format", fact, "rename one of them"))
         missing = [self._missing(column, there, name) for column in dict.fromkeys(wanted) if column not in there]
+        if missing and (mark := _other_separator(there, wanted)):
+            fact = f"`{name}` has {_SEPARATORS[mark]} between its columns"
+            written = mark.replace("\t", "\\t")
+            raise self._bad(Finding("wrong-format", fact, f'add the argument `separator="{written}"`'))
         if missing:
             raise BadSource(*missing)
 
@@ -315,6 +320,12 @@ def _is_missing(given: Any) -> bool:
 
 def _every(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
     return [row for split in rows.values() for row in split]
+
+
+def _other_separator(there: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """What separates the columns of a table whose first line was taken for one column."""
+    marks = _SEPARATORS if len(there) == 1 else ()
+    return next((mark for mark in marks if set(wanted) <= {name.strip(' "') for name in there[0].split(mark)}), None)
 
 
 def _columns(columns: Sequence[str]) -> str:
