@@ -4,13 +4,14 @@ Something wrong with an annotation is an error; with `on_bad_file skip` it is le
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
-from leaven.formats.image_folder import IMAGE_ENDINGS
+from leaven.formats.image_folder import IMAGE_ENDINGS, PART_NAMES
 from leaven.sources.copies import copies
 from leaven.sources.source import Looked, Samples, predefined
 from leaven.tasks.detection.target import Box, Categories, Object, Objects, box_fault, within
@@ -175,11 +176,10 @@ def missing_folder(path: Path, name: str, what: str) -> BadSource:
 
 def named_split(name: str) -> str:
     """The split that the name of a file or folder tells: `instances_val2017.json` is val; empty where it tells none."""
-    lower = name.lower()
-    for split, words in (("val", ("val",)), ("test", ("test",)), ("train", ("train",))):
-        if any(word in lower for word in words):
-            return split
-    return ""
+    words = re.findall("[a-z]+", name.lower())
+    if "trainval" in words:
+        return "train"
+    return next((split for split, names in PART_NAMES.items() if any(word in names for word in words)), "")
 
 
 def as_text(value: Any) -> str:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leaven.formats.regular import open_regular
+from leaven.tasks.segmentation.target import NUMBER_MODES
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -87,7 +88,7 @@ def _upright_size(image: "Image") -> tuple[int, int]:
 
 
 def _judged(pair: Pair, mask: "Image", target: "MaskClasses") -> Seen:
-    values = _colours(mask) if target.colours or mask.mode not in _NUMBERS else _numbers(mask)
+    values = _colours(mask) if target.colours or mask.mode not in NUMBER_MODES else _numbers(mask)
     if values is None:
         return Seen(pair, fault=target.no_colours, help=_COLOURS)
     if not target.colours and values and isinstance(next(iter(values)), tuple):
@@ -101,9 +102,6 @@ def _judged(pair: Pair, mask: "Image", target: "MaskClasses") -> Seen:
         return Seen(pair, fault=target.unknown(wrong), help=help, pixels=mask.size[0] * mask.size[1])
     classes = frozenset(at for at in meant.values() if at is not None and at >= 0)
     return Seen(pair, classes, len(classes) < len(meant), pixels=mask.size[0] * mask.size[1])
-
-
-_NUMBERS = ("P", "L", "1", "I", "I;16")
 
 
 def _numbers(mask: "Image") -> set[Any]:

@@ -9,6 +9,7 @@ import pytest
 from tests import shapes
 
 from leaven.formats.finding import BadSource
+from leaven.sources.annotations import named_split
 from leaven.sources.coco import Coco
 from leaven.sources.formats_of_boxes import source_in
 from leaven.sources.voc import Voc
@@ -82,6 +83,21 @@ def test_objects_that_are_difficult_are_not_trained_on(tmp_path: Path) -> None:
     shapes.write_voc(tmp_path, COUNT)
     values = Voc(tmp_path, "voc").open().values
     assert [all(one.is_crowd for one in value.each) for value in values] == [n == 3 for n in range(COUNT)]
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("instances_val2017.json", "val"),
+        ("Validation", "val"),
+        ("trainval.json", "train"),
+        ("contest_train.json", "train"),
+        ("latest.json", ""),
+        ("image_info_test-dev2017.json", "test"),
+    ],
+)
+def test_names_of_files_tell_their_split(name: str, split: str) -> None:
+    assert named_split(name) == split
 
 
 class TestCoco:

@@ -14,7 +14,7 @@ from torch import Tensor
 from leaven.formats.regular import open_regular
 from leaven.runtime.data.images import reason
 from leaven.runtime.failures import BadFile
-from leaven.tasks.segmentation.target import NO_CLASS, Colour, Mask, MaskClasses, MaskFile
+from leaven.tasks.segmentation.target import NO_CLASS, NUMBER_MODES, Colour, Mask, MaskClasses, MaskFile
 
 
 def read_mask(mask: Mask, size: tuple[int, int] | None = None) -> np.ndarray:
@@ -56,8 +56,7 @@ def _stored(mask: Mask) -> np.ndarray:
 def _pixels(image: Image.Image, mask: Mask) -> np.ndarray:
     if mask.target.colours:
         return np.asarray(image.convert("RGB"))
-    is_number = image.mode in ("P", "L", "1", "I", "I;16")
-    return np.asarray(image if is_number else _grey(image, mask))
+    return np.asarray(image if image.mode in NUMBER_MODES else _grey(image, mask))
 
 
 def _grey(image: Image.Image, mask: Mask) -> Image.Image:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from leaven.formats.target import BadTarget, Doubt, Kind
 
 IGNORED = 255  # what pixels without a class are in masks, by custom
+NUMBER_MODES = ("P", "L", "1", "I", "I;16")  # of images whose pixels are numbers, by Pillow's names
 NO_CLASS = -100  # in targets: what losses and metrics ignore
 Colour = tuple[int, int, int]
 _SHOWN = 3
