@@ -24,7 +24,7 @@ from leaven.formats.target import BadTarget
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
 from leaven.runtime.data.splits import SplitIndices
-from leaven.runtime.failures import BadSample, Caution
+from leaven.runtime.failures import BadSample, Caution, Failure
 from leaven.runtime.model.weights import read_weights
 from leaven.tasks import detection, instances
 from leaven.tasks.detection.evaluation import Tally
@@ -293,6 +293,15 @@ class TestPrediction:
 def test_run_lengths_become_pixels() -> None:
     mask = bitmap((2, 3, (1, 2, 3)), 3, 2)  # COCO counts down the columns
     assert mask.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_objects_without_masks_are_refused_where_masks_are_predicted(tmp_path: Path) -> None:
+    target = MaskedCategories(TARGET.names)
+    with pytest.raises(BadTarget, match="has an object without a mask"):
+        target.value({"boxes": torch.tensor([[1, 2, 3, 4]]), "labels": torch.tensor([1])})
+    shapes.write_voc(tmp_path / "voc", 2)
+    with pytest.raises(Failure, match="no masks"):
+        instances.folder(tmp_path / "voc", target, ())
 
 
 def test_a_target_takes_what_torchvision_has() -> None:

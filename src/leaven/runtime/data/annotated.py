@@ -57,4 +57,7 @@ def annotated_folder(path: Path, *, has_masks: bool) -> Dataset:
     if source is None:
         help = "it needs COCO's annotations (.json), Pascal VOC's (.xml) or YOLO's (labels/)"
         raise Failure(f"{path} has no annotations of objects", help)
+    if has_masks and isinstance(source, Voc):
+        help = "use COCO's annotations, or YOLO's polygons"
+        raise Failure(f"{path} has boxes in Pascal VOC's format, and no masks", help)
     return opened(source)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leaven.formats.target import Kind
-from leaven.tasks.detection.target import Annotations, Categories, read_names
+from leaven.formats.target import BadTarget, Kind
+from leaven.tasks.detection.target import Annotations, Categories, Objects, read_names
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,13 @@ class MaskedCategories(Categories):
     task: ClassVar[str] = "instances"
     kind: ClassVar[Kind] = "instances"
     has_masks: ClassVar[bool] = True
+
+    def value(self, given: Any) -> Objects:
+        found = super().value(given)
+        if any(one.mask is None and not one.is_crowd for one in found.each):
+            help = "give `masks` beside `boxes` and `labels`, or use a detector without masks"
+            raise BadTarget("wrong-annotation", "has an object without a mask", help)
+        return found
 
 
 @dataclass(frozen=True)
