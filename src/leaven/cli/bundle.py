@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
+from leaven.cli import drawing
 from leaven.formats import status_line
 from leaven.formats.run_folder import BUNDLE
 
@@ -89,6 +90,9 @@ def predict(
     takes = model.manifest.takes
     given, problems, is_one = takes.meant(inputs, text_columns)
     is_one = is_one and not os.path.isdir(inputs[0]) and csv_file is None
+    if draw is not None and (fault := drawing.refused(draw, len(given), is_one=is_one)) is not None:
+        _report(fault)
+        return 1
     found: list[tuple[str, Prediction]] = []
     for shown, answer in _predicted(model, given):
         if isinstance(answer, Exception):
@@ -98,9 +102,7 @@ def predict(
     most = found[0][1].most if found else None
     count = top or most or (TOP if is_one else 1)
     if draw is not None:
-        from leaven.cli.drawing import draw_predictions
-
-        problems += draw_predictions(draw, found, is_one=is_one)
+        problems += drawing.draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
         _write_table(csv_file, [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)])
         click.echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")

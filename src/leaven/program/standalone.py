@@ -55,7 +55,7 @@ def obstacles(plan: Plan) -> list[str]:
     if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
         found.append("it trains on several devices")
     if not plan.task.has_eval_loss:
-        found.append("it trains a detector, whose batches, head and metrics are too large for one file")
+        found.append("it trains a detector")
     elif plan.task.moves_targets and plan.data.source.target != MASK_FOLDER:
         found.append(f"it reads masks from {plan.data.source.text} (use `mask_folder`)")
     if any(phase.solver is not None for phase in plan.phases):

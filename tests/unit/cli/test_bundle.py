@@ -68,6 +68,20 @@ class TestPredict:
         assert result.stdout.splitlines() == ["blue   100.0 %", "red      0.0 %", "green    0.0 %"]
         assert run(commands.predict, "data/blue/c.png", "--top", "1").stdout == "blue  100.0 %\n"
 
+    @pytest.mark.parametrize(
+        ("inputs", "place", "told"),
+        [
+            (["data/red/a.jpg"], "found.txt", "found.txt is not the name of an image"),
+            (["data/red"], "found.png", "found.png is one file, but there are 2 images"),
+        ],
+    )
+    def test_where_nothing_can_be_drawn_nothing_is_predicted(
+        self, inputs: list[str], place: str, told: str, folder: Path
+    ) -> None:
+        result = run(commands.predict, *inputs, "--draw", place)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"error: {told}\nhelp: " in result.stderr
+
     def test_the_process_ends_without_a_word(self, folder: Path) -> None:
         words = [sys.executable, "-m", "leaven", "predict", "colours.bundle", "data/blue/c.png", "--top", "1"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)

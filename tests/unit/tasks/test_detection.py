@@ -20,6 +20,7 @@ from torchvision.ops.misc import FrozenBatchNorm2d
 from torchvision.transforms import v2 as T
 
 from leaven import runtime
+from leaven.cli.drawing import draw_predictions
 from leaven.formats.target import BadTarget
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place
@@ -288,6 +289,18 @@ class TestPrediction:
         (prediction,) = detection.predictions(placed, MaskedCategories(TARGET.names))
         assert prediction.every[1].mask is not None
         assert "area" in prediction.to_json(9)["objects"][0]
+
+
+def test_images_of_the_same_name_are_all_drawn(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "1.png" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        PHOTO.save(file)
+    empty = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0, dtype=torch.int64)}
+    nothing = {**empty, "size": PHOTO.size}
+    found = detection.predictions([nothing, nothing], TARGET)
+    draw_predictions(tmp_path / "found", list(zip(map(str, files), found, strict=True)), is_one=False)
+    assert sorted(file.name for file in (tmp_path / "found").iterdir()) == ["1-2.png", "1.png"]
 
 
 def test_run_lengths_become_pixels() -> None:
