@@ -24,8 +24,9 @@ def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc |
     if _has(path / "Annotations", "*.xml") or _has(path, "*.xml"):
         return Voc(path, name)
     is_named = any((path / each).is_file() for each in (*NAMES, "labels/classes.txt"))
-    if is_named and (any(_has(path / each, "*.txt") for each in _LABELS) or _has_labels_beside(path)):
-        return Yolo(path, name, masks=has_masks)
+    has_labels = any(_has(path / each, "*.txt") for each in _LABELS)
+    if (has_labels and (is_named or (path / "images").is_dir())) or (is_named and _has_labels_beside(path)):
+        return Yolo(path, name, masks=has_masks)  # it says where the names are missing
     return None
 
 

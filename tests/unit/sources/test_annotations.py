@@ -74,6 +74,15 @@ def test_other_layouts_of_yolo_are_found(layout: str, tmp_path: Path) -> None:
     assert all(value.each for value in found.open().values)
 
 
+def test_labels_without_names_are_those_of_yolo(tmp_path: Path) -> None:
+    """And not masks, which may be in `labels`, too."""
+    shapes.write_yolo(tmp_path, 2)
+    (tmp_path / "data.yaml").unlink()
+    found = source_in(tmp_path, "street")
+    assert isinstance(found, Yolo)
+    assert [each.fact for each in found.look().findings] == ["`street` does not tell what its categories are called"]
+
+
 def test_a_folder_of_images_alone_has_no_annotations(tmp_path: Path) -> None:
     shapes.draw(tmp_path, 2)
     assert source_in(tmp_path, "here") is None
