@@ -26,11 +26,11 @@ class Mark:
     mask: Any = None  # height × width, true where the object is
 
 
-def draw_objects(image: Image.Image, marks: Sequence[Mark]) -> Image.Image:
-    """A copy of an image with objects, the last one on top."""
+def draw_objects(image: Image.Image, marks: Sequence[Mark], enlarged: float = 1.0) -> Image.Image:
+    """A copy of an image with objects, the last one on top. Lines and labels are `enlarged` where it will be shrunk."""
     drawn = _with_masks(image.convert("RGB"), marks)
     pen = ImageDraw.Draw(drawn)
-    scale = max(drawn.size) / 640
+    scale = enlarged * max(drawn.size) / 640
     thick, font = max(1, round(2 * scale)), ImageFont.load_default(max(10, 13 * scale))
     for mark in marks:
         left, top, right, bottom = (float(edge) for edge in mark.box)

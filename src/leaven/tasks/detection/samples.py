@@ -20,6 +20,7 @@ from leaven.tasks.detection.masks import bitmap, pasted
 from leaven.tasks.detection.target import Object, Objects, box_fault
 
 SMALLEST = 1.0  # pixels: of a box that a crop leaves less of, nothing is trained
+ENLARGED = 2.5  # labels in a figure of a batch, which shows images small
 FIRST = 1  # the number of the first category: 0 is the background
 
 
@@ -68,9 +69,8 @@ class Samples:
         labels = [label - FIRST for label in one["labels"].tolist()]
         masks = one.get("masks", [None] * len(labels))
         each = zip(one["boxes"].tolist(), labels, masks, strict=True)
-        return np.asarray(
-            draw_objects(Image.fromarray(pixels), [Mark(box, target.names[at], at, mask) for box, at, mask in each])
-        )
+        marks = [Mark(box, target.names[at], at, mask) for box, at, mask in each]
+        return np.asarray(draw_objects(Image.fromarray(pixels), marks, ENLARGED))
 
     def outputs(self, model: Callable[[Any], Any], inputs: Sequence[Tensor]) -> list[dict[str, Tensor]]:
         return one_by_one(model, inputs)
