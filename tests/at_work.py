@@ -10,6 +10,7 @@ import os
 import re
 import runpy
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -157,12 +158,14 @@ def start(
     moment: Moment | None = None,
     number: int = signal.SIGKILL,
     terminal: str = "",
+    settings: dict[str, str] | None = None,
 ) -> Running:
-    """Start a program in its folder. `limits` are of the resources that the system gives it; at a `moment`, it gets
-    the signal of that `number`. What it says goes to a log, or to a terminal, which whoever made it reads."""
+    """Start a program in its folder. `limits` are of the resources that the system gives it, `settings` environment
+    variables; at a `moment`, it gets the signal of that `number`. What it says goes to a log, or to a terminal, which
+    whoever made it reads."""
     log = Path(terminal) if terminal else file.with_suffix(f".{time.monotonic_ns()}.log")
     log.touch()
-    process = server().Process(target=_work, args=(file, flags, log, limits or {}, moment, number))
+    process = server().Process(target=_work, args=(file, flags, log, limits or {}, moment, number, settings or {}))
     process.start()
     return Running(process, log)
 
@@ -196,6 +199,38 @@ def interrupt(file: Path, *flags: str, at: Moment) -> Running:
     return running
 
 
+def start_processes(
+    count: int, file: Path, *flags: str, moment: Moment | None = None, number: int = signal.SIGKILL
+) -> list[Running]:
+    """Start a program in several processes that train together, as torchrun would."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    together = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1}
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "tests"}
+    started = []
+    for rank in range(count):
+        settings = {"RANK": rank, "LOCAL_RANK": rank, **together, **where}
+        words = {name: str(value) for name, value in settings.items()}
+        started.append(start(file, *flags, moment=moment, number=number, settings=words))
+    return started
+
+
+def run_processes(count: int, file: Path, *flags: str) -> Running:
+    """Run a program in several processes to its good end; the first speaks for all."""
+    started = start_processes(count, file, *flags)
+    assert [running.end() for running in started] == [0] * count, "\n".join(running.said for running in started)
+    return started[0]
+
+
+def interrupt_processes(count: int, file: Path, *flags: str, at: Moment) -> Running:
+    """Start a program in several processes, and let each get a Ctrl-C; they have to end as they should."""
+    started = start_processes(count, file, *flags, moment=at, number=signal.SIGINT)
+    ended = [running.end() for running in started]
+    assert ended == [128 + signal.SIGINT] * count, "\n".join(running.said for running in started)
+    return started[0]
+
+
 def run_each(files: Sequence[Path], *flags: str) -> dict[Path, str]:
     """Run many small programs one after the other in one process; of those that end badly, what they said."""
     running = start_many(files, *flags)
@@ -225,10 +260,17 @@ def become_a_process(log: Path | str) -> None:
 
 
 def _work(
-    file: Path, flags: tuple[str, ...], log: Path, limits: dict[int, int], moment: Moment | None, number: int
+    file: Path,
+    flags: tuple[str, ...],
+    log: Path,
+    limits: dict[int, int],
+    moment: Moment | None,
+    number: int,
+    settings: dict[str, str],
 ) -> None:
     """In the child: what the program says goes to the log, and its exit code is the process's."""
     become_a_process(log)
+    os.environ.update(settings)
     if limits:
         import resource
 

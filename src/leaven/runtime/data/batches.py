@@ -25,6 +25,7 @@ from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.lengths import grouped_by_length
 from leaven.runtime.data.loading import BatchKey, BatchReader, Decoded, Transform, start_loading, worker_setup
 from leaven.runtime.data.samples import LABELLED, Samples
+from leaven.runtime.data.shares import batch_sizes, bounds, check_world, share_of
 from leaven.runtime.data.splits import SplitIndices
 from leaven.runtime.data.streams import StreamReader, StreamSplit
 from leaven.runtime.data.torch_datasets import StreamDataset, as_pair
@@ -214,7 +215,10 @@ class Split(Protocol):
         """How many samples each class has; all 0 where only loading them would tell."""
 
     def steps(self, world: int = 1) -> int:
-        """How many batches each of `world` processes gets in an epoch."""
+        """How many batches a process gets in an epoch, as one of `world`."""
+
+    def part(self, batch: int, rank: int, world: int) -> float:
+        """For which part of a training batch the samples count that a process gets of it (`shares.py`)."""
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
@@ -222,7 +226,7 @@ class Split(Protocol):
         """The inputs and targets of an epoch, on the CPU, from batch number `first` on.
 
         Of train, each process gets its share of every batch; of the others, every world-th sample. Without `shuffle`,
-        train is in the order of its samples, or of their lengths, and no single one is left out.
+        train is in the order of its samples, or of their lengths, and each is in one share.
         """
 
     def stages(self, epoch: int) -> list[tuple[Any, ...]]:
@@ -283,8 +287,16 @@ class IndexedSplit:
 
     def steps(self, world: int = 1) -> int:
         if self.name == "train":
-            return len(batch_shares(len(self), self.batch_size, world))
+            check_world(self.batch_size, world)
+            return len(self._sizes)
         return len(self._eval_keys(0, world))
+
+    def part(self, batch: int, rank: int, world: int) -> float:
+        return share_of(self._sizes[batch], self.batch_size, rank, world).part
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return batch_sizes(len(self), self.batch_size)
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
@@ -335,11 +347,7 @@ class IndexedSplit:
         indices = self.reader.indices
         order = self._order(epoch) if shuffle else self._fixed_order()
         keys = []
-        shares = batch_shares(len(indices), self.batch_size, world)
-        if not shuffle and (left := len(indices) - sum(share * world for _, share in shares)) == world:
-            shares.append((len(indices) - left, 1))  # only training with batch normalisation can't use it
-        for start, share in shares:
-            own = range(start + rank * share, start + (rank + 1) * share)
+        for own in self._shuffled_shares(rank, world) if shuffle else self._fixed_shares(rank, world):
             rows = order[own.start : own.stop]
             if self.views:
                 views = (self._first_views[rows] + epoch) % self.views
@@ -347,6 +355,19 @@ class IndexedSplit:
             else:
                 keys.append(BatchKey(epoch, own, indices[rows]))
         return keys
+
+    def _shuffled_shares(self, rank: int, world: int) -> Iterator[range]:
+        """The places in the order of an epoch that a process gets, of every batch."""
+        for number, size in enumerate(self._sizes):
+            start, share = number * self.batch_size, share_of(size, self.batch_size, rank, world)
+            yield range(start + share.start, start + share.stop)
+
+    def _fixed_shares(self, rank: int, world: int) -> Iterator[range]:
+        """The same where nothing is trained: each place is in one share, which may be empty."""
+        for number, size in enumerate(batch_sizes(len(self), self.batch_size, with_single=True)):
+            start, (first, last) = number * self.batch_size, bounds(size, rank, world)
+            if first < last:
+                yield range(start + first, start + last)
 
     @cached_property
     def _first_views(self) -> np.ndarray:
@@ -416,25 +437,6 @@ class _Keys:
 
     def __len__(self) -> int:
         return len(self.keys)
-
-
-def batch_shares(count: int, batch_size: int, world: int) -> list[tuple[int, int]]:
-    """Where each batch begins in the order of an epoch, and how many of its samples each process gets.
-
-    A last, smaller batch is kept unless a process would get a single sample of it, which batch normalisation can't
-    train on. Samples that can't be divided evenly are left out; in the next epoch these are others.
-    """
-    if batch_size % world:
-        better = -(-batch_size // world) * world
-        raise Failure(f"a batch of {batch_size} can't be divided among {world} processes", f"write `batch={better}`")
-    shares = [(start, batch_size // world) for start in range(0, count - batch_size + 1, batch_size)]
-    start = len(shares) * batch_size
-    last = (count - start) // world
-    if last > 1 or (last == 1 and (not shares or batch_size == world)):
-        shares.append((start, last))
-    if not shares:
-        raise Failure(f"{count} training samples can't be divided among {world} processes", "use fewer processes")
-    return shares
 
 
 def _unchanged(batch: Any) -> Any:

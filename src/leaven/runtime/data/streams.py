@@ -7,6 +7,7 @@ sample's position, so its order must be the same every time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.loading import Transform, stages_of, start_loading, worker_setup
 from leaven.runtime.data.samples import collate
+from leaven.runtime.data.shares import check_world, share_of
 from leaven.runtime.data.splits import CYCLE
 from leaven.runtime.data.torch_datasets import as_pair, as_plain
 from leaven.runtime.failures import Failure
-from leaven.runtime.seeding import seed_all
+from leaven.runtime.seeding import generators_kept, seed_all
 
 
 class StreamSplit:
@@ -32,18 +34,25 @@ class StreamSplit:
         self.target = reader.target
         self._reader = reader
         self._workers = workers
-        self._counted: dict[int, tuple[int, int]] = {}
+        self._counted: dict[int, list[int]] = {}
 
     def __len__(self) -> int:
-        return self._count(1)[1]
+        return sum(self._sizes(1))
 
     def class_counts(self) -> list[int]:
         """All 0: only reading the whole stream would tell."""
         return [0] * len(self.target.names)
 
     def steps(self, world: int = 1) -> int:
-        """How many batches each of `world` processes gets in an epoch. The stream is read once to count."""
-        return self._count(world)[0]
+        """How many batches a process gets in an epoch, as one of `world`. The stream is read once to count."""
+        if self.name != "train":
+            return len(self._sizes(world))
+        check_world(self.batch_size, world)
+        return len(self._sizes(1))
+
+    def part(self, batch: int, rank: int, world: int) -> float:
+        """For which part of a batch the samples count that a process gets of it."""
+        return share_of(self._sizes(1)[batch], self.batch_size, rank, world).part
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
@@ -63,14 +72,15 @@ class StreamSplit:
     def close(self) -> None:
         """Nothing is kept from one epoch to the next."""
 
-    def _count(self, world: int) -> tuple[int, int]:
+    def _sizes(self, world: int) -> list[int]:
+        """How many samples the batches have that the first of `world` processes gets."""
         if world not in self._counted:
             sizes = []
             for loaded in self._load(replace(self._reader, world=world, counts_only=True)):
                 if isinstance(loaded, Failure):
                     raise loaded
                 sizes.append(loaded)
-            self._counted[world] = len(sizes), sum(sizes) * world
+            self._counted[world] = sizes
         return self._counted[world]
 
     def _load(self, reader: "StreamReader") -> Iterator[Any]:
@@ -114,46 +124,39 @@ class StreamReader(IterableDataset[Any]):
     def _batches(self, worker: int) -> Iterator[Any]:
         if hasattr(self.source, "set_epoch"):
             self.source.set_epoch(self.epoch)
-        if self.is_train and self.batch_size % self.world:
-            raise Failure(f"a batch of {self.batch_size} can't be divided evenly among {self.world} processes")
-        size = max(1, self.batch_size // self.world)
-        batch: list[tuple[int, Any]] = []
-        is_first = True
         seed_all(self.seed, self.epoch, worker, devices=False)
-        for position, sample in self._own_samples():
-            batch.append((position, sample))
-            if len(batch) == size:
-                yield self._collated(batch, worker)
-                batch, is_first = [], False
-        if batch and (len(batch) > 1 or size == 1 or is_first or not self.is_train):
-            yield self._collated(batch, worker)
+        for batch in self._train_batches() if self.is_train else self._eval_batches():
+            with generators_kept():  # what the stream draws does not depend on the share
+                collated = self._collated(batch, worker)
+            yield collated
+
+    def _train_batches(self) -> Iterator[list[tuple[int, Any]]]:
+        """The samples that this process gets of every batch; a last one with a single sample is left out."""
+        for number, batch in enumerate(_in_batches(self._kept_samples(), self.batch_size)):
+            if len(batch) > 1 or self.batch_size == 1 or not number:
+                share = share_of(len(batch), self.batch_size, self.rank, self.world)
+                yield batch[share.start : share.stop]
+
+    def _eval_batches(self) -> Iterator[list[tuple[int, Any]]]:
+        """Every world-th sample."""
+        own = islice(self._kept_samples(), self.rank, None, self.world)
+        return _in_batches(own, max(1, self.batch_size // self.world))
 
     def stages(self) -> list[Any]:
         """The first sample: as it was loaded, and after each transform."""
         if hasattr(self.source, "set_epoch"):
             self.source.set_epoch(self.epoch)
         seed_all(self.seed, self.epoch, 0, devices=False)
-        for position, sample in self._own_samples():
+        for position, sample in self._kept_samples():
             image, _ = as_pair(sample, "the first sample")
             seed_all(self.seed, self.epoch, 0, position, devices=False)
             return stages_of((image,), self.transform)
         return []
 
-    def _own_samples(self) -> Iterator[tuple[int, Any]]:
-        """Every world-th sample with its position. In training, a last round that does not reach every process is
-        dropped, since all must take the same number of steps."""
+    def _kept_samples(self) -> Iterator[tuple[int, Any]]:
+        """The samples of the split with their positions."""
         kept = set(self.residues.tolist())
-        own: tuple[int, Any] | None = None
-        count = 0
-        for position, sample in self._samples():
-            if position % CYCLE not in kept:
-                continue
-            if count % self.world == self.rank:
-                own = position, sample
-            count += 1
-            if own is not None and (count % self.world == 0 or not self.is_train):
-                yield own
-                own = None
+        return ((position, sample) for position, sample in self._samples() if position % CYCLE in kept)
 
     def _samples(self) -> Iterator[tuple[int, Any]]:
         position = 0
@@ -180,6 +183,12 @@ class StreamReader(IterableDataset[Any]):
             except BadTarget as bad:
                 raise Failure(f"{name} {bad.fact}", bad.help) from None
         return collate(images), torch.tensor(targets)
+
+
+def _in_batches(samples: Iterator[tuple[int, Any]], size: int) -> Iterator[list[tuple[int, Any]]]:
+    """So many samples at a time, and what is left."""
+    while batch := list(islice(samples, size)):
+        yield batch
 
 
 def _unchanged(batch: Any) -> Any:

@@ -85,6 +85,7 @@ class Phase:
         self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
         self._inputs: Any = None  # of the current batch
+        self._part = 1.0  # of the current batch, that this process has
         self._began = time.monotonic()
         self.outlook = Outlook(self)
         self._saved_at = time.monotonic()
@@ -189,7 +190,9 @@ class Phase:
             part.load_state_dict({**state, **longer} if is_extended else state)
         self.run.restore_precision()
         self.epoch, self.batch = saved["epoch"], saved["batch"]
-        self.losses = BatchLosses(*saved["losses"]) if self.run.fabric.is_global_zero else BatchLosses()
+        total, count, parts = saved["losses"]  # of all processes: the first goes on with them
+        is_first = self.run.fabric.is_global_zero
+        self.losses = BatchLosses(total, count, parts) if is_first else BatchLosses(parts=dict.fromkeys(parts, 0.0))
         self.best, self.best_loss = saved["best"], saved["best_loss"]
         self.peak, self.stale = saved["peak"], saved["stale"]
         self.is_over = saved["is_over"] and self.total_epochs <= saved["planned"]
@@ -288,12 +291,13 @@ class Phase:
                 images, targets = self._next(batches)
                 self._seed(epoch)
                 self._inputs = images
+                self._part = self.data.train.part(self.batch, fabric.global_rank, fabric.world_size)
                 is_step = self.is_step
                 # between steps, gradients add up in each process and are not exchanged
                 with fabric.no_backward_sync(self._forwarding.wrapped) if not is_step else nullcontext():
                     yield fabric.to_device((images, targets))
                 self.batch += 1
-                self.outlook.seen += len(targets) * fabric.world_size
+                self.outlook.seen += round(len(targets) / self._part) if self._part else 0
                 bar.advance()
                 if is_step and run.stop.is_pressed():
                     self.stop()
@@ -347,8 +351,13 @@ class Phase:
         return float(self.run.fabric.broadcast((time.monotonic() - self._saved_at) / 60))
 
     def backward(self, loss: Tensor, **options: Any) -> None:
-        """Compute the gradients; at half precision, of the scaled loss. Trials that train together do so together."""
-        trial = self.run.trial
+        """Compute the gradients; at half precision, of the scaled loss. Trials that train together do so together.
+
+        The mean over the gradients of all processes is that of the batch, even if their shares of it are not equal.
+        """
+        trial, weight = self.run.trial, self._part * self.run.fabric.world_size
+        if weight != 1:
+            loss = loss * weight
         if trial is None or options:
             self.run.fabric.backward(loss, **options)
         else:
@@ -360,7 +369,7 @@ class Phase:
 
     def log(self, loss: Tensor, parts: Mapping[str, Tensor] | None = None) -> None:
         """Log the loss of a batch, and those that it is the sum of; one that is not a number ends the run."""
-        self.losses.add(loss, parts or {})
+        self.losses.add(loss, parts or {}, self._part)
         if loss.device.type == "cpu" or len(self.losses.waiting) >= READ_EVERY:
             self._read_losses()
 
@@ -402,18 +411,18 @@ class Phase:
         self.run.print(progress.epoch_line(self.outlook.title, logged, seconds, self.outlook.seconds_left()))
 
     def _mean_losses(self) -> tuple[float, dict[str, float]]:
-        """The means over the batches of all processes: of the loss, and of those that it is the sum of."""
+        """The means over the batches: of the loss, and of those that it is the sum of."""
         total, count, parts = self._losses_of_all()
         if not count:
             return math.nan, {}
         return total / count, {name: value / count for name, value in parts.items()}
 
     def _losses_of_all(self) -> tuple[float, float, dict[str, float]]:
-        """The sum of the losses of all processes, their number, and the sums of their parts."""
+        """The sum of the losses of all batches, their number, and the sums of their parts."""
         fabric, losses = self.run.fabric, self.losses
         if fabric.world_size == 1:
             return losses.total, losses.count, losses.parts
-        sums = torch.tensor([losses.total, float(losses.count), *losses.parts.values()], dtype=torch.float64)
+        sums = torch.tensor([losses.total, losses.count, *losses.parts.values()], dtype=torch.float64)
         total, count, *parts = fabric.all_reduce(fabric.to_device(sums), reduce_op="sum").tolist()  # type: ignore[union-attr]
         return total, count, dict(zip(losses.parts, parts, strict=True))
 

@@ -111,7 +111,7 @@ class Run:
         self._precision = fabric.strategy.precision
         self._first_phase: str | None = args.from_phase  # None once the program has come to it
         self.loggers = [make(self.folder) for make in loggers] if self.writes else []
-        self._record_start(args)
+        processes_before = self._record_start(args)
         self.stop = StopSignal(fabric) if self.trial is None else self.trial.group.stop
         self.before_batch: Callable[[Phase], None] = _nothing
         self.uses_planner = not self.is_quick
@@ -120,6 +120,11 @@ class Run:
         seed_all(seed)
         verb = "finishing" if args.finish is not None else "resuming"
         self.print(f"{verb if self.saved or self.ending else 'run'} {self.folder}")
+        if processes_before is not None:
+            self.print(
+                f"with {_processes(fabric.world_size)} instead of {processes_before}: sums are added in another order,"
+                " so the result is close, but not bit-identical"
+            )
 
     def _open_folder(self, args: argparse.Namespace) -> Path:
         """The folder of the run, which no other process may be running; a snapshot leaves it as it is."""
@@ -142,29 +147,41 @@ class Run:
             return read_ending(self.folder, checkpoint)
         return best_so_far(self.folder, keeps_best=self.checkpoint.keep != "last")
 
-    def _record_start(self, args: argparse.Namespace) -> None:
-        """Note in the lock what the run runs with; one that is resumed runs with what is there."""
+    def _record_start(self, args: argparse.Namespace) -> int | None:
+        """Note in the lock what the run runs with; one that is resumed runs with what is there.
+
+        Returns with how many processes it has run so far, if it is resumed with another number.
+        """
         lock = read_json(self.folder / LOCK)
-        is_new, finishes = "threads" not in lock, args.finish is not None
-        if not is_new:
-            self._run_as_before(lock, finishes=finishes)
+        is_new, finishes, now = "threads" not in lock, args.finish is not None, self.fabric.world_size
+        before = lock.get("processes", now)
+        is_other = not is_new and not finishes and before != now
+        if not is_new and not is_other:  # sums of floats depend on the number of threads
+            torch.set_num_threads(lock["threads"])
         self.fabric.barrier()  # nobody reads the lock while it is written
         facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.started_by()]}
         if is_new:
-            given = {"seed": self.seed, "processes": self.fabric.world_size, "arguments": arguments.kept(args)}
+            given = {"seed": self.seed, "processes": now, "arguments": arguments.kept(args)}
             facts = {**folder.surroundings(), **given, **facts}
+        if is_other:
+            facts |= self._other_processes(lock, args)
         if not finishes:
             facts |= {"finished": False} | ({DIVERGED: ""} if DIVERGED in lock else {})  # it may not do so again
         if args.more_epochs or is_new:
             facts["trained"] = False
         self.update_lock(**facts)
+        return before if is_other and self.saved is not None else None
 
-    def _run_as_before(self, lock: Mapping[str, Any], *, finishes: bool) -> None:
-        """Use as many threads as when the run began, since sums of floats depend on it, and as many processes."""
-        torch.set_num_threads(lock["threads"])
-        now = self.fabric.world_size
-        if not finishes and (then := lock.get("processes", now)) != now:
-            raise Failure(f"the run was started with {then} processes and can't be resumed with {now}")
+    def _other_processes(self, lock: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+        """What the lock notes about a run that goes on with another number of processes, and from where on."""
+        now, saved = self.fabric.world_size, self.saved or {"phase": 0, "epoch": 0, "batch": 0}
+        where = {name: saved[name] for name in ("phase", "epoch", "batch")}
+        return {
+            "processes": now,
+            "threads": torch.get_num_threads(),
+            "arguments": {**lock["arguments"], "devices": args.devices},
+            "earlier_processes": [*lock.get("earlier_processes", ()), {"processes": lock["processes"], "until": where}],
+        }
 
     @property
     def writes(self) -> bool:
@@ -471,6 +488,10 @@ def _launched(args: argparse.Namespace, devices: int | str, strategy: str, preci
     )
     fabric.launch()
     return fabric
+
+
+def _processes(count: int) -> str:
+    return f"{count} process{'es' * (count > 1)}"
 
 
 def _nothing(_phase: Phase) -> None:

@@ -83,6 +83,9 @@ class Features:
     def steps(self, world: int = 1) -> int:
         return -(-len(range(0, len(self), world)) // max(1, self.batch_size // world))
 
+    def part(self, batch: int, rank: int, world: int) -> float:
+        raise NotImplementedError  # a head that is solved is not trained in batches
+
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -127,16 +130,14 @@ def features_of(phase: "Phase", head: Head, split: Split, views: int = 1, most: 
                     bar.advance()
     finally:
         hook.remove()
-    features, targets = (torch.cat(parts) for parts in zip(*found, strict=True))
-    shares = _gathered(fabric, (features, targets))
-    features, targets = (torch.cat(parts) for parts in zip(*shares, strict=True))
+    features, targets = (torch.cat(parts) for parts in zip(*_gathered(fabric, found), strict=True))
     return Features(split.name, split.batch_size, split.target, features, targets)
 
 
-def _gathered(fabric: "Fabric", own: tuple[Tensor, Tensor]) -> list[tuple[Tensor, Tensor]]:
+def _gathered(fabric: "Fabric", own: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
     """What every process has, in their order."""
     if fabric.world_size == 1:
-        return [own]
+        return own
     found: list[Any] = [None] * fabric.world_size
     torch.distributed.all_gather_object(found, own)
-    return found
+    return [pair for pairs in found for pair in pairs]

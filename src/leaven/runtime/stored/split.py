@@ -46,6 +46,9 @@ class StoredSplit:
     def steps(self, world: int = 1) -> int:
         return self._split.steps(world)
 
+    def part(self, batch: int, rank: int, world: int) -> float:
+        return self._split.part(batch, rank, world)
+
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Any, Tensor]]:

@@ -6,7 +6,7 @@ import random
 import select
 import signal
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 from torchvision.transforms import v2 as T
 
 from leaven.runtime.data import batches
-from leaven.runtime.data.batches import Data, Split, batch_shares
+from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.data.datasets import Dataset, digits, image_folder
+from leaven.runtime.data.shares import batch_sizes, share_of
 from leaven.runtime.data.splits import SplitIndices, split
 from leaven.runtime.data.torch_datasets import user_dataset
 from leaven.runtime.failures import BadFile, Failure
@@ -189,23 +190,36 @@ def test_balanced_draws_every_class_equally_often() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "batch", "world", "expected"),
+    ("count", "batch", "expected"),
     [
-        (10, 4, 1, [(0, 4), (4, 4), (8, 2)]),
-        (9, 4, 1, [(0, 4), (4, 4)]),  # normalisation can't learn from a single item
-        (8, 4, 1, [(0, 4), (4, 4)]),
-        (1, 4, 1, [(0, 1)]),
-        (3, 1, 1, [(0, 1), (1, 1), (2, 1)]),
-        (13, 4, 2, [(0, 2), (4, 2), (8, 2)]),
-        (15, 8, 2, [(0, 4), (8, 3)]),
-        (3, 8, 2, [(0, 1)]),
-        (4, 2, 2, [(0, 1), (2, 1)]),
+        (10, 4, [4, 4, 2]),
+        (9, 4, [4, 4]),  # normalisation can't learn from a single item
+        (8, 4, [4, 4]),
+        (1, 4, [1]),
+        (3, 1, [1, 1, 1]),
     ],
 )
-def test_the_last_batch_is_kept_unless_it_is_a_single_item(
-    count: int, batch: int, world: int, expected: list[tuple[int, int]]
+def test_the_last_batch_is_kept_unless_it_is_a_single_item(count: int, batch: int, expected: list[int]) -> None:
+    assert batch_sizes(count, batch) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "world", "expected"),
+    [
+        (8, 8, 1, [(0, 8, 1.0)]),
+        (8, 8, 2, [(0, 4, 0.5), (4, 8, 0.5)]),
+        (10, 10, 4, [(0, 2, 0.2), (2, 5, 0.3), (5, 7, 0.2), (7, 10, 0.3)]),
+        (3, 8, 2, [(0, 3, 1.0), (0, 3, 0.0)]),  # the second repeats what the first has, and it does not count
+        (5, 8, 4, [(0, 2, 0.4), (2, 5, 0.6), (0, 2, 0.0), (2, 5, 0.0)]),
+        (1, 8, 2, [(0, 1, 1.0), (0, 1, 0.0)]),
+        (2, 2, 2, [(0, 1, 0.5), (1, 2, 0.5)]),
+    ],
+)
+def test_every_sample_of_a_batch_counts_in_one_process(
+    size: int, batch: int, world: int, expected: list[tuple[int, int, float]]
 ) -> None:
-    assert batch_shares(count, batch, world) == expected
+    shares = [share_of(size, batch, rank, world) for rank in range(world)]
+    assert [(share.start, share.stop, share.part) for share in shares] == expected
 
 
 def test_processes_share_the_same_order_and_the_same_augmentation() -> None:
@@ -214,23 +228,28 @@ def test_processes_share_the_same_order_and_the_same_augmentation() -> None:
     data = make(items, split(items, train=20, val=5, test=0), steps, batch_size=32)
     alone = list(data.train.batches(2))
     shares = [list(data.train.batches(2, rank=rank, world=4)) for rank in range(4)]
-    assert {len(share) for share in shares} == {data.train.steps(4)}
-    for number, (images, labels) in enumerate(alone[:-1]):
-        assert torch.equal(images, torch.cat([share[number][0] for share in shares]))
-        assert torch.equal(labels, torch.cat([share[number][1] for share in shares]))
+    assert {len(share) for share in shares} == {data.train.steps(4)} == {len(alone)}
+    for number, (images, labels) in enumerate(alone):
+        counts = [bool(data.train.part(number, rank, 4)) for rank in range(4)]
+        assert torch.equal(images, torch.cat([share[number][0] for share in compress(shares, counts)]))
+        assert torch.equal(labels, torch.cat([share[number][1] for share in compress(shares, counts)]))
     evaluated = [torch.cat([labels for _, labels in data.val.batches(0, rank=rank, world=3)]) for rank in range(3)]
     in_order = torch.cat([labels for _, labels in data.val.batches(0)])
     for rank in range(3):
         assert torch.equal(evaluated[rank], in_order[rank::3])
 
 
+def test_without_shuffling_each_training_sample_is_in_one_share() -> None:
+    data = make(numbers(50), whole(50), batch_size=7)
+    shares = [flat(data.train.batches(0, rank=rank, world=3, shuffle=False)) for rank in range(3)]
+    assert sorted(chain(*shares)) == list(range(50))
+
+
 def test_a_batch_that_can_not_be_shared() -> None:
-    data = make(numbers(50), whole(50), batch_size=32)
-    with pytest.raises(Failure, match="a batch of 32 can't be divided among 3 processes") as caught:
+    data = make(numbers(50), whole(50), batch_size=2)
+    with pytest.raises(Failure, match="a batch of 2 can't be divided among 3 processes") as caught:
         data.train.steps(3)
-    assert caught.value.help == "write `batch=33`"
-    with pytest.raises(Failure, match="3 training samples can't be divided among 4 processes"):
-        make(numbers(3), whole(3), batch_size=32).train.steps(4)
+    assert caught.value.help == "write `batch=3`"
 
 
 # -- bad files
@@ -526,11 +545,15 @@ def noise_of_tensor(image: Tensor) -> Tensor:
 
 
 def test_a_stream_is_shared_by_processes_in_equal_steps() -> None:
-    stream = user_dataset({"train": Flowing(101), "val": Flowing(11)})
+    stream = user_dataset({"train": Shaken(103), "val": Flowing(11)})
+    data = make(stream, split(stream), noise_of_tensor, batch_size=10)
+    alone = list(data.train.batches(1))
+    shares = [list(data.train.batches(1, rank=rank, world=2)) for rank in range(2)]
+    assert [len(share) for share in shares] == [data.train.steps(2)] * 2 == [len(alone)] * 2
+    for number, (images, _) in enumerate(alone):
+        counts = [bool(data.train.part(number, rank, 2)) for rank in range(2)]
+        assert torch.equal(images, torch.cat([share[number][0] for share in compress(shares, counts)]))
     data = make(stream, split(stream), batch_size=10)
-    shares = [seen(data.train.batches(0, rank=rank, world=2)) for rank in range(2)]
-    assert [len(share) for share in shares] == [data.train.steps(2)] * 2
-    assert not set(chain(*shares[0])) & set(chain(*shares[1]))
     evaluated = [flat(data.val.batches(0, rank=rank, world=2)) for rank in range(2)]
     assert sorted(chain(*evaluated)) == list(range(11))
 
