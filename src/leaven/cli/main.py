@@ -240,14 +240,15 @@ def run(
     shell_complete=completion.unfinished_runs,
 )
 @click.option("--epochs", metavar="+N", help="Train a finished run for N more epochs.")
-def resume(folder: Path, epochs: str | None) -> None:
+@click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Train on another number of devices.")
+def resume(folder: Path, epochs: str | None, devices: int | None) -> None:
     """Resume an interrupted run, or train a finished one further.
 
     RUN is the folder of a run; of a folder of runs, the newest is used.
     """
     from leaven.cli.run import resume_run
 
-    resume_run(folder, epochs)
+    resume_run(folder, epochs, devices)
 
 
 @leaven.command()

@@ -103,8 +103,8 @@ def compile_recipe(word: str, options: Options, *, requires_args: bool = False) 
     return source, compiled.recipe, compiled.plan
 
 
-def resume_run(folder: Path, epochs: str | None) -> NoReturn:
-    """Continue a run from its last checkpoint, or for some further epochs."""
+def resume_run(folder: Path, epochs: str | None, devices: int | None) -> NoReturn:
+    """Continue a run from its last checkpoint, or for some further epochs, on as many devices as before or others."""
     folder = _run_meant(folder)
     _refuse_in_progress(folder)
     more = _more_epochs(epochs)
@@ -117,12 +117,15 @@ def resume_run(folder: Path, epochs: str | None) -> NoReturn:
     if more and was_quick:
         _fail(f"{folder} was a smoke test; it can't be trained further")
     if not more and run_folder.is_finished(folder) and run_folder.is_trained(folder):
-        further = "" if was_quick or is_sweep else f"; `{to_resume(folder)} --epochs +10` trains it further"
-        click.echo(f"{folder} is finished{further}")
+        how = "" if was_quick or is_sweep else f"; `{to_resume(folder)} --epochs +10` trains it further"
+        click.echo(f"{folder} is finished{how}")
         sys.exit(0)
+    if is_sweep and devices:
+        _fail(f"{folder} is a sweep; its trials train on the devices that the recipe names")
     if is_sweep:
         _sweep(_return_to_start(folder), run_sweep)
-    _become(_return_to_start(folder), ["--more-epochs", str(more)] if more else [])
+    further = ["--more-epochs", str(more)] if more else []
+    _become(_return_to_start(folder), [*further, *(["--devices", str(devices)] if devices else [])])
 
 
 def finish_run(place: Path, output: Path | None) -> NoReturn:

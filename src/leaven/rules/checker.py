@@ -14,10 +14,21 @@ from leaven.recipe.draft import Draft
 from leaven.recipe.reader import open_reader
 from leaven.recipe.recipe import Recipe
 from leaven.recipe.relative_paths import relative_to_recipe
-from leaven.rules import adapters, freezing, inputs, own_losses, pruning, solving, teachers, techniques, training
+from leaven.rules import (
+    adapters,
+    freezing,
+    inputs,
+    own_losses,
+    pruning,
+    sharding,
+    solving,
+    teachers,
+    techniques,
+    training,
+)
 from leaven.statements.options import Options
 
-FAMILIES = (inputs, training, solving, techniques, teachers, freezing, adapters, pruning, own_losses)
+FAMILIES = (inputs, training, solving, techniques, teachers, freezing, adapters, pruning, own_losses, sharding)
 
 
 class Checked(Record):

@@ -78,7 +78,7 @@ def evaluate(
         metric.to(device).reset()
         if is_exact:
             metric.set_dtype(torch.float64)
-    with run.evaluation_bar(split) as bar:
+    with run.whole(model), run.evaluation_bar(split) as bar:
         for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
             if run.is_quick and number >= QUICK_BATCHES:
                 break

@@ -46,7 +46,7 @@ def _has_a_view_per_epoch(phase: TrainPhase) -> bool:
 
 def _why_not(phase: TrainPhase, plan: Plan) -> dict[str, str]:
     """Why outputs are not stored, for each split; empty where they are."""
-    reason = next(why_not_stored(phase, plan), "") or next(_why_not_frozen(phase), "")
+    reason = next(why_not_stored(phase, plan), "") or next(_why_not_frozen(phase, plan), "")
     if not reason and plan.approximate is None and (padded := why_padded(plan)):
         reason = f"{padded}; `train exact=false` stores them"
     return {"train": reason or _why_varying_in_training(phase, plan), "val": reason or why_varying(plan.data.eval)}
@@ -81,9 +81,12 @@ def _why_stored(phase: TrainPhase, *, is_limited: bool) -> str:
     return "they give the same outputs in every epoch"
 
 
-def _why_not_frozen(phase: TrainPhase) -> Iterator[str]:
-    """Why frozen layers may give other outputs for the same image."""
+def _why_not_frozen(phase: TrainPhase, plan: Plan) -> Iterator[str]:
+    """Why frozen layers may give other outputs for the same image, or can't be left out."""
     assert phase.freeze is not None
+    strategy = plan.run.argument("strategy")
+    if strategy is not None and strategy.value == "fsdp" and phase.solver is None:
+        yield "each process has only a part of them (`strategy=fsdp`)"
     if phase.freeze.norms != "frozen":
         yield "their statistics change (`norms=train`)"
     if phase.freeze.dropout != "off":

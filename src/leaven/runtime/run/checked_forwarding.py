@@ -9,6 +9,7 @@ from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.run.forwarding import Forwarding
+from leaven.runtime.run.placement import Placement
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 class CheckedForwarding(Forwarding):
     """Compares the number of outputs with the data's, once. A bundle could not be saved with another one."""
 
-    def __init__(self, model: nn.Module, wrapped: Any, fabric: "Fabric", target: Target) -> None:
-        super().__init__(model, wrapped, fabric)
+    def __init__(self, model: nn.Module, placement: Placement, fabric: "Fabric", target: Target) -> None:
+        super().__init__(model, placement.forward, fabric)
+        self._placement = placement
         self._unchecked: Target | None = target
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -33,7 +35,7 @@ class CheckedForwarding(Forwarding):
     @torch.no_grad()
     def _has_in_evaluation(self, count: int, *args: Any, **kwargs: Any) -> bool:
         """Whether the model has so many outputs in evaluation, too; in training, it may return more for its loss."""
-        with evaluating(self.model):
+        with self._placement.whole(), evaluating(self.model):
             return _count(self.model(*args, **kwargs)) == count
 
 

@@ -25,6 +25,7 @@ from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.run.outlook import Outlook
+from leaven.runtime.run.placement import Placement, Stateful, place
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.frozen import Unchanged, continue_from_images
@@ -82,6 +83,7 @@ class Phase:
         self.state: dict[str, Any] = {}  # what a checkpoint holds
         self.teachers: list[str] = []  # whose outputs are stored
         self.is_frozen_part_unchanged: Unchanged | None = None  # where its outputs are stored
+        self.placement: Placement | None = None  # while the phase trains
         self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
         self._inputs: Any = None  # of the current batch
@@ -160,11 +162,10 @@ class Phase:
         Returns the optimizer to use from here on. `techniques` are those with a state of their own.
         """
         fabric = self.run.fabric
-        model: Any = torch.compile(self.model) if self.compile else self.model
-        wrapped, used = fabric.setup(model, optimizer)
-        self._forwarding = CheckedForwarding(self.model, wrapped, fabric, self.data.target)
-        self._begin_with({"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques})
-        return used
+        placement = self.placement = place(fabric, self.model, optimizer, compile=self.compile)
+        self._forwarding = CheckedForwarding(self.model, placement, fabric, self.data.target)
+        self._begin_with({**placement.saved, "schedule": schedule, **techniques})
+        return placement.used
 
     def begin_without_optimizer(self) -> None:
         """Load the state of an interrupted run, in a phase that finds its weights in another way than by steps."""
@@ -226,8 +227,7 @@ class Phase:
         With `keep_optimizer`, the next phase can continue with the optimizer's state. A phase that an interrupted run
         had finished loads what it left then: the best weights on disk may be those of the next phase already.
         """
-        if self._forwarding is not None:
-            self._forwarding.end()
+        optimizer = self._end_training(keep_optimizer)
         continue_from_images(self.model)
         if self.is_last:
             return
@@ -242,10 +242,18 @@ class Phase:
         if best is not None and best.weights is not None:
             self.model.load_state_dict(best.weights)
         if self.total_epochs:  # a phase without training keeps the state of the phase before
-            kept = optimizer_state_of(self.state["optimizer"], self.model) if keep_optimizer else {}
+            kept = optimizer_state_of(optimizer, self.model) if keep_optimizer and optimizer is not None else {}
             self.run.optimizer_state = kept
-        if self.run.fabric.is_global_zero:
-            self.run.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
+        self.run.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
+
+    def _end_training(self, keep_optimizer: bool) -> torch.optim.Optimizer | None:
+        """Let the model be a plain one again; the optimizer that trained it."""
+        if self._forwarding is None or self.placement is None:
+            return None
+        self._forwarding.end()
+        placement, self.placement = self.placement, None
+        placement.end(keep_optimizer=keep_optimizer)
+        return placement.optimizer
 
     # -- the program's loops
 
@@ -273,14 +281,14 @@ class Phase:
                 self.run.print(f"{self.name}: stopped early, {stop_early} has not improved for {since}")
             if self.is_over or (self.epoch % self.run.checkpoint.epochs == 0 and self._may_save()):
                 self.save()
-            if self.run.checkpoint.keep == "all" and self.run.fabric.is_global_zero:
-                self.run.write(epoch_file(self.number, self.epoch), self._weights(self.model))
+            if self.run.checkpoint.keep == "all":
+                self.run.write(epoch_file(self.number, self.epoch), self._weights(self.state["model"]))
             self.outlook.end_epoch()
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """The batches of the epoch that are left, on the device, with the global generators seeded for each."""
         run, fabric = self.run, self.run.fabric
-        assert self._forwarding is not None, "the program did not call `phase.begin`"
+        assert self.placement is not None, "the program did not call `phase.begin`"
         epoch = self.epochs_before + self.epoch
         bar = self.outlook.training()
         self._began = time.monotonic()
@@ -294,7 +302,7 @@ class Phase:
                 self._part = self.data.train.part(self.batch, fabric.global_rank, fabric.world_size)
                 is_step = self.is_step
                 # between steps, gradients add up in each process and are not exchanged
-                with fabric.no_backward_sync(self._forwarding.wrapped) if not is_step else nullcontext():
+                with self.placement.without_exchange() if not is_step else nullcontext():
                     yield fabric.to_device((images, targets))
                 self.batch += 1
                 self.outlook.seen += round(len(targets) / self._part) if self._part else 0
@@ -323,7 +331,7 @@ class Phase:
         """Seed for one batch; Python and NumPy too, as user code may draw from them."""
         run = self.run
         seed_all(run.seed, epoch, self.batch, run.fabric.global_rank)
-        own = getattr(self.state["optimizer"], "generator", None)  # as AdaHessian has
+        own = getattr(self.placement and self.placement.optimizer, "generator", None)  # as AdaHessian has
         if isinstance(own, torch.Generator):
             own.manual_seed(torch.initial_seed())
 
@@ -393,12 +401,11 @@ class Phase:
         seconds = time.monotonic() - self._began
         loss, parts = self._mean_losses()
         logged = {"train.loss": loss, **scores}
-        optimizer = self.state.get("optimizer")
-        rate = {} if optimizer is None else {"lr": optimizer.param_groups[0]["lr"]}
+        rate = {} if self.placement is None else {"lr": self.placement.optimizer.param_groups[0]["lr"]}
         named = {f"train.{name}": value for name, value in parts.items()}
         row = {"phase": self.name, "epoch": self.epoch + 1, **logged, **named, **rate, "seconds": round(seconds, 3)}
         self._row = row
-        self._best_of = weights if weights is not None else self.model
+        self._best_of = weights if weights is not None else self.state["model"]
         self.run.log_epoch(row, {**logged, **named, **rate})
         self._tell_epoch(logged, seconds)
 
@@ -451,11 +458,11 @@ class Phase:
             return
         self.best, self.best_loss = score, loss
         self.run.best_epochs[self.name] = self.epoch + 1
-        if self.run.fabric.is_global_zero and (self.run.checkpoint.keep != "last" or is_needed):
+        if self.run.checkpoint.keep != "last" or is_needed:
             self.run.keep_best(self._weights(self._best_of), self.model)
         self.run.fabric.barrier()
 
-    def _weights(self, model: nn.Module) -> dict[str, Any]:
+    def _weights(self, model: Stateful) -> dict[str, Any]:
         return {"model": model.state_dict(), "phase": self.number, "epoch": self.epoch + 1}
 
     # -- memory

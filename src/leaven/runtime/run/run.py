@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -43,6 +43,7 @@ from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.measuring import choose_batch_size
 from leaven.runtime.run.optimizer_state import load_optimizer_state
 from leaven.runtime.run.phase import QUICK_BATCHES, Phase
+from leaven.runtime.run.placement import fix_buckets, strategy_of
 from leaven.runtime.run.precision import fabric_with, precision_of, use_precision
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
@@ -303,7 +304,7 @@ class Run:
     # -- checkpoints
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Write the last checkpoint; only the first process does."""
+        """Write the last checkpoint."""
         if self.fabric.is_global_zero:
             known = {"format": 1, "rows": self.rows, "best_epochs": self.best_epochs}
             self._write_kept()
@@ -326,11 +327,10 @@ class Run:
             if best is not None:
                 self.write(BEST, best)
 
-    def write(self, name: str, state: Mapping[str, Any]) -> Path:
-        """Write tensors into a file of the folder."""
-        file = self.folder / name
-        folder.write_whole(file, lambda beside: torch.save(dict(state), beside))
-        return file
+    def write(self, name: str, state: Mapping[str, Any]) -> None:
+        """Write tensors into a file of the folder; only the first process does."""
+        if self.fabric.is_global_zero:
+            folder.write_whole(self.folder / name, lambda beside: torch.save(dict(state), beside))
 
     def restore_precision(self) -> None:
         """Restore the scale of the gradients at half precision."""
@@ -382,6 +382,11 @@ class Run:
         """About how many batches a split is evaluated in."""
         batches = math.ceil(len(split) / split.batch_size)
         return min(batches, QUICK_BATCHES) if self.is_quick else batches
+
+    def whole(self, model: nn.Module) -> AbstractContextManager[Any]:
+        """While a model is evaluated, every process has all of its parameters."""
+        placement = self.last_phase.placement if self.last_phase is not None else None
+        return placement.whole() if placement is not None and placement.model is model else nullcontext()
 
     def evaluation_bar(self, split: Split) -> progress.Bar:
         """The bar of an evaluation: that of the current epoch, or of the whole run."""
@@ -484,8 +489,9 @@ class Run:
 
 def _launched(args: argparse.Namespace, devices: int | str, strategy: str, precision: str) -> "Fabric":
     fabric = fabric_with(
-        devices=args.devices or devices, num_nodes=args.machines, strategy=strategy, precision=precision
+        devices=args.devices or devices, num_nodes=args.machines, strategy=strategy_of(strategy), precision=precision
     )
+    fix_buckets(fabric)
     fabric.launch()
     return fabric
 

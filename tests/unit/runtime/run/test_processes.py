@@ -5,12 +5,15 @@ The models have no normalisation over a batch, or a frozen one: its statistics a
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from tests import at_work
 from tests.at_work import Moment
+
+from leaven import bundle
 
 RECIPE = """
 model conv(8) -> conv(16, stride=2, norm=false) -> global_pool() -> linear(classes)
@@ -96,3 +99,49 @@ def test_resumed_by_another_number_of_processes_the_epoch_goes_on_where_it_was(
     lock = json.loads((folder / "lock.json").read_text())
     assert lock["processes"] == after
     assert lock["earlier_processes"] == [{"processes": before, "until": {"phase": 1, "epoch": 0, "batch": 6}}]
+
+
+# -- each process has a part of every parameter
+
+SHARDED = """
+model conv(8, norm=false) -> flatten() -> linear(600) -> relu() -> linear(600) -> linear(classes)
+data digits() { split train=163 samples, val=41 samples, test=37 samples }
+optimizer adamw(lr=1e-3)
+phase "one", epochs=1 { freeze "0" }
+phase "two", epochs=2, keep=optimizer
+train batch=16, accumulate=2, clip=1.0, strategy=fsdp
+"""  # one linear layer is gathered by itself
+
+
+@pytest.fixture(scope="module")
+def not_sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = at_work.program(tmp_path_factory.mktemp("whole"), SHARDED.replace("strategy=fsdp", "strategy=auto"))
+    at_work.run(file, "--output", "alone")
+    return at_work.run_folder(file, "alone")
+
+
+@pytest.fixture(scope="module")
+def sharding(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return at_work.program(tmp_path_factory.mktemp("sharding"), SHARDED)
+
+
+def test_sharded_training_ends_with_the_metrics_and_weights_of_one_process(not_sharded: Path, sharding: Path) -> None:
+    at_work.run_processes(2, sharding, "--output", "by-2")
+    folder = at_work.run_folder(sharding, "by-2")
+    assert_close(folder, not_sharded)
+    image = torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    answers = [bundle.load(run).model(image) for run in (folder, not_sharded)]
+    torch.testing.assert_close(*answers, **CLOSE)
+
+
+@pytest.mark.slow
+def test_a_sharded_run_that_was_stopped_is_resumed_sharded_or_whole(not_sharded: Path, sharding: Path) -> None:
+    at_work.run_processes(2, sharding, "--output", "uncut")
+    at_work.interrupt_processes(2, sharding, "--output", "stopped", at=Moment(step=9))
+    folder = at_work.run_folder(sharding, "stopped")
+    shutil.copytree(folder, sharding.parent / "whole")
+    at_work.run_processes(2, sharding, "--resume", str(folder))
+    assert_equal(folder, at_work.run_folder(sharding, "uncut"))
+    plain = at_work.program(sharding.parent, SHARDED.replace("strategy=fsdp", "strategy=auto"), "plain")
+    at_work.run(plain, "--resume", "whole")
+    assert_close(sharding.parent / "whole", not_sharded)

@@ -1,0 +1,57 @@
+"""What can't be trained where each process has only a part of the parameters (`strategy=fsdp`)."""
+
+from collections.abc import Iterator
+
+from leaven.catalog.values import Invocation, Setting
+from leaven.language.diagnostics import Diagnostic
+from leaven.messages import sharding as messages
+from leaven.recipe.draft import Draft
+from leaven.recipe.recipe import Phase, Technique
+
+_BEFORE_TRAINING = frozenset(("on_data", "on_model", "on_optimizer"))
+_HOOKS_ON_PARAMETERS = frozenset(  # the last two are of techniques that have some of their own
+    ("around_step", "on_gradients", "after_step", "model_for_eval", "after_epoch", "at_end", "state_dict", "parameters")
+)
+_ELEMENTWISE = {  # optimizers that treat every number of a parameter by itself
+    f"torch.optim.{name}"
+    for name in ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adadelta", "Adagrad", "RMSprop", "Rprop", "ASGD")
+}
+
+
+def check(draft: Draft) -> Iterator[Diagnostic]:
+    strategy = draft.train.setting("strategy") if draft.train is not None else None
+    if draft.train is None or strategy is None or strategy.value != "fsdp":
+        return
+    for phase in draft.phases:
+        if phase.trains and phase.solver is None:
+            yield from _phase(phase, strategy)
+    yield from _train(draft.train, strategy)
+
+
+def _phase(phase: Phase, strategy: Setting) -> Iterator[Diagnostic]:
+    for technique in phase.techniques:
+        if isinstance(technique, Technique) and _needs_whole(technique.invocation):
+            yield messages.technique_on_parts(technique.invocation, strategy)
+    optimizer = phase.optimizer.invocation
+    if optimizer.card.target not in _ELEMENTWISE:
+        yield messages.optimizer_on_parts(optimizer, strategy)
+    for override in phase.overrides:
+        if override.hook == "after_epoch":
+            yield messages.override_on_parts(override.hook, override.origin, strategy)
+    if phase.precision == "fp16":
+        yield messages.setting_on_parts("precision=fp16", phase.origin, strategy)
+
+
+def _needs_whole(call: Invocation) -> bool:
+    """Whether a technique reads or changes parameters while they are trained."""
+    technique = call.card.technique
+    changes_model = technique.changes == "model" and not technique.is_adapter
+    knows_model = "model" in technique.wants and not _BEFORE_TRAINING.issuperset(technique.hooks)
+    return changes_model or knows_model or not _HOOKS_ON_PARAMETERS.isdisjoint(technique.hooks)
+
+
+def _train(train: Invocation, strategy: Setting) -> Iterator[Diagnostic]:
+    if train.value("precision") == "fp16":
+        yield messages.setting_on_parts("precision=fp16", train["precision"].origin, strategy)
+    if train.value("compile") not in (None, False):
+        yield messages.setting_on_parts("compile", train["compile"].origin, strategy)

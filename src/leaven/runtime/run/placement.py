@@ -1,0 +1,89 @@
+"""Where the parameters of a model are while a phase trains it: whole in every process, or a part in each.
+
+The phase asks its placement for all that depends on this, and never which one it is.
+"""
+
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+class Stateful(Protocol):
+    """What a checkpoint holds the state of."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any: ...
+
+
+class Placement(Protocol):
+    """A model and its optimizer in a phase. States are always whole, so that any other placement can load them; all
+    processes ask for them together, and only the first one's are written."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    used: Any  # the optimizer as the program uses it
+    saved: dict[str, Stateful]  # "model" and "optimizer", for checkpoints
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs of the model, such that gradients are those of all processes."""
+
+    def without_exchange(self) -> AbstractContextManager[Any]:
+        """Gradients add up in each process, and are not exchanged."""
+
+    def whole(self) -> AbstractContextManager[Any]:
+        """For an evaluation, every process has all parameters."""
+
+    def end(self, *, keep_optimizer: bool) -> None:
+        """Let model and optimizer be as if there were one process; of the optimizer only if it is used further."""
+
+
+class Whole:
+    """Every process has the whole model: a single one, or several whose gradients DDP averages."""
+
+    def __init__(self, fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.saved: dict[str, Stateful] = {"model": model, "optimizer": optimizer}
+        self._fabric = fabric
+        self.forward, self.used = fabric.setup(torch.compile(model) if compile else model, optimizer)  # type: ignore[arg-type]
+
+    def without_exchange(self) -> AbstractContextManager[Any]:
+        return self._fabric.no_backward_sync(self.forward)
+
+    def whole(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def end(self, *, keep_optimizer: bool) -> None:
+        """Nothing has to be undone."""
+
+
+def strategy_of(name: str) -> Any:
+    """Fabric's strategy of that name; `fsdp` is Leaven's own, since Fabric's is an older one, for GPUs only."""
+    if name != "fsdp":
+        return name
+    from leaven.runtime.run.sharding import Sharding  # it loads Fabric
+
+    return Sharding()
+
+
+def fix_buckets(fabric: "Fabric") -> None:
+    """Let DDP always exchange gradients in the same groups. By default it groups them anew after its first step, so a
+    resumed run would add them up in another order for one step. Nor may a model have parameters without a gradient."""
+    options = getattr(fabric.strategy, "_ddp_kwargs", None)
+    if options is not None:
+        options["find_unused_parameters"] = True
+        warnings.filterwarnings("ignore", message="find_unused_parameters=True was specified")
+
+
+def place(fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> Placement:
+    """Set up a model and its optimizer for the devices and the precision."""
+    placement: Any = getattr(fabric.strategy, "placement", Whole)
+    found: Placement = placement(fabric, model, optimizer, compile=compile)
+    return found
