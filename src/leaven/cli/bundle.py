@@ -51,6 +51,9 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 @_bundle
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--top", type=click.IntRange(min=1), help="How many classes to print (one input: 5; several: 1).")
+@click.option(
+    "--threshold", type=click.FloatRange(0, 1), help="How certain an object or one of several labels must be. [0.5]"
+)
 @click.option("--text", "text_columns", multiple=True, help="The column (or two) of a table of texts. [as in training]")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -61,6 +64,7 @@ def predict(
     bundle: Path,
     inputs: tuple[str, ...],
     top: int | None,
+    threshold: float | None,
     text_columns: tuple[str, ...],
     csv_file: Path | None,
     as_json: bool,
@@ -98,13 +102,15 @@ def predict(
         if isinstance(answer, Exception):
             problems.append(answer)
         else:
-            found.append((shown, answer))
+            found.append((shown, answer if threshold is None else _above(threshold, answer)))
     most = found[0][1].most if found else None
     count = top or most or (TOP if is_one else 1)
     if draw is not None:
         problems += drawing.draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
-        _write_table(csv_file, [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)])
+        columns = [takes.heading, *(found[0][1].columns if found else ())]
+        rows = [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)]
+        _write_table(csv_file, columns, rows)
         click.echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")
     elif as_json:
         told = [{takes.heading: shown, **answer.to_json(count)} for shown, answer in found]
@@ -173,7 +179,7 @@ def evaluate(
         _print(str(found))
     written = [*([html] if html else []), *(write_plots(plots, found) if plots else [])]
     if wrong is not None:
-        _write_table(wrong, found.wrong())
+        _write_table(wrong, (), found.wrong())
         written.append(wrong)
     for place in written:
         click.echo(f"wrote {os.path.relpath(place)}", err=True)
@@ -263,11 +269,22 @@ def _one_line(cell: str) -> str:
     return "".join("�" if ord(mark) < ord(" ") else mark for mark in cell)
 
 
-def _write_table(file: Path, rows: Sequence[dict[str, str]]) -> None:
+def _above(threshold: float, answer: "Prediction") -> "Prediction":
+    from leaven.runtime.failures import Failure
+
+    found = answer.above_threshold(threshold)
+    if found is None:
+        raise Failure("`--threshold` is for models that find objects, or any number of labels")
+    return found
+
+
+def _write_table(file: Path, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
+    """Write rows, with the columns first that are there whatever the rows have."""
     from leaven.runtime.run.folder import write_text
 
     text = io.StringIO()
-    table = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+    table = csv.DictWriter(text, names, lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
     write_text(file, text.getvalue())

@@ -241,7 +241,7 @@ class Table:
             argument=argument,
             label=f"the columns are {listed}",
             wrong=column,
-            choices=tuple(there),
+            choices=tuple(name for name in there if name not in (*self.inputs.columns, *self.target.columns)),
         )
 
     def _read(self, rows: Rows) -> tuple[Target, list[Value], Rows, tuple[Finding, ...]]:

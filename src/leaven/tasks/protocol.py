@@ -29,6 +29,7 @@ class Prediction(ABC):
     """What a model says about one input. Of what can be ranked, only the first `top` are told."""
 
     most: ClassVar[int | None] = None  # how many are told where nobody says; None where the first one matters most
+    columns: ClassVar[tuple[str, ...]] = ()  # of its rows, where there may be none
 
     @abstractmethod
     def describe(self, top: int) -> str:
@@ -44,6 +45,10 @@ class Prediction(ABC):
     def shown_cells(self, top: int) -> dict[str, str]:
         """As columns of a table on the screen."""
         return self.cells(top)
+
+    def above_threshold(self, threshold: float) -> "Prediction | None":
+        """The same with what is at least so certain; None where what is told does not depend on a threshold."""
+        return None
 
     def rows(self, top: int) -> list[dict[str, str]]:
         """As rows of a csv file."""

@@ -123,6 +123,10 @@ class TestPredict:
         assert [row["label"] for row in rows] == ["blue", "red", "red", "red"]
         assert float(rows[0]["confidence"]) > 0.99
 
+    def test_a_threshold_is_for_models_that_have_one(self, folder: Path) -> None:
+        result = run(commands.predict, "data/red/a.jpg", "--threshold", "0.3")
+        assert result.stderr == "error: `--threshold` is for models that find objects, or any number of labels\n"
+
     def test_json(self, folder: Path) -> None:
         (found,) = json.loads(run(commands.predict, "data/red/a.jpg", "--json").stdout)
         assert found["label"] == "red"

@@ -270,6 +270,8 @@ class TestPrediction:
         assert repr(found) == "<Prediction: 1 square>"
         assert found.describe(5) == "square   90.0 %  40, 4 to 60, 24"
         assert found.rows(5)[0]["label"] == "square"
+        assert found.above_threshold(0.3).counts == {"square": 1, "ball": 1}
+        assert tuple(found.rows(5)[0]) == found.columns, "also where nothing is found"
 
     def test_it_is_drawn_on_the_photo(self) -> None:
         (found,) = detection.predictions([outputs(size=(40, 30))], TARGET)

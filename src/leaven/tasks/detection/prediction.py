@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Box, Categories
 
 THRESHOLD = 0.5  # how certain an object must be to be told
+_EDGES = ("left", "top", "right", "bottom")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +44,16 @@ class Prediction(protocol.Prediction):
 
     every: tuple[Detection, ...]
     size: tuple[int, int]
+    threshold: float = THRESHOLD
     most: ClassVar[int] = 100
+    columns: ClassVar[tuple[str, ...]] = ("label", "score", *_EDGES)
 
-    def above(self, threshold: float = THRESHOLD) -> list[Detection]:
-        return [one for one in self.every if one.score >= threshold]
+    def above(self, threshold: float | None = None) -> list[Detection]:
+        least = self.threshold if threshold is None else threshold
+        return [one for one in self.every if one.score >= least]
+
+    def above_threshold(self, threshold: float) -> "Prediction":
+        return replace(self, threshold=threshold)
 
     def __iter__(self) -> Iterator[Detection]:
         return iter(self.above())
@@ -62,7 +69,7 @@ class Prediction(protocol.Prediction):
         """How many objects of each category there are."""
         return dict(Counter(one.label for one in self))
 
-    def drawn(self, image: Image.Image, threshold: float = THRESHOLD) -> Image.Image:
+    def drawn(self, image: Image.Image, threshold: float | None = None) -> Image.Image:
         """A copy of the image with the objects, the most certain on top."""
         return draw_objects(image, [mark(one) for one in reversed(self.above(threshold))])
 
@@ -114,4 +121,4 @@ def _edges(box: Box) -> str:
 
 
 def _named(box: Box) -> dict[str, str]:
-    return {name: f"{edge:.2f}" for name, edge in zip(("left", "top", "right", "bottom"), box, strict=True)}
+    return {name: f"{edge:.2f}" for name, edge in zip(_EDGES, box, strict=True)}

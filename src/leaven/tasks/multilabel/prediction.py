@@ -1,6 +1,6 @@
 """What a multi-label model says about one image."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,15 @@ class Prediction(protocol.Prediction):
     names: tuple[str, ...]
     probabilities: np.ndarray
     separator: str = ";"
+    threshold: float = THRESHOLD
+
+    def above_threshold(self, threshold: float) -> "Prediction":
+        return replace(self, threshold=threshold)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that are more likely than not, the most likely first."""
-        return tuple(name for name, _ in self.above(THRESHOLD))
+        """The labels that are likely enough, by default more likely than not; the most likely first."""
+        return tuple(name for name, _ in self.above(self.threshold))
 
     def above(self, threshold: float) -> list[tuple[str, float]]:
         """The labels that are at least so likely, with their probabilities, the most likely first."""
@@ -39,7 +43,7 @@ class Prediction(protocol.Prediction):
         return float(self.probabilities[self.names.index(name)])
 
     def describe(self, top: int) -> str:
-        found = self.above(THRESHOLD)
+        found = self.above(self.threshold)
         ranked = found or self.top(top)
         width = max(len(name) for name, _ in ranked)
         lines = [f"{name:<{width}}  {100 * share:5.1f} %" for name, share in ranked]
@@ -53,7 +57,7 @@ class Prediction(protocol.Prediction):
         return self._cells(lambda share: f"{100 * share:.1f} %")
 
     def _cells(self, write: Any) -> dict[str, str]:
-        found = self.above(THRESHOLD)
+        found = self.above(self.threshold)
         labels, shares = [name for name, _ in found], [write(share) for _, share in found]
         return {"labels": self.separator.join(labels), "confidences": self.separator.join(shares)}
 
@@ -61,10 +65,10 @@ class Prediction(protocol.Prediction):
         def ranked(pairs: list[tuple[str, float]]) -> list[dict[str, Any]]:
             return [{"label": name, "confidence": share} for name, share in pairs]
 
-        return {"labels": ranked(self.above(THRESHOLD)), "top": ranked(self.top(top))}
+        return {"labels": ranked(self.above(self.threshold)), "top": ranked(self.top(top))}
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.above(THRESHOLD))
+        found = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.above(self.threshold))
         return f"<Prediction: {found or 'no label'}>"
 
 
