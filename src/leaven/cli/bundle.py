@@ -35,7 +35,8 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 
     @wraps(command)
     def run(**given: Any) -> NoReturn:
-        from leaven.runtime.failures import Failure
+        with status_line.doing("importing PyTorch…"):
+            from leaven.runtime.failures import Failure
 
         try:
             sys.exit(command(**given))
@@ -225,10 +226,9 @@ def _report(failure: "Failure") -> None:
 
 
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":
-    with status_line.doing("importing PyTorch…"):
-        import torch
+    import torch
 
-        import leaven
+    import leaven
 
     with status_line.doing(f"loading {bundle}…"):
         found = leaven.load(

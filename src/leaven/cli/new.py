@@ -209,8 +209,8 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def _seen(look: Look) -> str:
-    splits = f", already split into {', '.join(look.splits)}" if look.splits else ""
-    lines = [f"{look.folder}: {len(look.images)} classes, {look.total:,} training images{splits}"]
+    splits = f" for training, already split into {', '.join(look.splits)}" if look.splits else ""
+    lines = [f"{look.folder}: {len(look.images)} classes, {look.total:,} images{splits}"]
     name, count = min(look.images.items(), key=lambda item: item[1])
     if count < 5:
         lines.append(f"{name} has only {count} image{'s' * (count > 1)}: very few to learn from")

@@ -33,8 +33,8 @@ class AnnotatedFolder(Record):
     @property
     def seen(self) -> str:
         """What was found, for people."""
-        splits = f", already split into {', '.join(self.splits)}" if self.splits else ""
-        counted = f"{_categories(self.names)}, {self.images:,} training images" if self.images else "many images"
+        splits = f" for training, already split into {', '.join(self.splits)}" if self.splits else ""
+        counted = f"{_categories(self.names)}, {self.images:,} images" if self.images else "many images"
         lines = [f"{self.folder}: annotations for `{self.source}`: {counted}{splits}"]
         for finding in self.findings:
             lines += [

@@ -241,7 +241,7 @@ class TestNew:
         images(folder / "photos", ants=20, bees=20)
         result = run("new", "photos", "--model", "resnet18", "--epochs", "10")
         assert result.exit_code == 0, result.output
-        assert "2 classes, 40 training images" in result.output
+        assert "2 classes, 40 images" in result.output
         checked = run("check", "photos.leaven")
         assert checked.output == "photos.leaven: no errors; resnet18 on folder (2 classes), 2 phases, 10 epochs\n"
         assert run("format", "--check", "photos.leaven").exit_code == 0
@@ -258,7 +258,7 @@ class TestNew:
         write(folder / "photos", 6)
         result = run("new", "photos", "--scratch")
         assert result.exit_code == 0, result.output
-        assert "2 categories, 6 training images" in result.output
+        assert "2 categories, 6 images" in result.output
         assert f"data  {call}\n" in (folder / "photos.leaven").read_text()
         assert "no errors; ssdlite320_mobilenet_v3_large" in run("check", "photos.leaven").output
 
@@ -275,7 +275,7 @@ class TestNew:
     def test_json_beside_classes_is_not_taken_for_annotations(self, folder: Path) -> None:
         images(folder / "photos", ants=20, bees=20)
         (folder / "photos" / "about.json").write_text('{"licence": "mine"}')
-        assert "2 classes, 40 training images" in run("new", "photos", "--scratch").output
+        assert "2 classes, 40 images" in run("new", "photos", "--scratch").output
 
     def test_nothing_is_overwritten(self, folder: Path) -> None:
         images(folder / "first", ants=2, bees=2)
@@ -305,7 +305,7 @@ class TestNew:
         (folder / "photos" / "__MACOSX").mkdir()
         result = run("new", "photos", "--model", "resnet18")
         assert result.exit_code == 0, result.output
-        assert "2 classes, 40 training images, already split into train, val" in result.output
+        assert "2 classes, 40 images for training, already split into train, val" in result.output
         assert "`photos/train/wasps` contains no images and is ignored" in result.output
         assert "ignored, because they are not readable images: 1 .heic and 1 .txt files" in result.output
         assert "mogrify -format jpg photos/train/ants/*.HEIC" in result.output

@@ -453,7 +453,7 @@ class Phase:
 
     def _keep_best(self, *, is_needed: bool) -> None:
         assert self._row is not None
-        score, loss = self._score(self.run.monitor), self._row.get("val.loss", math.inf)
+        score, loss = self._score(self.run.monitor), self._row.get("val.loss", self._row["train.loss"])
         if self.best is not None and (score, -loss) <= (self.best, -self.best_loss):
             return
         self.best, self.best_loss = score, loss

@@ -43,6 +43,19 @@ def test_equal_scores_are_told_apart_by_the_loss(tmp_path: Path) -> None:
     assert torch.load(folder / "best.ckpt", weights_only=True)["epoch"] == lowest["epoch"]
 
 
+def test_without_a_validation_loss_that_of_training_tells_equal_scores_apart(tmp_path: Path) -> None:
+    """As for a detector that finds nothing yet: the first epoch is not the best of those."""
+    file = at_work.program(tmp_path, NET + DIGITS + "optimizer sgd(lr=1e-6)\ntrain epochs=3, batch=40\n")
+    text = file.read_text()
+    file.write_text(text.replace("phase.data.val, metrics, criterion)", "phase.data.val, metrics)"))
+    assert file.read_text() != text
+    at_work.run(file)
+    scores = rows(at_work.run_folder(file))
+    assert len({row["val.accuracy"] for row in scores}) == 1
+    lowest = min(scores, key=lambda row: row["train.loss"])
+    assert torch.load(at_work.run_folder(file) / "best.ckpt", weights_only=True)["epoch"] == lowest["epoch"]
+
+
 def test_a_phase_that_stopped_early_hands_on_its_best(tmp_path: Path) -> None:
     phases = (
         'phase "first", epochs=8 { optimizer sgd(lr=2.0); early_stop val.loss, patience=1 epoch }\n'
