@@ -47,7 +47,7 @@ def test_without_a_validation_loss_that_of_training_tells_equal_scores_apart(tmp
     """As for a detector that finds nothing yet: the first epoch is not the best of those."""
     file = at_work.program(tmp_path, NET + DIGITS + "optimizer sgd(lr=1e-6)\ntrain epochs=3, batch=40\n")
     text = file.read_text()
-    file.write_text(text.replace("phase.data.val, metrics, criterion)", "phase.data.val, metrics)"))
+    file.write_text(text.replace("data.val, metrics, criterion)", "data.val, metrics)"))
     assert file.read_text() != text
     at_work.run(file)
     scores = rows(at_work.run_folder(file))
