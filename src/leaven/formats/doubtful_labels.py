@@ -64,13 +64,21 @@ def doubt_column(counts: Mapping[str, int], column: str) -> Doubt | None:
     """The first doubt about classes that are the labels in a column, with the number of images of each."""
     names = list(counts)
     return (
-        _several_labels(names, column)
+        _no_header(names, column)
+        or _several_labels(names, column)
         or _not_classes(names)
         or _no_label(counts)
         or doubt_spelling(names)
         or _quantities(counts, column)
         or _one_image_each(counts, "name a column whose labels occur in several rows")
     )
+
+
+def _no_header(names: Sequence[str], column: str) -> Doubt | None:
+    if column not in names:
+        return None
+    fact = f"has the label `{shown(column)}` in its first line, which is read as the names of the columns"
+    return Doubt(fact, "give the columns names in a line before it")
 
 
 def doubt_folders(counts: Mapping[str, int]) -> Doubt | None:
