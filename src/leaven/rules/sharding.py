@@ -45,9 +45,8 @@ def _phase(phase: Phase, strategy: Setting) -> Iterator[Diagnostic]:
 def _needs_whole(call: Invocation) -> bool:
     """Whether a technique reads or changes parameters while they are trained."""
     technique = call.card.technique
-    changes_model = technique.changes == "model" and not technique.is_adapter
     knows_model = "model" in technique.wants and not _BEFORE_TRAINING.issuperset(technique.hooks)
-    return changes_model or knows_model or not _HOOKS_ON_PARAMETERS.isdisjoint(technique.hooks)
+    return technique.changes == "model" or knows_model or not _HOOKS_ON_PARAMETERS.isdisjoint(technique.hooks)
 
 
 def _train(train: Invocation, strategy: Setting) -> Iterator[Diagnostic]:
