@@ -18,7 +18,7 @@ from leaven.jobs import coordinator, requests
 from leaven.jobs.package import Manifest, make_package
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
-from leaven.jobs.states import ENDED, State, Wanted
+from leaven.jobs.states import ENDED, Entry, State, Wanted
 from leaven.jobs.store.connection import has_leader, sqlite_url
 from leaven.jobs.store.for_users import JobStore, Submission
 
@@ -58,7 +58,7 @@ def _settings(folder: Path) -> Settings:
 
 
 def _order(text: str = "", *arguments: str) -> requests.Order:
-    package = make_package(Manifest("short", __version__, "plain", arguments), {PROGRAM: text.encode()})
+    package = make_package(Manifest("short", __version__, Entry.PLAIN, arguments), {PROGRAM: text.encode()})
     return requests.Order(package, resources=Resources(cpus=1))
 
 
@@ -133,7 +133,7 @@ def measure_list(settings: Settings, store: JobStore) -> list[str]:
     """`leaven jobs --all` with many queued jobs: the whole command, and without the start of Python."""
     one = _order()
     one.package.save(settings.packages)
-    entry = Submission(None, "queued", "me", one.package.hash, "local", "plain", (), "/run", "/run", Resources(), 0)
+    entry = Submission(None, "queued", "me", one.package.hash, "local", Entry.PLAIN, (), "/run", "/run", Resources(), 0)
     began = time.perf_counter()
     store.submit([entry] * LISTED)
     print(f"submits, all at once: {LISTED / (time.perf_counter() - began):,.0f} per second")

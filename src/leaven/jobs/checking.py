@@ -13,7 +13,7 @@ from leaven.jobs.package import Manifest, make_package, unpack
 from leaven.jobs.requests import environment_of
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
-from leaven.jobs.states import Outcome
+from leaven.jobs.states import Entry, Outcome
 
 _SAID = "hello from the tiny job"
 _PROGRAM = f'print("{_SAID}")\n'
@@ -42,8 +42,8 @@ def _tiny_job(environment: Environment, attempts: Path) -> Check:
     with tempfile.TemporaryDirectory(prefix="check-", dir=attempts) as place:
         run = Path(place, "run")
         program = {run_folder.PROGRAM: _PROGRAM.encode()}
-        unpack(make_package(Manifest("check", leaven_version(), "plain"), program), run)
-        task = Task(attempt, attempts / attempt, run, run, "plain", (), Resources(minutes=_SECONDS / 60))
+        unpack(make_package(Manifest("check", leaven_version(), Entry.PLAIN), program), run)
+        task = Task(attempt, attempts / attempt, run, run, Entry.PLAIN, (), Resources(minutes=_SECONDS / 60))
         try:
             return _tried(environment, task)
         except Refused as problem:

@@ -22,6 +22,7 @@ from leaven.formats.atomic_files import write_bytes, write_text
 from leaven.formats.user_sources import FOLDER
 from leaven.jobs.problem import Problem
 from leaven.jobs.resources import Resources
+from leaven.jobs.states import Entry
 
 FORMAT = 1
 SUFFIX = ".job"
@@ -36,11 +37,11 @@ class PackageError(Problem):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a job is. `entry` says what is run: the program, or a whole sweep of its runs."""
+    """What a job is."""
 
     name: str
     leaven: str
-    entry: str = "program"
+    entry: Entry = Entry.PROGRAM
     arguments: tuple[str, ...] = ()
     resources: Resources = field(default_factory=Resources)
     python: str = ""
@@ -71,11 +72,16 @@ class Package:
 
     def save(self, folder: Path) -> Path:
         """Write it to a folder of packages, under its hash; one that is there already is the same."""
-        file = folder / f"{self.hash}{SUFFIX}"
+        file = package_file(folder, self.hash)
         if not file.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             write_bytes(file, self.content)
         return file
+
+
+def package_file(folder: Path, hash: str) -> Path:
+    """The file of a package in a folder of packages."""
+    return folder / f"{hash}{SUFFIX}"
 
 
 def make_package(manifest: Manifest, members: Mapping[str, bytes]) -> Package:
@@ -129,7 +135,8 @@ def _manifest(text: bytes, name: str) -> Manifest:
             known = {each.name for each in fields(Manifest)}
             kept = {key: value for key, value in found.items() if key in known}
             resources = Resources.from_json(kept.pop("resources"))
-            return Manifest(**{**kept, "arguments": tuple(kept["arguments"])}, resources=resources)
+            entry, arguments = Entry(kept["entry"]), tuple(kept["arguments"])
+            return Manifest(**{**kept, "entry": entry, "arguments": arguments}, resources=resources)
     except (ValueError, KeyError, TypeError) as problem:
         raise PackageError(f"{name} is damaged: its {MANIFEST} can't be read ({problem})") from None
     made_by = f" (Leaven {found['leaven']})" if "leaven" in found else ""

@@ -14,6 +14,7 @@ from leaven.formats.installed_versions import installed_versions, leaven_version
 from leaven.formats.user_sources import FOLDER, Sources, UnreadableSource
 from leaven.jobs.package import Manifest, Package, PackageError, make_package
 from leaven.jobs.resources import Resources
+from leaven.jobs.states import Entry
 from leaven.language.source import Source
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
@@ -48,7 +49,7 @@ def pack(
     manifest = Manifest(
         name=plan.name,
         leaven=leaven_version(),
-        entry="sweep" if plan.sweep is not None else "program",
+        entry=Entry.SWEEP if plan.sweep is not None else Entry.PROGRAM,
         arguments=(*begin, *(["--quick"] if is_quick else [])),
         resources=resources,
         python=platform.python_version(),

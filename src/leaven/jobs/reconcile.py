@@ -26,7 +26,7 @@ from leaven.jobs.environments.environment import (
     Unreachable,
 )
 from leaven.jobs.environments.kinds import KINDS
-from leaven.jobs.package import PackageError, open_package, unpack
+from leaven.jobs.package import PackageError, open_package, package_file, unpack
 from leaven.jobs.progress import read_progress
 from leaven.jobs.resources import Slots, missing
 from leaven.jobs.settings import Settings
@@ -276,7 +276,7 @@ class Reconciler:
 
     def _task(self, job: Job, attempt: Attempt) -> Task:
         """An attempt with all that an environment needs; the run folder has what is run."""
-        package = open_package(self._settings.packages / f"{job.package}.job")
+        package = open_package(package_file(self._settings.packages, job.package))
         run = Path(job.run)
         run.mkdir(parents=True, exist_ok=True)
         unpack(package, run)

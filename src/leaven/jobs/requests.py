@@ -14,11 +14,11 @@ from leaven.formats.byte_sizes import parse_bytes
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.environment import Environment, Unreachable
 from leaven.jobs.environments.kinds import KINDS
-from leaven.jobs.package import Package, refuse_other_version, unpack
+from leaven.jobs.package import Package, package_file, refuse_other_version, unpack
 from leaven.jobs.problem import Problem
 from leaven.jobs.resources import Resources, Slots, missing
 from leaven.jobs.settings import Settings
-from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
+from leaven.jobs.states import ACTIVE, ENDED, Entry, State, Wanted
 from leaven.jobs.store.connection import StoreError, is_sqlite, open_engine
 from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.store.records import Job
@@ -160,7 +160,7 @@ def _refuse_impossible(settings: Settings, order: Order) -> None:
         raise RequestError(f"{order.environment} can't run this job: {lacking}", f"{order.environment} has {has}")
     if has is not None and order.resources.nodes > 1:
         raise RequestError(f"{order.environment} can't run this job: it is a single machine")
-    has_sweep = order.package.manifest.entry == "sweep"
+    has_sweep = order.package.manifest.entry is Entry.SWEEP
     if order.is_sweep and not has_sweep:
         raise RequestError("the recipe has no `sweep`", "submit it without --sweep")
     if has_sweep and not order.is_sweep and max(order.resources.nodes, order.resources.processes) > 1:
@@ -220,11 +220,11 @@ def _submissions(order: Order, run: Path, after: Sequence[int], before: int) -> 
         return [one]
     unpack(order.package, run)
     trials = sweep_folder.read_trials(run).trials
-    each = replace(one, name=None, stem=f"{manifest.name}-trial", entry="program", batch=run.name)
+    each = replace(one, name=None, stem=f"{manifest.name}-trial", entry=Entry.PROGRAM, batch=run.name)
     jobs = [replace(each, run=str(run / trial.name), arguments=trial.flags) for trial in trials]
     waits = [-(before + number) for number in range(1, len(jobs) + 1)]
     single = replace(order.resources, processes=1, nodes=1)  # the best is finished by one process
-    end = replace(one, entry="end sweep", arguments=(), resources=single, batch=run.name)
+    end = replace(one, entry=Entry.END_SWEEP, arguments=(), resources=single, batch=run.name)
     end = replace(end, after=waits, after_any_end=True)
     return [*jobs, end]
 
@@ -281,7 +281,7 @@ def clean(store: JobStore, settings: Settings, jobs: Sequence[Job]) -> int:
         shutil.rmtree(settings.attempts / attempt, ignore_errors=True)
     used = store.packages_in_use()
     for package in {job.package for job in jobs} - used:
-        (settings.packages / f"{package}.job").unlink(missing_ok=True)
+        package_file(settings.packages, package).unlink(missing_ok=True)
     return len(ids)
 
 

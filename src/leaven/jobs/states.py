@@ -1,6 +1,15 @@
-"""The words for where a job is, what its user wants, and how an attempt ended."""
+"""The words for what a job runs, where it is, what its user wants, and how an attempt ended."""
 
 from enum import StrEnum
+
+
+class Entry(StrEnum):
+    """What a job runs."""
+
+    PROGRAM = "program"  # that of its run, from the last checkpoint
+    SWEEP = "sweep"  # all trials of a sweep, and what ends it
+    END_SWEEP = "end sweep"  # what compares the trials, and finishes the best
+    PLAIN = "plain"  # any Python file, which has no run to resume
 
 
 class State(StrEnum):

@@ -14,7 +14,7 @@ from leaven.jobs.package import Manifest, Package, make_package
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
-from leaven.jobs.states import ENDED, State
+from leaven.jobs.states import ENDED, Entry, State
 from leaven.jobs.store.connection import open_engine, sqlite_url
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.records import Job
@@ -39,7 +39,7 @@ def settings_in(folder: Path, store: str | None = None, **local: object) -> Sett
 
 def plain(text: str, *arguments: str, name: str = "plain") -> Package:
     """A package whose program is a text."""
-    return make_package(Manifest(name, __version__, "plain", tuple(arguments)), {PROGRAM: text.encode()})
+    return make_package(Manifest(name, __version__, Entry.PLAIN, tuple(arguments)), {PROGRAM: text.encode()})
 
 
 def sweep(text: str, count: int = 2) -> Package:
@@ -48,7 +48,7 @@ def sweep(text: str, count: int = 2) -> Package:
     files = dict.fromkeys((PLAN, PLAN_TEXT, RECIPE, RESOLVED), b"")
     files |= {PROGRAM: text.encode(), TRIALS: trials_json(Trials("val.loss", True, False, trials)).encode()}
     files["code-1/0/mine.py"] = b"HELLO = 1"
-    return make_package(Manifest("swept", __version__, "sweep"), files)
+    return make_package(Manifest("swept", __version__, Entry.SWEEP), files)
 
 
 def order(text: str, *arguments: str, **more: object) -> requests.Order:

@@ -15,6 +15,7 @@ from leaven.jobs.environments.environment import Task
 from leaven.jobs.environments.launching import command_of
 from leaven.jobs.environments.places import place_of
 from leaven.jobs.resources import Resources
+from leaven.jobs.states import Entry
 
 
 def task(folder: Path, text: str, **resources: int) -> Task:
@@ -22,7 +23,7 @@ def task(folder: Path, text: str, **resources: int) -> Task:
     run.mkdir(parents=True)
     (run / "program.py").write_text(text)
     attempt = folder / "attempts" / "x-1"
-    return Task("x-1", attempt, run, run, "plain", (), Resources(**resources))
+    return Task("x-1", attempt, run, run, Entry.PLAIN, (), Resources(**resources))
 
 
 def start(words: list[str], **variables: str) -> "subprocess.Popen[bytes]":
@@ -72,7 +73,7 @@ def test_an_agent_whose_parent_is_gone_lets_its_program_save(tmp_path: Path) -> 
 
 
 def test_nodes_are_named_by_addresses_that_are_known_where_they_run(tmp_path: Path) -> None:
-    found = Task("x-1", tmp_path, tmp_path, tmp_path, "program", (), Resources(nodes=2, processes=4))
+    found = Task("x-1", tmp_path, tmp_path, tmp_path, Entry.PROGRAM, (), Resources(nodes=2, processes=4))
     words = command_of(found, "python")
     assert words[:4] == ["python", "-m", "torch.distributed.run", "--nnodes=2"]
     assert "--nproc-per-node=4" in words

@@ -18,7 +18,7 @@ from leaven.jobs import requests
 from leaven.jobs.environments.environment import Task
 from leaven.jobs.environments.kubernetes_manifests import manifest
 from leaven.jobs.resources import Resources
-from leaven.jobs.states import ENDED, Outcome, State
+from leaven.jobs.states import ENDED, Entry, Outcome, State
 
 __all__ = ["project"]  # a fixture
 pytest.importorskip("kubernetes")
@@ -71,7 +71,7 @@ JOBSET = _object(
 def task(**resources: Any) -> Task:
     place = Path("/shared/jobs/attempts/ab12cd-7-1-ffee")
     given = Resources(**resources)
-    return Task(place.name, place, Path("/r"), Path("/p"), "program", (), given, variables={"LEAVEN_JOB": "7"})
+    return Task(place.name, place, Path("/r"), Path("/p"), Entry.PROGRAM, (), given, variables={"LEAVEN_JOB": "7"})
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -145,6 +145,10 @@ MANIFEST = Manifest("a", __version__).to_json()
         (archive({"a": b""}), "x.job is not a job package: it has no job.json"),
         (archive({"job.json": b"{"}), "x.job is damaged: its job.json can't be read"),
         (archive({"job.json": b"[]"}), "x.job is damaged: its job.json can't be read"),
+        (
+            archive({"job.json": json.dumps({**MANIFEST, "entry": "x"}).encode()}),
+            "x.job is damaged: its job.json can't be read ('x' is not a valid Entry)",
+        ),
         (archive({"job.json": json.dumps(MANIFEST).encode()}), "x.job is damaged: it has no program.py"),
         (
             archive({"job.json": json.dumps({**MANIFEST, "format": 7, "leaven": "9.0"}).encode()}),
@@ -159,7 +163,7 @@ MANIFEST = Manifest("a", __version__).to_json()
             "x.job is damaged: it would write to '/etc/up.py'",
         ),
     ],
-    ids=[str(number) for number in range(9)],  # the bytes have the time in them
+    ids=[str(number) for number in range(10)],  # the bytes have the time in them
 )
 def test_what_is_not_a_package_is_refused(tmp_path: Path, content: bytes, report: str) -> None:
     (tmp_path / "x.job").write_bytes(content)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from leaven.jobs.resources import Resources, Slots
-from leaven.jobs.states import Outcome
+from leaven.jobs.states import Entry, Outcome
 
 GRACE = 60.0  # seconds in which a program may save before it is killed
 
@@ -31,7 +31,7 @@ class Task:
     folder: Path
     run: Path
     project: Path
-    entry: str
+    entry: Entry
     arguments: Sequence[str]
     resources: Resources
     devices: Sequence[int] = ()  # the GPUs of the machine that it may use

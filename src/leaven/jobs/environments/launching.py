@@ -1,9 +1,11 @@
 """The command that runs a package in a run folder: its program, by torchrun where it has several processes."""
 
 import zlib
+from typing import assert_never
 
 from leaven.formats import run_folder
 from leaven.jobs.environments.environment import Task
+from leaven.jobs.states import Entry
 
 FIRST_NODE = "@first-node"  # in a command for several nodes: the first one's address, known where it runs
 THIS_NODE = "@this-node"  # and that of the node itself, since its name may mean nothing to the others
@@ -11,21 +13,28 @@ THIS_NODE = "@this-node"  # and that of the node itself, since its name may mean
 
 def command_of(task: Task, python: str) -> list[str]:
     """What runs an attempt on one machine, or on each of several, from the run's last checkpoint if it has one."""
-    run = str(task.run)
-    if task.entry == "sweep":
-        return [python, "-m", "leaven", "resume", run]
-    if task.entry == "end sweep":
-        return [python, "-m", "leaven", "finish", run]
-    program = str(task.run / run_folder.PROGRAM)
-    if task.entry == "plain":
-        return [python, program, *task.arguments]
-    words = [program, "--resume", run, *task.arguments]
+    match task.entry:
+        case Entry.SWEEP:
+            return [python, "-m", "leaven", "resume", str(task.run)]
+        case Entry.END_SWEEP:
+            return [python, "-m", "leaven", "finish", str(task.run)]
+        case Entry.PLAIN:
+            return [python, str(task.run / run_folder.PROGRAM), *task.arguments]
+        case Entry.PROGRAM:
+            return [python, "-m", *_launcher(task)]
+        case _:
+            assert_never(task.entry)
+
+
+def _launcher(task: Task) -> list[str]:
+    """The module that starts a program in as many processes as it wants, with its arguments."""
+    words = [str(task.run / run_folder.PROGRAM), "--resume", str(task.run), *task.arguments]
     nodes, processes = task.resources.nodes, task.resources.processes
     if nodes > 1:
-        return [python, "-m", "torch.distributed.run", *_rendezvous(task), f"--nproc-per-node={processes}", *words]
+        return ["torch.distributed.run", *_rendezvous(task), f"--nproc-per-node={processes}", *words]
     if processes > 1:
-        return [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *words]
-    return [python, "-m", "leaven.runs.launch", *words]
+        return ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *words]
+    return ["leaven.runs.launch", *words]
 
 
 def _rendezvous(task: Task) -> list[str]:

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from leaven.jobs.resources import Resources
-from leaven.jobs.states import ENDED, State, Wanted
+from leaven.jobs.states import ENDED, Entry, State, Wanted
 from leaven.jobs.store.connection import StoreError, StoreFailed
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Job
 from leaven.jobs.store.schema import attempts, dependencies, environments, facts, jobs, revisions
@@ -30,7 +30,7 @@ class Submission:
     owner: str
     package: str
     environment: str
-    entry: str
+    entry: Entry
     arguments: Sequence[str]
     run: str
     project: str
@@ -100,7 +100,7 @@ class JobStore:
             "batch": one.batch,
             "package": one.package,
             "environment": one.environment,
-            "entry": one.entry,
+            "entry": one.entry.value,
             "arguments": json.dumps(list(one.arguments)),
             "run": one.run,
             "project": one.project,

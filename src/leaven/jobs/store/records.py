@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from leaven.jobs.resources import Resources
-from leaven.jobs.states import Outcome, State, Wanted
+from leaven.jobs.states import Entry, Outcome, State, Wanted
 from leaven.jobs.store.schema import jobs
 
 
@@ -19,7 +19,7 @@ class Job:
     batch: str
     package: str
     environment: str
-    entry: str
+    entry: Entry
     arguments: str
     run: str
     project: str
@@ -71,13 +71,14 @@ class Job:
     def of(cls, row: Any) -> Self:
         """A row of the table, whose columns are the fields in the same order: a list may have ten thousands of them."""
         values = list(row)
+        values[_ENTRY] = Entry(values[_ENTRY])
         values[_WANTED], values[_STATE] = Wanted(values[_WANTED]), State(values[_STATE])
         return cls(*values)
 
 
 _FIELDS = tuple(field.name for field in fields(Job))
 assert tuple(jobs.c.keys()) == _FIELDS
-_WANTED, _STATE = _FIELDS.index("wanted"), _FIELDS.index("state")
+_ENTRY, _WANTED, _STATE = (_FIELDS.index(name) for name in ("entry", "wanted", "state"))
 
 
 @dataclass(frozen=True, slots=True)
