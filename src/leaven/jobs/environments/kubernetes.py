@@ -31,7 +31,7 @@ _JOBSETS = "jobsets"
 _POLL = 5.0
 _TIMEOUT = 20.0
 _AFTER_GRACE = 30.0  # seconds in which a pod may send what it has saved
-_ASK_AGAIN = (401, 408, 409, 429)  # a token that is renewed, a server that is busy
+_ASK_AGAIN = (401, 408, 429)  # a token that is renewed, a server that is busy
 _LOST = ("NodeLost", "NodeShutdown", "Terminated", "UnexpectedAdmissionError")
 
 
@@ -116,7 +116,7 @@ class Kubernetes(Followed):
             answer = method(*given, _request_timeout=self._timeout, **more)
         except ApiException as problem:
             said = _Said(int(problem.status or 0), _message(problem))
-            if said.status >= 500 or not said.status or (said.status in _ASK_AGAIN and said.status != 409):
+            if said.status >= 500 or not said.status or said.status in _ASK_AGAIN:
                 raise Unreachable(said.text) from None
             raise said from None
         except (ConfigException, OSError) as problem:

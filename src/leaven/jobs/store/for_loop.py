@@ -108,12 +108,12 @@ class LoopStore:
 
     # -- what users asked for and needs no environment
 
-    def cancel_queued(self) -> int:
+    def cancel_queued(self) -> None:
         """End queued jobs that are not wanted any more."""
         values = {"state": State.CANCELLED.value, "ended": time.time(), "reason": "cancelled"}
-        return self._change((jobs.c.state == State.QUEUED.value) & (jobs.c.wanted == Wanted.STOP.value), values)
+        self._change((jobs.c.state == State.QUEUED.value) & (jobs.c.wanted == Wanted.STOP.value), values)
 
-    def begin_rounds(self) -> int:
+    def begin_rounds(self) -> None:
         """Queue ended jobs again that a user wants to be tried once more."""
         values = {
             "state": State.QUEUED.value,
@@ -124,7 +124,7 @@ class LoopStore:
             "ended": None,
         }
         ended = jobs.c.state.in_([state.value for state in ENDED])
-        return self._change(ended & (jobs.c.wanted_round > jobs.c.round), values)
+        self._change(ended & (jobs.c.wanted_round > jobs.c.round), values)
 
     def cancel_dependants(self) -> int:
         """End queued jobs after one that has ended without success."""
@@ -155,13 +155,13 @@ class LoopStore:
         values = {"state": state.value, "reason": reason, "ended": time.time()}
         self._change((jobs.c.id == job) & (jobs.c.state == State.QUEUED.value), values)
 
-    def _change(self, which: Any, values: Mapping[str, Any]) -> int:
+    def _change(self, which: Any, values: Mapping[str, Any]) -> None:
         """Change some jobs; nothing is written where there are none."""
         with self._reading() as connection:
             if connection.execute(select(jobs.c.id).where(which).limit(1)).first() is None:
-                return 0
+                return
         with self._writing() as connection:
-            return int(connection.execute(update(jobs).where(which).values(**values)).rowcount)
+            connection.execute(update(jobs).where(which).values(**values))
 
     # -- attempts
 

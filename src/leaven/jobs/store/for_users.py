@@ -42,7 +42,6 @@ class Submission:
     batch: str = ""
     epochs: int | None = None
     monitor: str = ""
-    wanted: Wanted = Wanted.RUN
 
 
 class NoSuchJob(StoreError):
@@ -110,7 +109,7 @@ class JobStore:
             "retries": one.retries,
             "submitted": time.time(),
             "priority": one.priority,
-            "wanted": one.wanted.value,
+            "wanted": Wanted.RUN.value,
             "state": State.QUEUED.value,
         }
         try:
