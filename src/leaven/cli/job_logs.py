@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from leaven.jobs.printed import pieces
+from leaven.jobs.printed import read_logs
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State
 from leaven.jobs.store.for_users import JobStore
@@ -15,14 +15,14 @@ from leaven.jobs.store.records import Job
 def print_logs(settings: Settings, store: JobStore, job: Job, *, follow: bool, attempt: int | None) -> int:
     """Print the logs; following a job that fails ends with 1."""
     shown: set[int] = set()
-    for piece in pieces(settings, store, job, follows=follow, attempt=attempt):
-        if piece.problem:
-            click.echo(piece.problem, err=True)
+    for chunk in read_logs(settings, store, job, follows=follow, attempt=attempt):
+        if chunk.problem:
+            click.echo(chunk.problem, err=True)
             continue
-        if piece.attempt not in shown and attempt is None and len(store.attempts(job.id)) > 1:
-            click.echo(f"--- attempt {piece.attempt}", err=True)
-        shown.add(piece.attempt)
-        _print(piece.text)
+        if chunk.attempt not in shown and attempt is None and len(store.attempts(job.id)) > 1:
+            click.echo(f"--- attempt {chunk.attempt}", err=True)
+        shown.add(chunk.attempt)
+        _print(chunk.text)
     job = store.job(str(job.id))
     if not shown:
         click.echo(f"{job.name} has not been started: it is {job.shown_state}", err=True)

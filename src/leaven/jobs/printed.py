@@ -16,7 +16,7 @@ _SECONDS = 0.3  # between two looks
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogChunk:
     """Something that an attempt has printed, or why that is not known."""
 
     attempt: int
@@ -24,12 +24,12 @@ class Piece:
     problem: str = ""
 
 
-def pieces(
+def read_logs(
     settings: Settings, store: JobStore, job: Job, *, follows: bool = False, attempt: int | None = None
-) -> Iterator[Piece]:
+) -> Iterator[LogChunk]:
     """What is printed, of one attempt or all; with `follows`, until the job has ended or is paused.
 
-    Each attempt has at least one piece.
+    Each attempt has at least one chunk.
     """
     known = {one.name: one for one in store.environments()}[job.environment]
     environment = KINDS[known.kind].make(json.loads(known.settings), settings.attempts, settings.wake)
@@ -46,13 +46,13 @@ def pieces(
             except Unreachable as problem:
                 told = f"{one.environment} does not answer: {problem}"
                 if problems.get(one.id) != told:
-                    yield Piece(one.number, problem=told)
+                    yield LogChunk(one.number, problem=told)
                 problems[one.id] = told
                 continue
             problems.pop(one.id, None)
             offsets[one.id] += len(new)
             if new or is_first:
-                yield Piece(one.number, new)
+                yield LogChunk(one.number, new)
         if not follows or job.state in ENDED or job.is_paused:
             return
         time.sleep(_SECONDS)

@@ -12,7 +12,7 @@ _RECENT = 3  # epochs from which the time left is estimated
 
 @dataclass(frozen=True)
 class Progress:
-    """The last epoch of a run."""
+    """The last epoch of a run; of a sweep, how many trials are done."""
 
     epoch: int
     epochs: int | None
@@ -21,6 +21,7 @@ class Progress:
     metric: str = ""
     score: float | None = None
     seconds_left: float | None = None
+    counts_trials: bool | None = None  # where it is a sweep, in place of epochs
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "")})
@@ -52,16 +53,17 @@ def _sweep_progress(run: Path) -> Progress | None:
     best = sweep_folder.ranked(results)[0]
     by = sweep_folder.read_trials(run).by
     done = sum(one.is_done for one in results)
-    return Progress(done, len(results), "trials", None, by if best.score is not None else "", best.score)
+    metric = by if best.score is not None else ""
+    return Progress(done, len(results), metric=metric, score=best.score, counts_trials=True)
 
 
 def progress_text(text: str) -> str:
-    """`epoch 3/13, train.loss 0.52, val.accuracy 0.93` of what a store has."""
+    """`epoch 3/13, loss 0.52, val.accuracy 0.93` of what a store has."""
     if not text:
         return ""
     found = json.loads(text)
     of = f"/{found['epochs']}" if found.get("epochs") else ""
-    parts = [f"{'trial' if found.get('phase') == 'trials' else 'epoch'} {found['epoch']}{of}"]
+    parts = [f"{'trial' if found.get('counts_trials') else 'epoch'} {found['epoch']}{of}"]
     if "loss" in found:
         parts.append(f"loss {score_text(found['loss'])}")
     if found.get("metric") and "score" in found:

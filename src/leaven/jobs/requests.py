@@ -79,7 +79,7 @@ def usual_resources(environment: Environment, gpus: int) -> Resources:
     if has is None:
         return Resources(gpus=gpus)
     share = gpus / has.gpus if gpus and has.gpus else 1.0
-    return Resources(cpus=max(1, int(has.cores * min(1.0, share))), gpus=gpus)
+    return Resources(cpus=max(1, int(has.cpus * min(1.0, share))), gpus=gpus)
 
 
 def resources(

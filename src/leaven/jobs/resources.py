@@ -10,24 +10,24 @@ from leaven.formats.byte_sizes import show_bytes
 class Slots:
     """Cores, bytes of memory and GPUs: of an environment, free in it, or needed by a job."""
 
-    cores: int = 0
+    cpus: int = 0
     memory: int = 0
     gpus: int = 0
 
     def __sub__(self, other: "Slots") -> "Slots":
-        return Slots(self.cores - other.cores, self.memory - other.memory, self.gpus - other.gpus)
+        return Slots(self.cpus - other.cpus, self.memory - other.memory, self.gpus - other.gpus)
 
     def __add__(self, other: "Slots") -> "Slots":
-        return Slots(self.cores + other.cores, self.memory + other.memory, self.gpus + other.gpus)
+        return Slots(self.cpus + other.cpus, self.memory + other.memory, self.gpus + other.gpus)
 
     def has(self, needed: "Slots") -> bool:
         """Whether these are enough. What is not needed may be overdrawn."""
-        pairs = ((self.cores, needed.cores), (self.memory, needed.memory), (self.gpus, needed.gpus))
+        pairs = ((self.cpus, needed.cpus), (self.memory, needed.memory), (self.gpus, needed.gpus))
         return all(need <= 0 or have >= need for have, need in pairs)
 
     def __str__(self) -> str:
         memory = [f"{show_bytes(self.memory)} of memory"] if self.memory else []
-        return ", ".join([_count(self.cores, "core"), *memory, _count(self.gpus, "GPU")])
+        return ", ".join([_count(self.cpus, "core"), *memory, _count(self.gpus, "GPU")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def missing(needed: Slots, there: Slots) -> str | None:
     """`8 GPUs are needed, and it has 1 GPU`, if an environment can never run a job; None if it can."""
     for need, have, what in (
         (needed.gpus, there.gpus, "GPU"),
-        (needed.cores, there.cores, "core"),
+        (needed.cpus, there.cpus, "core"),
     ):
         if need > have:
             return f"{_count(need, what)} {'is' if need == 1 else 'are'} needed, and it has {_count(have, what)}"

@@ -58,7 +58,7 @@ def choose(
         free -= needs(job)
     devices = sorted(set(range(capacity.gpus)) - set(devices_in_use))
     for job in _in_turn((job for job in queue if not missing(needs(job), capacity)), shares):
-        if not free.has(Slots(cores=1)) and not free.has(Slots(gpus=1)):
+        if not free.has(Slots(cpus=1)) and not free.has(Slots(gpus=1)):
             break
         fits, free = free.has(needs(job)), free - needs(job)  # what does not fit yet is kept for it
         if fits:

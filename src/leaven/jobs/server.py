@@ -20,7 +20,7 @@ from leaven.jobs import coordinator, requests
 from leaven.jobs.checking import checks
 from leaven.jobs.environments.environment import Unreachable
 from leaven.jobs.package import PackageError, read_package
-from leaven.jobs.printed import pieces
+from leaven.jobs.printed import read_logs
 from leaven.jobs.problem import Problem
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State
@@ -198,8 +198,8 @@ def _add_jobs(router: "APIRouter", settings: Settings, store: JobStore) -> None:
             raise HTTPException(404, f"{found.name} has no attempt {attempt}")
 
         def text() -> Iterator[bytes]:
-            for piece in pieces(settings, store, found, follows=follow, attempt=attempt):
-                yield piece.text
+            for chunk in read_logs(settings, store, found, follows=follow, attempt=attempt):
+                yield chunk.text
 
         return StreamingResponse(text(), media_type="text/plain; charset=utf-8")
 

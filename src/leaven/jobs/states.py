@@ -45,5 +45,5 @@ class Outcome(StrEnum):
     STOPPED = "stopped"  # asked to, or preempted: what was trained is saved
     TIMED_OUT = "timed out"
     REFUSED = "refused"  # the environment will never run it
-    DIVERGED = "diverged"  # its loss was not a number, and would be none again
+    DIVERGED = "diverged"  # its loss became NaN or infinite; another attempt's would too
     LOST = "lost"  # nobody can tell how it ended

@@ -77,7 +77,7 @@ class Supervisor:
     def __init__(self, folder: str, task: dict[str, Any]) -> None:
         self.folder = folder
         self.task = task
-        self.stop: dict[str, Any] | None = None  # what was asked: {"grace": seconds, "reason": text}
+        self.stop: dict[str, Any] | None = None  # what was asked: {"grace": seconds, "reason": text, "timed_out": True}
         self.began = time.monotonic()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._asked_by_signal)

@@ -8,7 +8,7 @@ from tests.unit.jobs.plain_jobs import Queue, order, settings_in
 from leaven.jobs.environments.environment import Unreachable
 from leaven.jobs.environments.kinds import KINDS, Kind
 from leaven.jobs.environments.local import KEYS, Local
-from leaven.jobs.printed import pieces
+from leaven.jobs.printed import read_logs
 
 
 class Mute(Local):
@@ -27,10 +27,10 @@ def test_an_environment_that_does_not_answer_is_reported_once(tmp_path: Path, mo
     (id,) = queue.submit(order("print('ran')"))
     (settings.folder / "down").touch()
     queue.turn(lambda: queue.store.attempts(id))
-    following = pieces(settings, queue.store, queue.job(id), follows=True)
+    following = read_logs(settings, queue.store, queue.job(id), follows=True)
     assert next(following).problem == "local does not answer: connection refused"
     queue.finish(id)
     assert list(following) == []
     (settings.folder / "down").unlink()
-    assert [piece.text for piece in pieces(settings, queue.store, queue.job(id))] == [b"ran\n"]
+    assert [chunk.text for chunk in read_logs(settings, queue.store, queue.job(id))] == [b"ran\n"]
     queue.close()

@@ -133,7 +133,7 @@ def test_a_job_is_paused_resumed_cancelled_and_tried_again(api: Api) -> None:
 
 def test_environments_are_listed_and_checked(api: Api) -> None:
     code, (local,) = api("GET", "/environments")
-    assert (code, local["name"], local["kind"], local["has"]["cores"]) == (200, "local", "local", 4)
+    assert (code, local["name"], local["kind"], local["has"]["cpus"]) == (200, "local", "local", 4)
     code, found = api("POST", "/environments/local/check")
     assert code == 200
     assert found[-1]["what"] == "a tiny job"

@@ -145,7 +145,7 @@ def _what_is_said(row: Mapping[str, Any]) -> Said:
 
 
 def task_of(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The task of SkyPilot's for an attempt, which runs some words on each node."""
+    """The task of SkyPilot's for an attempt, which runs a command on each node."""
     needs = task.resources
     resources: dict[str, Any] = {"cpus": f"{needs.cpus}+", "job_recovery": {"max_restarts_on_errors": 0}}
     if settings.get("infra"):

@@ -1,4 +1,4 @@
-"""What an environment is: five calls that can be repeated, each with a time-out, and what they say.
+"""What an environment is: calls that can be repeated, each with a time-out, and what they say.
 
 An attempt has an id that travels with whatever the environment makes of it, so that `find` knows it again: a crash in
 the middle of a submit never submits twice.

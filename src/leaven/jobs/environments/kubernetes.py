@@ -56,9 +56,9 @@ class Kubernetes(Followed):
                 self._call("CustomObjectsApi", "create_namespaced_custom_object", *self._jobsets, body)
             else:
                 self._call("BatchV1Api", "create_namespaced_job", self._namespace, body)
-        except _Said as said:
-            if said.status != 409:  # it exists: a crash came after it was created
-                raise Refused(f"Kubernetes refuses it: {said.text}") from None
+        except _Rejected as rejected:
+            if rejected.status != 409:  # it exists: a crash came after it was created
+                raise Refused(f"Kubernetes refuses it: {rejected.text}") from None
         return PREFIX + task.attempt
 
     @property
@@ -73,9 +73,9 @@ class Kubernetes(Followed):
         ):
             try:
                 self._call(api, call, *place, **how)
-            except _Said as said:
-                if said.status != 404:
-                    raise Unreachable(said.text) from None
+            except _Rejected as rejected:
+                if rejected.status != 404:
+                    raise Unreachable(rejected.text) from None
 
     # -- what the cluster says
 
@@ -96,14 +96,14 @@ class Kubernetes(Followed):
         selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
         try:
             found = self._call(api, call, *place, label_selector=selector)
-        except _Said as said:
-            if said.status == 404 and api == "CustomObjectsApi":  # JobSet is not installed
+        except _Rejected as rejected:
+            if rejected.status == 404 and api == "CustomObjectsApi":  # JobSet is not installed
                 return []
-            raise Unreachable(said.text) from None
+            raise Unreachable(rejected.text) from None
         return list(found.get("items") or [])
 
     def _call(self, api: str, call: str, *given: Any, **more: Any) -> dict[str, Any]:
-        """A call of the client; what the server refuses is `_Said`, all else that it does not answer."""
+        """A call of the client; what the server rejects is `_Rejected`, all else that it does not answer."""
         try:
             from kubernetes import client
             from kubernetes.client.exceptions import ApiException
@@ -115,10 +115,10 @@ class Kubernetes(Followed):
             method = getattr(getattr(client, api)(self._api), call)
             answer = method(*given, _request_timeout=self._timeout, **more)
         except ApiException as problem:
-            said = _Said(int(problem.status or 0), _message(problem))
-            if said.status >= 500 or not said.status or said.status in _ASK_AGAIN:
-                raise Unreachable(said.text) from None
-            raise said from None
+            rejected = _Rejected(int(problem.status or 0), _message(problem))
+            if rejected.status >= 500 or not rejected.status or rejected.status in _ASK_AGAIN:
+                raise Unreachable(rejected.text) from None
+            raise rejected from None
         except (ConfigException, OSError) as problem:
             raise Unreachable(str(problem)) from None
         except Exception as problem:  # of the library below, which has no class of its own for all
@@ -172,8 +172,8 @@ class Kubernetes(Followed):
         }
         try:
             answer = self._call("AuthorizationV1Api", "create_self_subject_access_review", body)
-        except _Said as said:
-            return Check(f"permission to {verb} {what}", False, said.text)
+        except _Rejected as rejected:
+            return Check(f"permission to {verb} {what}", False, rejected.text)
         is_allowed = bool(answer.get("status", {}).get("allowed"))
         help = "" if is_allowed else f"ask for a role that may {verb} {what} in namespace {self._namespace}"
         return Check(f"permission to {verb} {what}", is_allowed, "yes" if is_allowed else "no permission", help)
@@ -188,21 +188,21 @@ class Kubernetes(Followed):
             return Check("shared folder", False, f"{self._attempts.parent} is not in {mount}", help)
         try:
             self._call("CoreV1Api", "read_namespaced_persistent_volume_claim", claim, self._namespace)
-        except _Said as said:
-            return Check(f"claim {claim}", False, said.text, f"create it in namespace {self._namespace}")
+        except _Rejected as rejected:
+            return Check(f"claim {claim}", False, rejected.text, f"create it in namespace {self._namespace}")
         return Check(f"claim {claim}", True, f"mounted as {mount}")
 
     def _gpus(self) -> Check:
         kind = str(self._settings.get("gpu") or "nvidia.com/gpu")
         try:
             nodes = self._call("CoreV1Api", "list_node").get("items") or []
-        except _Said:
+        except _Rejected:
             return Check("GPUs", True, "not known: no permission to list nodes")
         count = sum(int(node.get("status", {}).get("allocatable", {}).get(kind, 0)) for node in nodes)
         return Check("GPUs", True, str(count) if count else "none: programs use the processor")
 
 
-class _Said(Exception):
+class _Rejected(Exception):
     """The server refuses something."""
 
     def __init__(self, status: int, text: str) -> None:

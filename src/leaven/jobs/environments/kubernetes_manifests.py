@@ -16,13 +16,13 @@ _KEPT = 86_400  # seconds for which what has ended is kept
 _SENDING = 30  # seconds in which a pod may send what it has saved, after the program has ended
 
 
-def manifest(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The object of an attempt, whose pods run some words."""
+def manifest(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The object of an attempt, whose pods run a command."""
     name = PREFIX + task.attempt
     labels = {**LABELS, ATTEMPT: task.attempt}
     queued = {**labels, **({_QUEUE: str(settings["queue"])} if settings.get("queue") else {})}
     metadata = {"name": name, "namespace": str(settings.get("namespace") or "default"), "labels": queued}
-    pod = {"metadata": {"labels": labels}, "spec": _pod(task, words, settings)}
+    pod = {"metadata": {"labels": labels}, "spec": _pod(task, command, settings)}
     nodes = task.resources.nodes
     job: dict[str, Any] = {"backoffLimit": 0, "completions": nodes, "parallelism": nodes, "template": pod}
     job["podReplacementPolicy"] = "Failed"  # a pod that may still be running is not replaced
@@ -39,7 +39,7 @@ def manifest(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> d
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
 
 
-def _pod(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     volumes: list[dict[str, Any]] = [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
     mounts = [{"name": "memory", "mountPath": "/dev/shm"}]  # 64 MB are too little for workers that load data
     if settings.get("claim"):
@@ -48,7 +48,7 @@ def _pod(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> dict[
     container: dict[str, Any] = {
         "name": "program",
         "image": str(settings["image"]),
-        "command": list(words),
+        "command": list(command),
         "env": _variables(task),
         "resources": _resources(task, settings),
         "volumeMounts": mounts,

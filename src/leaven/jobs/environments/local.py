@@ -126,7 +126,7 @@ class Local:
 
     def check(self) -> Iterator[Check]:
         has = self.capacity()
-        yield Check("cores", has.cores > 0, str(has.cores))
+        yield Check("cores", has.cpus > 0, str(has.cpus))
         yield Check("memory", True, show_bytes(has.memory))
         yield Check("GPUs", True, str(has.gpus) if has.gpus else "none: programs use the processor")
         yield _python_check(self._python)

@@ -63,9 +63,9 @@ class Ray(Followed):
             body |= {"entrypoint_memory": needs.memory} if needs.memory else {}
         try:
             self._ask("/api/jobs/", {**body, "entrypoint": shlex.join(words)})
-        except _Said as said:
-            if "already exists" not in said.text:  # else a crash came after it was submitted
-                raise Refused(f"Ray refuses it: {said.last_line}") from None
+        except _Rejected as rejected:
+            if "already exists" not in rejected.text:  # else a crash came after it was submitted
+                raise Refused(f"Ray refuses it: {rejected.last_line}") from None
         self.forget()
         return native
 
@@ -73,19 +73,19 @@ class Ray(Followed):
         """What Ray says of attempts."""
         try:
             rows = self._ask("/api/jobs/")
-        except _Said as said:
-            raise Unreachable(said.last_line) from None
+        except _Rejected as rejected:
+            raise Unreachable(rejected.last_line) from None
         ids = [(str(row.get("submission_id") or ""), row) for row in rows]
         return {id.removeprefix(PREFIX): what_is_said(row) for id, row in ids if id.startswith(PREFIX)}
 
     def _end(self, attempt: str) -> None:
         try:
             self._ask(f"/api/jobs/{PREFIX}{attempt}/stop", {})
-        except _Said as problem:
+        except _Rejected as problem:
             raise Unreachable(problem.last_line) from None
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """What the dashboard answers; what it refuses is `_Said`, all else that it does not answer."""
+        """What the dashboard answers; what it rejects is `_Rejected`, all else that it does not answer."""
         request = urllib.request.Request(self._address + path, headers={"Content-Type": "application/json"})
         if token := os.environ.get("RAY_AUTH_TOKEN"):
             request.add_header("Authorization", f"Bearer {token}")
@@ -95,10 +95,10 @@ class Ray(Followed):
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as problem:
-            said = _Said(problem.read().decode(errors="replace"))
-            if problem.code >= 500 and "already exists" not in said.text:
-                raise Unreachable(f"{self._address}: {said.last_line}") from None
-            raise said from None
+            rejected = _Rejected(problem.read().decode(errors="replace"))
+            if problem.code >= 500 and "already exists" not in rejected.text:
+                raise Unreachable(f"{self._address}: {rejected.last_line}") from None
+            raise rejected from None
         except (OSError, ValueError) as problem:
             raise Unreachable(f"{self._address}: {getattr(problem, 'reason', problem)}") from None
 
@@ -115,7 +115,7 @@ class Ray(Followed):
         yield Check("Python", True, self._python if is_set else "`python`, as the workers find it")
 
 
-class _Said(Exception):
+class _Rejected(Exception):
     """Ray refuses something."""
 
     def __init__(self, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, and_, insert, or_, select, update
 
 from leaven.jobs.states import ACTIVE, ENDED, Outcome, State, Wanted
-from leaven.jobs.store.for_users import told_as_store_error
+from leaven.jobs.store.for_users import raising_store_errors
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Job
 from leaven.jobs.store.schema import attempts, dependencies, environments, facts, jobs, revisions
 
@@ -41,12 +41,12 @@ class LoopStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with told_as_store_error(), self._engine.begin() as connection:
+        with raising_store_errors(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with told_as_store_error(), self._engine.connect() as connection:
+        with raising_store_errors(), self._engine.connect() as connection:
             yield connection.execution_options(is_reading=True)
 
     # -- reading

@@ -60,13 +60,13 @@ class JobStore:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction that a coordinator notices."""
-        with told_as_store_error(), self._engine.begin() as connection:
+        with raising_store_errors(), self._engine.begin() as connection:
             connection.execute(update(revisions).values(number=revisions.c.number + 1))
             yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with told_as_store_error(), self._engine.connect() as connection:
+        with raising_store_errors(), self._engine.connect() as connection:
             yield connection.execution_options(is_reading=True)
 
     # -- new jobs
@@ -226,7 +226,7 @@ class JobStore:
 
 
 @contextmanager
-def told_as_store_error() -> Iterator[None]:
+def raising_store_errors() -> Iterator[None]:
     """Report what a database says in one line."""
     try:
         yield
