@@ -14,6 +14,7 @@ from typing import Any
 
 from leaven.jobs import supervisor
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
+from leaven.jobs.environments.launching import agent_command
 
 
 def main() -> None:
@@ -59,7 +60,7 @@ def run_agent(node: int, first: str, words: list[str]) -> int:
     """Run the agent of a node to its end; its exit code."""
     parent = os.getpid()
     process = subprocess.Popen(
-        [sys.executable, "-m", "leaven.jobs.agent", *words],
+        agent_command(sys.executable, words),
         env={**os.environ, NODE: str(node), FIRST: first, ADDRESS: address()},
         preexec_fn=lambda: supervisor.end_with(parent, signal.SIGTERM),
     )

@@ -12,7 +12,7 @@ from tests.unit.jobs.test_reconcile import SAVES
 
 from leaven.jobs.agent import Carrier
 from leaven.jobs.environments.environment import Task
-from leaven.jobs.environments.launching import command_of
+from leaven.jobs.environments.launching import agent_command, command_of
 from leaven.jobs.environments.places import place_of
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Entry
@@ -37,7 +37,7 @@ def outcome(folder: Path) -> str:
 def test_each_node_has_a_folder_and_all_are_asked_to_stop(tmp_path: Path) -> None:
     found = task(tmp_path, SAVES, nodes=2)
     place = place_of({"grace": 10}, tmp_path / "attempts", sys.executable)
-    words = place.send(found)
+    words = agent_command(sys.executable, place.send(found))
     agents = [start(words, LEAVEN_NODE=str(node)) for node in (0, 1)]
     logs = [found.folder / "log", found.folder / "node-1" / "log"]
     wait_until(lambda: all(log.exists() and "begun" in log.read_text() for log in logs), "both to begin")
@@ -50,7 +50,7 @@ def test_each_node_has_a_folder_and_all_are_asked_to_stop(tmp_path: Path) -> Non
 def test_one_that_was_asked_to_stop_before_it_began_does_not_begin(tmp_path: Path) -> None:
     found = task(tmp_path, SAVES)
     place = place_of({"store": f"file://{tmp_path}/bucket", "scratch": str(tmp_path / "s")}, tmp_path / "attempts", "")
-    words = [sys.executable, *place.send(found)[1:]]
+    words = agent_command(sys.executable, place.send(found))
     place.stop("x-1", 10.0)
     assert start(words).wait(30) == 1
     status = place.outcome("x-1")
@@ -62,7 +62,8 @@ def test_one_that_was_asked_to_stop_before_it_began_does_not_begin(tmp_path: Pat
 def test_an_agent_whose_parent_is_gone_lets_its_program_save(tmp_path: Path) -> None:
     """Ray leaves agents behind when it loses a node."""
     found = task(tmp_path, SAVES)
-    words = place_of({"grace": 10}, tmp_path / "attempts", sys.executable).send(found)
+    place = place_of({"grace": 10}, tmp_path / "attempts", sys.executable)
+    words = agent_command(sys.executable, place.send(found))
     parent = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({words!r})"])
     wait_until(lambda: (found.folder / "log").exists() and "begun" in (found.folder / "log").read_text(), "it to begin")
     parent.send_signal(signal.SIGKILL)
@@ -89,7 +90,7 @@ def test_an_agent_that_can_not_send_gives_up(tmp_path: Path) -> None:
     given = {"store": f"file://{bucket}", "scratch": str(tmp_path / "s")}
     place = place_of(given, tmp_path / "attempts", sys.executable)
     hasty = "from leaven.jobs import agent, supervisor; supervisor.PATIENCE = 0.5; agent.main()"
-    agent = subprocess.Popen([sys.executable, "-c", hasty, *place.send(found)[3:]], stderr=subprocess.PIPE, text=True)
+    agent = subprocess.Popen([sys.executable, "-c", hasty, *place.send(found)], stderr=subprocess.PIPE, text=True)
     wait_until(lambda: b"begun" in place.log("x-1", 0), "it to begin")
     bucket.rename(tmp_path / "gone")
     bucket.touch()
@@ -102,7 +103,7 @@ def test_an_agent_that_can_not_send_gives_up(tmp_path: Path) -> None:
 def test_a_log_is_sent_when_it_has_grown_and_not_every_second(tmp_path: Path) -> None:
     found = task(tmp_path, SAVES)
     given = {"store": f"file://{tmp_path}/bucket", "scratch": str(tmp_path / "s")}
-    folder, _, store, _, run = place_of(given, tmp_path / "attempts", "python").send(found)[3:]
+    folder, _, store, _, run = place_of(given, tmp_path / "attempts", "python").send(found)
     agent = Carrier(Path(folder), 0, store, Path(run))
     agent.fetch()
     (Path(folder) / "begun.json").write_text("{}")
@@ -128,7 +129,7 @@ def test_a_log_is_sent_when_it_has_grown_and_not_every_second(tmp_path: Path) ->
 def test_an_attempt_that_was_begun_and_left_has_not_succeeded(tmp_path: Path) -> None:
     """An engine may start an agent again whose machine was lost."""
     found = task(tmp_path, "print('ran')")
-    words = place_of({}, tmp_path / "attempts", sys.executable).send(found)
+    words = agent_command(sys.executable, place_of({}, tmp_path / "attempts", sys.executable).send(found))
     (found.folder / "begun.json").write_text("{}")
     assert start(words).wait(30) == 1
     assert not (found.folder / "log").exists()

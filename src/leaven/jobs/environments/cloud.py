@@ -22,6 +22,7 @@ from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, Followed, Said
 from leaven.jobs.environments.keys import Form
+from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.states import Outcome
 
 KEYS = {
@@ -66,19 +67,18 @@ class Cloud(Followed):
             raise Refused('`store` of the environment is not set: an object store, such as "s3://bucket/leaven"')
         if task.resources.gpus and not self._settings.get("gpu"):
             raise Refused('`gpu` of the environment is not set: the kind of GPU to rent, such as "A100"')
-        words = self._place.send(task)
-        self._write(task, words)
+        self._write(task, agent_command(self._python, self._place.send(task)))
         secrets = [word for name in self._settings.get("secrets", ()) for word in ("--secret", str(name))]
         self._run(["jobs", "launch", "--yes", "--detach-run", *secrets, str(task.folder / TASK)], refuses=True)
         self.forget()
         return PREFIX + task.attempt
 
-    def _write(self, task: Task, words: Sequence[str]) -> None:
+    def _write(self, task: Task, command: Sequence[str]) -> None:
         try:
             import yaml
         except ModuleNotFoundError:
             raise Unreachable("pyyaml is not installed: pip install 'leaven[cloud]'") from None
-        text = yaml.safe_dump(task_of(task, words, self._settings), sort_keys=False, width=120)
+        text = yaml.safe_dump(task_of(task, command, self._settings), sort_keys=False, width=120)
         write_text(task.folder / TASK, text)
 
     def _ask_engine(self) -> dict[str, Said]:
@@ -144,7 +144,7 @@ def _what_is_said(row: Mapping[str, Any]) -> Said:
     return Said("over", _ENDED.get(state, Outcome.LOST), reason=f"SkyPilot says: {state} {reason}".strip())
 
 
-def task_of(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+def task_of(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The task of SkyPilot's for an attempt, which runs a command on each node."""
     needs = task.resources
     resources: dict[str, Any] = {"cpus": f"{needs.cpus}+", "job_recovery": {"max_restarts_on_errors": 0}}
@@ -168,7 +168,7 @@ def task_of(task: Task, words: Sequence[str], settings: Mapping[str, Any]) -> di
         "resources": resources,
         "envs": dict(task.variables),
         "setup": str(settings.get("setup") or f"pip install leaven=={leaven_version()}"),
-        "run": f"{nodes}\n{this}\nexec {shlex.join(words)}\n",
+        "run": f"{nodes}\n{this}\nexec {shlex.join(command)}\n",
     }
     if settings.get("mounts"):
         found["file_mounts"] = {str(here): str(there) for here, there in settings["mounts"].items()}

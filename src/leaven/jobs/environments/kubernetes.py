@@ -16,6 +16,7 @@ from leaven.jobs.environments.environment import Check, Refused, Task, Unreachab
 from leaven.jobs.environments.following import PREFIX, Followed, Said
 from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.kubernetes_manifests import ATTEMPT, LABELS, manifest
+from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.states import Outcome
 
 KEYS = {
@@ -49,7 +50,8 @@ class Kubernetes(Followed):
     def submit(self, task: Task) -> str:
         if not self._settings.get("image"):
             raise Refused("`image` of the environment is not set: the image of pods, with Leaven in it")
-        body = manifest(task, self._place.send(task), self._settings)
+        command = agent_command(self._python, self._place.send(task))
+        body = manifest(task, command, self._settings)
         self.forget()
         try:
             if body["kind"] == "JobSet":

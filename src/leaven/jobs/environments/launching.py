@@ -1,6 +1,7 @@
-"""The command that runs a package in a run folder: its program, by torchrun where it has several processes."""
+"""The commands of attempts: what runs a program, by torchrun where it has several processes, and what an agent."""
 
 import zlib
+from collections.abc import Sequence
 from typing import assert_never
 
 from leaven.formats import run_folder
@@ -9,6 +10,11 @@ from leaven.jobs.states import Entry
 
 FIRST_NODE = "@first-node"  # in a command for several nodes: the first one's address, known where it runs
 THIS_NODE = "@this-node"  # and that of the node itself, since its name may mean nothing to the others
+
+
+def agent_command(python: str, arguments: Sequence[str]) -> list[str]:
+    """What runs the agent of an attempt."""
+    return [python, "-m", "leaven.jobs.agent", *arguments]
 
 
 def command_of(task: Task, python: str) -> list[str]:

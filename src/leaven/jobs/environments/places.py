@@ -1,13 +1,13 @@
 """Where the files of attempts are that run elsewhere: on a drive that all machines see, or in an object store.
 
-An environment sends an attempt to its place and gets the words of the command that runs it there, by an agent. What
-became of the attempt is read from the place, with whatever the environment itself says.
+An environment sends an attempt to its place and gets the arguments of the agent that runs it there. What became of the
+attempt is read from the place, with whatever the environment itself says.
 """
 
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ class Place(Protocol):
     """Where attempts have their files."""
 
     def send(self, task: Task) -> list[str]:
-        """Put all that an attempt needs there; the words of the command that runs it."""
+        """Put all that an attempt needs there; the arguments of the agent that runs it."""
 
     def outcome(self, attempt: str) -> Status | None:
         """How an attempt ended, once all that it has written is here; None while the place does not say."""
@@ -60,32 +60,39 @@ class Place(Protocol):
 
 def place_of(settings: Mapping[str, Any], attempts: Path, python: str) -> Place:
     """The place that the settings of an environment name."""
-    grace = float(settings.get("grace", GRACE))
-    folder = str(settings.get("folder") or "")
+    machine = _Machine(python, str(settings.get("folder") or ""), float(settings.get("grace", GRACE)))
     if address := settings.get("store"):
         scratch = PurePosixPath(str(settings.get("scratch") or _SCRATCH))
-        return ObjectStore(attempts, str(address), scratch, python=python, folder=folder, grace=grace)
-    return SharedDrive(attempts, python=python, folder=folder, grace=grace)
+        return ObjectStore(attempts, machine, str(address), scratch)
+    return SharedDrive(attempts, machine)
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """Where programs run: by which Python, in which folder (none: that of the project), with how much time to save."""
+
+    python: str
+    folder: str
+    grace: float
+
+    def describe(self, task: Task, there: Task) -> None:
+        """Write what the supervisor of an attempt gets; `there` is the task with the paths of the machine."""
+        folder = self.folder or str(there.run if task.project == task.run else task.project)
+        found = described(there, python=self.python, folder=folder, grace=self.grace)
+        task.folder.mkdir(parents=True, exist_ok=True)
+        write_text(task.folder / supervisor.TASK, json.dumps(found, indent=1))
 
 
 class SharedDrive:
     """The folder of attempts is on a drive that all machines see under the same path."""
 
-    def __init__(self, attempts: Path, *, python: str, folder: str, grace: float) -> None:
+    def __init__(self, attempts: Path, machine: _Machine) -> None:
         self._attempts = attempts
-        self._python = python
-        self._folder = folder
-        self._grace = grace
+        self._machine = machine
 
     def send(self, task: Task) -> list[str]:
-        task.folder.mkdir(parents=True, exist_ok=True)
-        self._describe(task, there=task)
-        return [self._python, "-m", "leaven.jobs.agent", str(task.folder)]
-
-    def _describe(self, task: Task, there: Task) -> None:
-        folder = self._folder or str(there.run if task.project == task.run else task.project)
-        found = described(there, python=self._python, folder=folder, grace=self._grace)
-        write_text(task.folder / supervisor.TASK, json.dumps(found, indent=1))
+        self._machine.describe(task, there=task)
+        return [str(task.folder)]
 
     def outcome(self, attempt: str) -> Status | None:
         return outcome_in(self._attempts / attempt)
@@ -114,13 +121,12 @@ class SharedDrive:
         )
 
 
-class ObjectStore(SharedDrive):
+class ObjectStore:
     """Attempts are carried through an object store; each has a folder of its own there, with a copy of its run."""
 
-    def __init__(
-        self, attempts: Path, address: str, scratch: PurePosixPath, *, python: str, folder: str, grace: float
-    ) -> None:
-        super().__init__(attempts, python=python, folder=folder, grace=grace)
+    def __init__(self, attempts: Path, machine: _Machine, address: str, scratch: PurePosixPath) -> None:
+        self._attempts = attempts
+        self._machine = machine
         self._address = address.rstrip("/")
         self._scratch = scratch
         self._opened: Folder | None = None
@@ -133,16 +139,14 @@ class ObjectStore(SharedDrive):
         return self._opened.folder(attempt)
 
     def send(self, task: Task) -> list[str]:
-        task.folder.mkdir(parents=True, exist_ok=True)
         folder, run = self._scratch / task.attempt, self._scratch / task.attempt / RUN
-        self._describe(task, there=replace(task, run=Path(run)))
+        self._machine.describe(task, there=replace(task, run=Path(run)))
         write_text(task.folder / _SENT, json.dumps({"run": str(task.run)}))
         store = self._at(task.attempt)
         with _unreachable(self._address):
             store.put_folder(task.run, RUN)
             store.put(task.folder / supervisor.TASK, supervisor.TASK)
-        address = f"{self._address}/{task.attempt}"
-        return [self._python, "-m", "leaven.jobs.agent", str(folder), "--store", address, "--run", str(run)]
+        return [str(folder), "--store", f"{self._address}/{task.attempt}", "--run", str(run)]
 
     def outcome(self, attempt: str) -> Status | None:
         folder, store = self._attempts / attempt, self._at(attempt)
@@ -177,6 +181,9 @@ class ObjectStore(SharedDrive):
                 self._at(attempt).write(supervisor.STOP, json.dumps({"grace": grace}).encode())
         ask_to_stop(folder, grace)
 
+    def is_stopping(self, attempt: str) -> bool:
+        return is_asked_to_stop(self._attempts / attempt)
+
     def follow(self, attempt: str) -> None:
         run = run_folder.read_json(self._attempts / attempt / _SENT).get("run")
         with contextlib.suppress(FileNotFoundError), _unreachable(self._address):
@@ -185,7 +192,7 @@ class ObjectStore(SharedDrive):
 
     def log(self, attempt: str, offset: int) -> bytes:
         if (self._attempts / attempt / supervisor.OUTCOME).exists():
-            return super().log(attempt, offset)
+            return read_log(self._attempts / attempt, offset)
         with _unreachable(self._address):
             return self._at(attempt).read(supervisor.LOG, offset)
 

@@ -20,6 +20,7 @@ from leaven.jobs.environments import places
 from leaven.jobs.environments.environment import GRACE, Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, Followed, Said
 from leaven.jobs.environments.keys import Form
+from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.states import Outcome
 
 KEYS = {
@@ -49,7 +50,7 @@ class Ray(Followed):
         self._grace = float(settings.get("grace", GRACE))
 
     def submit(self, task: Task) -> str:
-        words, needs = self._place.send(task), task.resources
+        arguments, needs = self._place.send(task), task.resources
         native = PREFIX + task.attempt
         given = dict(self._settings.get("runtime_env") or {})
         wait = {"RAY_JOB_STOP_WAIT_TIME_S": str(int(self._grace + _AFTER_GRACE))}  # until Ray kills what it stops
@@ -57,12 +58,13 @@ class Ray(Followed):
         body: dict[str, Any] = {"submission_id": native, "runtime_env": given, "metadata": {"name": native}}
         if needs.nodes > 1:
             nodes = ["--nodes", str(needs.nodes), "--cpus", str(needs.cpus), "--gpus", str(needs.gpus)]
-            words = [self._python, "-m", "leaven.jobs.ray_nodes", *nodes, *words[3:]]
+            command = [self._python, "-m", "leaven.jobs.ray_nodes", *nodes, *arguments]
         else:
+            command = agent_command(self._python, arguments)
             body |= {"entrypoint_num_cpus": needs.cpus, "entrypoint_num_gpus": needs.gpus}
             body |= {"entrypoint_memory": needs.memory} if needs.memory else {}
         try:
-            self._ask("/api/jobs/", {**body, "entrypoint": shlex.join(words)})
+            self._ask("/api/jobs/", {**body, "entrypoint": shlex.join(command)})
         except _Rejected as rejected:
             if "already exists" not in rejected.text:  # else a crash came after it was submitted
                 raise Refused(f"Ray refuses it: {rejected.last_line}") from None
