@@ -70,7 +70,7 @@ class Cloud(Followed):
         self._write(task, agent_command(self._python, self._place.send(task)))
         secrets = [word for name in self._settings.get("secrets", ()) for word in ("--secret", str(name))]
         self._run(["jobs", "launch", "--yes", "--detach-run", *secrets, str(task.folder / TASK)], refuses=True)
-        self.forget()
+        self._said.forget()
         return PREFIX + task.attempt
 
     def _write(self, task: Task, command: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from leaven.jobs.environments.answers import Held
 from leaven.jobs.environments.environment import Status
 from leaven.jobs.environments.places import place_of
 from leaven.jobs.resources import Slots
@@ -41,8 +42,7 @@ class Followed(ABC):
         self._attempts = attempts
         self._python = str(settings.get("python") or "python")
         self._place = place_of(settings, attempts, self._python)
-        self._hold = float(settings.get("poll", self.hold))
-        self._answer: tuple[float, Mapping[str, Said]] | None = None
+        self._said = Held(self._ask_engine, float(settings.get("poll", self.hold)))
         self._end_at: dict[str, float] = {}
 
     @abstractmethod
@@ -60,19 +60,9 @@ class Followed(ABC):
     def logs(self, attempt: str, native: str, offset: int) -> bytes:
         return self._place.log(attempt, offset)
 
-    def forget(self) -> None:
-        """Ask anew: what was said before does not hold any more."""
-        self._answer = None
-
-    def _said(self) -> Mapping[str, Said]:
-        now = time.monotonic()
-        if self._answer is None or now >= self._answer[0] + self._hold:
-            self._answer = (now, self._ask_engine())
-        return self._answer[1]
-
     def find(self, attempt: str) -> str | None:
         """The engine's name of an attempt, if it has it."""
-        self.forget()
+        self._said.forget()
         return PREFIX + attempt if attempt in self._said() else None
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
@@ -107,7 +97,7 @@ class Followed(ABC):
         said = self._said().get(attempt)
         if said is not None and said.phase != "over" and not self._place.is_stopping(attempt):
             self._place.stop(attempt, grace)
-            self.forget()  # what has begun by now may save; what begins later sees the wish, and does nothing
+            self._said.forget()  # what has begun by now may save; what begins later sees the wish, and does nothing
             said = self._said().get(attempt)
         if said is None or said.phase == "over":
             return
@@ -115,4 +105,4 @@ class Followed(ABC):
         until = self._end_at.setdefault(attempt, now + grace + self.after_grace)
         if said.phase == "waiting" or now >= until:
             self._end(attempt)
-            self.forget()
+            self._said.forget()

@@ -52,7 +52,7 @@ class Kubernetes(Followed):
             raise Refused("`image` of the environment is not set: the image of pods, with Leaven in it")
         command = agent_command(self._python, self._place.send(task))
         body = manifest(task, command, self._settings)
-        self.forget()
+        self._said.forget()
         try:
             if body["kind"] == "JobSet":
                 self._call("CustomObjectsApi", "create_namespaced_custom_object", *self._jobsets, body)

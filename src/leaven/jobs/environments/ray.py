@@ -68,7 +68,7 @@ class Ray(Followed):
         except _Rejected as rejected:
             if "already exists" not in rejected.text:  # else a crash came after it was submitted
                 raise Refused(f"Ray refuses it: {rejected.last_line}") from None
-        self.forget()
+        self._said.forget()
         return native
 
     def _ask_engine(self) -> dict[str, Said]:

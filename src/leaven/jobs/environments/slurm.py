@@ -11,7 +11,6 @@ Slurm's commands block while its controller is down: each has a time-out, after 
 answering.
 """
 
-import json
 import os
 import re
 import shlex
@@ -26,10 +25,12 @@ from typing import Any
 from leaven.formats.atomic_files import write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
-from leaven.jobs.environments.environment import Check, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.answers import Held
+from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
 from leaven.jobs.environments.keys import Form
-from leaven.jobs.environments.launching import FIRST_NODE, THIS_NODE, command_of
+from leaven.jobs.environments.launching import FIRST_NODE, THIS_NODE
 from leaven.jobs.environments.logs import read_log
+from leaven.jobs.environments.supervising import ask_to_stop, described, is_asked_to_stop
 from leaven.jobs.states import Outcome
 
 KEYS = {
@@ -69,7 +70,8 @@ class Slurm:
         self._attempts = attempts
         self._python = str(settings.get("python") or sys.executable)
         self._timeout = float(settings.get("timeout", _TIMEOUT))
-        self._answer: tuple[float, dict[str, tuple[str, str, str]]] | None = None
+        self._grace = float(settings.get("grace", GRACE))
+        self._jobs = Held(self._ask_for_jobs, float(settings.get("poll", _POLL)))
         self._kill_at: dict[str, float] = {}
         self._arrays: dict[str, list[str]] = {}
 
@@ -82,7 +84,7 @@ class Slurm:
         done = self._run(["sbatch", "--parsable", str(task.folder / SCRIPT)], refuses=True)
         native = done.strip().split(";")[0]
         write_text(task.folder / NATIVE, native)
-        self._answer = None
+        self._jobs.forget()
         return native
 
     def submit_array(self, tasks: Sequence[Task]) -> list[str]:
@@ -99,7 +101,7 @@ class Slurm:
             done = self._run(["sbatch", "--parsable", str(part[0].folder / ARRAY_SCRIPT)], refuses=True)
             native = done.strip().split(";")[0]
             found += [f"{native}_{number}" for number in range(1, len(part) + 1)]
-        self._answer = None
+        self._jobs.forget()
         return found
 
     def _array_file(self, name: str) -> Path:
@@ -121,14 +123,10 @@ class Slurm:
 
     def script(self, task: Task) -> str:
         """The batch script of an attempt."""
-        folder = Path(str(self._settings.get("folder") or task.project))
-        variables = {
-            **task.variables,
-            supervisor.ATTEMPT: task.attempt,
-            supervisor.TELL: str(task.folder / supervisor.TOLD),
-            "OMP_NUM_THREADS": str(max(1, task.resources.cpus // task.resources.processes)),
-            "PYTHONUNBUFFERED": "1",
-        }
+        folder = str(self._settings.get("folder") or task.project)
+        found = described(task, python=self._python, folder=folder, grace=self._grace)
+        variables = dict(found["environment"])
+        variables |= {supervisor.ATTEMPT: task.attempt, supervisor.TELL: str(task.folder / supervisor.TOLD)}
         lines = [
             "#!/bin/bash",
             *(f"#SBATCH {option}" for option in self._options(task)),
@@ -137,9 +135,9 @@ class Slurm:
             f"echo ${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}"
             f" > {_quoted(task.folder / NATIVE)}",
             *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
-            f"cd {_quoted(folder)} || cd {_quoted(task.run)}",
+            f"cd {shlex.quote(found['folder'])} || cd {shlex.quote(found['otherwise'])}",
             "trap : TERM  # the program gets it too, and saves; its exit code is still wanted",
-            *self._launch(task),
+            *_launch(found["command"], task.resources.nodes),
             "code=$?",
             f"echo $code > {_quoted(task.folder / EXIT)}.new",
             f"mv {_quoted(task.folder / EXIT)}.new {_quoted(task.folder / EXIT)}",
@@ -163,21 +161,6 @@ class Slurm:
         found += [f"--time={max(1, round(needs.minutes))}"] if needs.minutes else []
         found += [f"--{key}={given[key]}" for key in ("partition", "account", "qos", "constraint") if given.get(key)]
         return [*found, *given.get("options", ())]
-
-    def _launch(self, task: Task) -> list[str]:
-        """What runs an attempt: on each node one task of `srun`."""
-        words = shlex.join(command_of(task, self._python))
-        if task.resources.nodes == 1:
-            return [f"srun --kill-on-bad-exit=1 {words}"]
-        words = words.replace(FIRST_NODE, "$first").replace(THIS_NODE, "$this")
-        on_each = f"this=$(address $SLURMD_NODENAME) && exec {words}"
-        return [
-            # by which other nodes can reach it
-            "address() { scontrol show node $1 | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p'; }",
-            "export -f address",
-            'export first=$(address $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1))',
-            f"srun --kill-on-bad-exit=1 bash -c {shlex.quote(on_each)}",
-        ]
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
         jobs = self._jobs()
@@ -203,9 +186,7 @@ class Slurm:
         if code is None or state in ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY"):
             told = f"Slurm says: {state}{f' ({reason})' if reason not in ('', 'None') else ''}"
             return Status("ended", _ENDED.get(state, Outcome.FAILED), code, told)
-        stop: dict[str, Any] | None = (
-            {} if state in ("CANCELLED", "PREEMPTED") or (folder / supervisor.STOP).exists() else None
-        )
+        stop: dict[str, Any] | None = {} if state in ("CANCELLED", "PREEMPTED") or is_asked_to_stop(folder) else None
         outcome, why = supervisor.judge(read_json(folder / supervisor.TOLD) or None, code, stop)
         return Status("ended", Outcome(outcome), code, why)
 
@@ -217,8 +198,7 @@ class Slurm:
             return
         if state in _WAITING:
             self._run(["scancel", id])
-        elif not (folder / supervisor.STOP).exists():
-            write_text(folder / supervisor.STOP, json.dumps({"grace": grace}))
+        elif ask_to_stop(folder, grace):
             self._run(["scancel", "--signal=TERM", id])
         elif time.monotonic() >= self._kill_at.setdefault(attempt, time.monotonic() + grace):
             self._run(["scancel", id])
@@ -227,24 +207,19 @@ class Slurm:
         return read_log(self._attempts / attempt, offset)
 
     def find(self, attempt: str) -> str | None:
-        found = self._jobs(is_fresh=True).get(attempt)
+        self._jobs.forget()
+        found = self._jobs().get(attempt)
         return found[0] if found else _native(self._attempts / attempt)
 
-    def _jobs(self, *, is_fresh: bool = False) -> dict[str, tuple[str, str, str]]:
-        """The jobs that Slurm knows, by attempt: id, state and reason. An answer holds for some seconds."""
-        now = time.monotonic()
-        hold = 0.0 if is_fresh else float(self._settings.get("poll", _POLL))
-        if self._answer is not None and now < self._answer[0] + hold:
-            return self._answer[1]
+    def _ask_for_jobs(self) -> dict[str, tuple[str, str, str]]:
+        """The jobs that Slurm knows, by attempt: id, state and reason."""
         words = ["squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%j|%r"]
         rows = [line.split("|", 3) for line in self._run(words).splitlines() if line.count("|") >= 3]
-        found = {
+        return {
             attempt: (id, state, reason)
             for id, state, name, reason in sorted(rows, key=lambda row: int(re.sub(r"\D.*", "", row[0]) or 0))
             if name.startswith(_PREFIX) and (attempt := self._attempt(name.removeprefix(_PREFIX), id))
         }
-        self._answer = (now, found)
-        return found
 
     def _attempt(self, name: str, id: str) -> str | None:
         """The attempt of a job, or of a task of an array: `17_3` is the third."""
@@ -295,6 +270,22 @@ class Slurm:
         yield Check(
             f"folder {self._attempts.parent}", True, "must be on a drive that all nodes see; the tiny job tells"
         )
+
+
+def _launch(command: Sequence[str], nodes: int) -> list[str]:
+    """The lines of a script that run a command: on each node as one task of `srun`."""
+    words = shlex.join(command)
+    if nodes == 1:
+        return [f"srun --kill-on-bad-exit=1 {words}"]
+    words = words.replace(FIRST_NODE, "$first").replace(THIS_NODE, "$this")
+    on_each = f"this=$(address $SLURMD_NODENAME) && exec {words}"
+    return [
+        # by which other nodes can reach it
+        "address() { scontrol show node $1 | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p'; }",
+        "export -f address",
+        'export first=$(address $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1))',
+        f"srun --kill-on-bad-exit=1 bash -c {shlex.quote(on_each)}",
+    ]
 
 
 def _exit_code(folder: Path) -> int | None:
