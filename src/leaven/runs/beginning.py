@@ -11,7 +11,12 @@ from leaven.runs.starting import output_folder
 
 
 class BeginningError(ValueError):
-    """A run can't begin with a phase."""
+    """A run can't begin with a phase; `help` says what to do."""
+
+    def __init__(self, headline: str, help: str = "") -> None:
+        super().__init__(f"{headline}; {help}" if help else headline)
+        self.headline = headline
+        self.help = help
 
 
 def beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
@@ -31,7 +36,7 @@ def beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
     place = Path(of) if of is not None else output_folder(plan)
     left = run_folder.newest(place, needed)
     if left is None and (told := run_folder.only_in_smoke_test(place, needed)):
-        raise BeginningError(f"{told[0]}\nhelp: {told[1]}")
+        raise BeginningError(*told)
     if left is None:
         raise BeginningError(f"no run in {place} has finished the phases before `{phase}`")
     changed = _changed_since(left.parent, plan, names.index(phase))
