@@ -28,7 +28,7 @@ from leaven.recipe.recipe import Recipe
 from leaven.rules.inputs import size_of_images
 from leaven.runs.beginning import BeginningError, beginning
 from leaven.runs.processes import INTERRUPTED, ProgramFailed
-from leaven.runs.starting import command, new_run
+from leaven.runs.starting import command, flags_of, new_run
 from leaven.runs.sweeping import end_sweep, new_sweep, run_sweep
 from leaven.statements.options import Options
 
@@ -75,7 +75,7 @@ def start_run(
     try:
         begin = beginning(plan, from_phase, of)
     except BeginningError as problem:
-        _fail(str(problem))
+        _fail(problem.headline, problem.help)
     try:
         if plan.sweep is not None:
             folder = new_sweep(source, recipe, plan, begin, is_quick=is_quick, name=name)
@@ -89,7 +89,7 @@ def start_run(
     if plan.sweep is not None:
         click.echo(f"sweep {folder}")
         _sweep(folder, run_sweep)
-    _become(folder, [*begin, *(["--quick"] if is_quick else [])])
+    _become(folder, flags_of(begin, is_quick=is_quick))
 
 
 def compile_recipe(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:

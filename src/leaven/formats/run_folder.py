@@ -186,6 +186,12 @@ def program_hash(program: bytes) -> str:
     return hashlib.sha256(program).hexdigest()
 
 
+def first_lock(program: bytes, *, recipe_folder: str, started_in: str, **more: str) -> str:
+    """The lock of a run before its program was run: what was compiled, when, and where paths start."""
+    facts = {"program": program_hash(program), **more, "started": now()}
+    return json.dumps({**facts, "recipe_folder": recipe_folder, "started_in": started_in}, indent=2) + "\n"
+
+
 def is_edited(program: Path) -> bool:
     """Whether a program in a run folder was changed since it was compiled."""
     then = read_json(program.parent / LOCK).get("program")

@@ -47,6 +47,7 @@ class Manifest:
     python: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
+    is_quick: bool = False
     epochs: int | None = None  # of all phases, where that is known
     monitor: str = ""
     project: str = ""  # the folder where relative paths in the program start
@@ -171,14 +172,12 @@ def unpack(package: Package, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _write(package.members, folder)
     manifest = package.manifest
-    facts = {
-        "program": run_folder.program_hash(package.members[run_folder.PROGRAM]),
-        "package": package.hash,
-        "started": run_folder.now(),
-        "recipe_folder": manifest.recipe_folder,
-        "started_in": manifest.project or str(folder),
-    }
-    lock = json.dumps(facts, indent=2) + "\n"
+    lock = run_folder.first_lock(
+        package.members[run_folder.PROGRAM],
+        recipe_folder=manifest.recipe_folder,
+        started_in=manifest.project or str(folder),
+        package=package.hash,
+    )
     if sweep_folder.is_sweep(folder):
         sweep_folder.make_trial_folders(folder, lock)
         code = {name: content for name, content in package.members.items() if name.startswith(f"{FOLDER}-")}

@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from leaven.catalog.values import FilePath
-from leaven.formats import run_folder, sweep_folder
+from leaven.formats import sweep_folder
 from leaven.formats.installed_versions import installed_versions, leaven_version
 from leaven.formats.user_sources import FOLDER, Sources, UnreadableSource
 from leaven.jobs.package import Manifest, Package, PackageError, make_package
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Entry
 from leaven.language.source import Source
-from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
-from leaven.plan.plan_json import to_json
-from leaven.program.emit import emit
-from leaven.recipe import show
 from leaven.recipe.recipe import Data, Recipe
-from leaven.runs.starting import output_folder
+from leaven.runs.starting import flags_of, output_folder, run_files
 from leaven.runs.sweeping import trials_of
 
 
@@ -37,20 +33,15 @@ def pack(
 ) -> Package:
     """The package of a compiled recipe. `begin` are the flags by which it starts with a later phase."""
     plan, members = _with_user_code(plan)
-    members |= {
-        run_folder.PROGRAM: emit(plan).encode(),
-        run_folder.PLAN: to_json(plan).encode(),
-        run_folder.PLAN_TEXT: explain(plan).encode(),
-        run_folder.RECIPE: source.text.encode(),
-        run_folder.RESOLVED: show.to_text(recipe).encode(),
-    }
+    members |= {name: text.encode() for name, text in run_files(source, recipe, plan).items()}
     if plan.sweep is not None:
         members[sweep_folder.TRIALS] = sweep_folder.trials_json(trials_of(plan, begin, is_quick=is_quick)).encode()
     manifest = Manifest(
         name=plan.name,
         leaven=leaven_version(),
         entry=Entry.SWEEP if plan.sweep is not None else Entry.PROGRAM,
-        arguments=(*begin, *(["--quick"] if is_quick else [])),
+        arguments=tuple(flags_of(begin, is_quick=is_quick)),
+        is_quick=is_quick,
         resources=resources,
         python=platform.python_version(),
         versions=installed_versions(),

@@ -189,9 +189,8 @@ def _new_run(settings: Settings, order: Order) -> Path:
         folder = settings.runs / f"{manifest.name}-{os.urandom(4).hex()}"
         folder.mkdir(parents=True)
         return folder
-    is_quick = "--quick" in manifest.arguments
     try:
-        return run_folder.new_folder(Path(manifest.output), order.name, is_quick=is_quick).absolute()
+        return run_folder.new_folder(Path(manifest.output), order.name, is_quick=manifest.is_quick).absolute()
     except FileExistsError as problem:
         raise RequestError(f"{problem.filename} exists already", "choose another name") from None
 

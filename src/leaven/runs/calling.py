@@ -9,7 +9,7 @@ from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
 from leaven.runs.beginning import beginning
 from leaven.runs.run import Run, run_in
-from leaven.runs.starting import new_run
+from leaven.runs.starting import flags_of, new_run
 from leaven.runs.sweeping import new_sweep, run_sweep
 from leaven.statements.options import Options
 
@@ -36,7 +36,7 @@ def start(
             run_sweep(folder, called)
     else:
         folder = new_run(source, compiled.recipe, compiled.plan, is_quick=is_quick, name=name)
-        run_program(folder, [*begin, *(["--quick"] if is_quick else [])], called=called)
+        run_program(folder, flags_of(begin, is_quick=is_quick), called=called)
     return run_in(folder, trust_code=True)  # its code has been run already
 
 

@@ -26,7 +26,7 @@ from leaven.plan.plan import Plan, Sweep
 from leaven.plan.values import Plain
 from leaven.recipe.recipe import Recipe
 from leaven.runs.processes import ProgramFailed, run_in_process, run_trials
-from leaven.runs.starting import new_run
+from leaven.runs.starting import flags_of, new_run
 
 QUICK_TRIALS = 2
 TRAIN_ONLY = "--train-only"
@@ -48,7 +48,7 @@ def new_sweep(
 def trials_of(plan: Plan, begin: Sequence[str] = (), *, is_quick: bool = False) -> Trials:
     """The trials of a sweep, with the flags of each."""
     assert plan.sweep is not None
-    flags = [TRAIN_ONLY, *begin, *(["--quick"] if is_quick else [])]
+    flags = [TRAIN_ONLY, *flags_of(begin, is_quick=is_quick)]
     return _trials(plan.sweep, flags, QUICK_TRIALS if is_quick else None)
 
 
