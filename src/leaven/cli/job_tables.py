@@ -18,6 +18,7 @@ from leaven.jobs.store.for_users import JobStore
 from leaven.jobs.store.records import Job
 
 _LAST = 20  # ended jobs that are listed
+_STARTING = 2.0  # seconds
 _SECONDS = 1.0  # between two lists of --watch
 _WIDEST = 100  # of what is said of a job
 
@@ -63,9 +64,17 @@ def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[st
         if one.unreachable_since is not None
     ]
     is_waiting = any(job.state not in ENDED and not job.is_paused for job in found)
-    if is_waiting and not has_leader(settings.store, settings.folder):
+    if is_waiting and not _is_led(settings):
         lines.append("no coordinator is running: `leaven coordinator start`")
     return ["", *lines] if lines else []
+
+
+def _is_led(settings: Settings) -> bool:
+    """Whether a coordinator leads, or begins to: the one that a submit has started takes a moment."""
+    until = time.monotonic() + _STARTING
+    while not (found := has_leader(settings.store, settings.folder)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found
 
 
 def _what(job: Job) -> str:

@@ -31,7 +31,8 @@ class StopSignal:
         self.is_pressed_here = True
         if self._fabric is None or self._fabric.is_global_zero:
             start = b"\r\x1b[K" if status_line.is_watched() else b"\n"
-            os.write(2, start + b"stopping after this step; press Ctrl-C again to quit\n")  # `print` could be running
+            again = b"; press Ctrl-C again to quit" if number == signal.SIGINT else b""
+            os.write(2, start + b"stopping after this step" + again + b"\n")  # `print` could be running
 
     def is_pressed(self) -> bool:
         """Whether any process was asked to stop: they must agree, or one would wait for the others forever."""
