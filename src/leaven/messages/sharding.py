@@ -4,8 +4,6 @@ from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.messages.places import spots
 
-_ID = "incompatible-sharding"
-
 
 def technique_on_parts(call: Invocation, strategy: Setting) -> Diagnostic:
     name = call.card.bare_name
@@ -27,7 +25,7 @@ def setting_on_parts(setting: str, origin: Origin, strategy: Setting) -> Diagnos
 
 def _error(name: str, origin: Origin, label: str, strategy: Setting, fix: str) -> Diagnostic:
     return error(
-        _ID,
+        "incompatible-sharding",
         f"`{name}` can't be used with `strategy=fsdp`",
         *spots((origin, label), (strategy.origin, "each process has only a part of every parameter")),
         fix=fix,
