@@ -23,11 +23,11 @@ def prepare(taken: Any, steps: Steps, samples: Samples) -> tuple[Any, Place]:
     return made if isinstance(made, dict) else torch.as_tensor(made).as_subclass(Tensor), Place((0, 0))
 
 
-def ask(model: nn.Module, images: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:
-    """The outputs of a model for some prepared images or texts, on its device."""
-    first = next(model.parameters(), first_tensor(images[0]))
+def ask(model: nn.Module, inputs: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:
+    """The outputs of a model for some prepared inputs, on its device."""
+    first = next(model.parameters(), first_tensor(inputs[0]))
     inputs = _pytree.tree_map_only(
-        Tensor, lambda each: on_device(each, first.device, first.dtype), samples.inputs(images)
+        Tensor, lambda each: on_device(each, first.device, first.dtype), samples.inputs(inputs)
     )
     with torch.inference_mode():
         return samples.placed(samples.outputs(model, inputs), places)

@@ -65,8 +65,8 @@ def evaluate(
     tally, order = task.Tally(manifest.target), []
     title = "evaluating" if split == "all" else f"evaluating {split}"
     with closing(gathered), Bar(title, len(gathered.test), is_shown=shows_progress) as bar:
-        for images, (indices, places) in gathered.test.batches(0):
-            outputs = _outputs(model, images, places, samples)
+        for inputs, (indices, places) in gathered.test.batches(0):
+            outputs = _outputs(model, inputs, places, samples)
             tally.add(outputs, [values[i] for i in indices], [items.name(i) for i in indices])
             order += indices
             bar.advance(len(indices))
@@ -79,11 +79,11 @@ def evaluate(
     return found, lambda at: manifest.takes.shown(items.load(order[at]))
 
 
-def _outputs(model: nn.Module, images: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:
+def _outputs(model: nn.Module, inputs: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:
     try:
-        outputs = ask(model, images, places, samples)
+        outputs = ask(model, inputs, places, samples)
     except UNFIT as problem:
-        shape = "×".join(map(str, (len(images), *first_tensor(images[0]).shape)))
+        shape = "×".join(map(str, (len(inputs), *first_tensor(inputs[0]).shape)))
         raise Failure(f"the model can't take a batch of {shape}: {type(problem).__name__}: {problem}") from problem
     return _pytree.tree_map_only(Tensor, _in_memory, outputs)
 
@@ -94,7 +94,7 @@ def _in_memory(value: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Placed(Labelled):
-    """Batches of images with their indices and places."""
+    """Batches of inputs with their indices and places."""
 
     samples: Samples
 
@@ -116,7 +116,7 @@ class _Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class _Load:
-    """Loads images in the form in which the transforms take them."""
+    """Loads inputs in the form in which the transforms take them."""
 
     load: Any
     takes: Takes
@@ -138,14 +138,14 @@ class _Prepare:
         except Failure:
             raise
         except Exception as problem:  # custom transforms may raise anything
-            raise Failure(f"the transforms can't prepare an image: {type(problem).__name__}: {problem}") from problem
+            raise Failure(f"the transforms can't prepare an input: {type(problem).__name__}: {problem}") from problem
 
 
-# -- which images
+# -- which samples
 
 
 def _labelled(measured: Measured, manifest: Manifest) -> Dataset:
-    """The images with their values for the model's target, all of them known."""
+    """The samples with their values for the model's target, all of them known."""
     match measured.data:
         case Dataset():
             return relabelled(measured.data, manifest.target, manifest.takes.noun)

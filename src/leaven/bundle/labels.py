@@ -25,7 +25,9 @@ def from_pairs(data: Any, target: Target, noun: str) -> Dataset:
     """Samples that are given with their labels."""
     pairs = list(data)
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-        raise Failure("there is nothing to measure", "give a folder, a table, or pairs of an image and its label")
+        raise Failure(
+            "there is nothing to measure", f"give a folder, a table, or {noun}s, each in a tuple with its label"
+        )
     given = [str(label) if isinstance(label, int) else label for _, label in pairs]
     listed = _Listed([sample for sample, _ in pairs], noun)
     return Dataset(target, _values(target, given, listed.name), len(pairs), listed, listed.name, in_memory=True)

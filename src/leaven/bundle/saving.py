@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import safetensors.torch
 import torch
@@ -63,28 +63,25 @@ def save(
     """
     path = Path(os.fspath(file))
     sources = Sources()
+    task = find_task(target.task)
+    assert task is not None
     with golden.fixed_seed():
-        steps_data = describe(preprocess, sources)
-        built_data = built_by.describe(sources)
+        steps, built = describe(preprocess, sources), built_by.describe(sources)
         code = Code(sources.members, is_trusted=True, bundle=path.name)
-        task = find_task(target.task)
-        assert task is not None
-        takes, inputs = _tried_out(module, preprocess, example, task)
-        takes = takes.with_columns(columns)
-        prepared = [golden.prepared(made, takes, preprocess) for made in inputs]
-        _compare_steps(preprocess, rebuild(steps_data, code), steps_data, prepared, inputs, takes)
+        tried = _tried_out(module, preprocess, example, task)
+        _compare_steps(preprocess, rebuild(steps, code), steps, tried)
         weights, stands_on = _weights(module), None
         if over is not None:
             stands_on, weights = left_out(over, built_by, code, module, weights, path)
-        again, sizes = _rebuilt(built_data, stands_on, code, module, weights, path)
-        outputs = _compare_models(module, again, prepared, task)
+        again, sizes = _rebuilt(built, stands_on, code, module, weights, path)
+        outputs = _compare_models(module, again, tried.prepared, task)
     if outputs.shape[1] != (task.row_size(target) or outputs.shape[1]):
         raise Failure(f"the model has {outputs.shape[1]} outputs, but the data has {len(target.names)} names for them")
     manifest = Manifest(
-        built_by=built_data,
-        preprocess=steps_data,
-        takes=takes,
-        shape=tuple(first_tensor(prepared[0]).shape),
+        built_by=built,
+        preprocess=steps,
+        takes=tried.takes.with_columns(columns),
+        shape=tuple(first_tensor(tried.prepared[0]).shape),
         target=target,
         scores={name: float(value) for name, value in (scores or {}).items()},
         versions=versions(),
@@ -96,35 +93,46 @@ def save(
         CARD: card(manifest, path.name).encode(),
         MANIFEST: manifest.to_bytes(),
         BUNDLED_WEIGHTS: bytes(safetensors.torch.save(weights)),
-        GOLDEN: golden.pack(inputs, outputs),
-        **_records(folder),
-        **sources.members,
+        GOLDEN: golden.pack(tried.inputs, outputs),
     }
-    write_archive(path, members)
+    write_archive(path, {**members, **_records(folder), **sources.members})
     return path
 
 
-def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> tuple[Takes, list[Tensor]]:
-    """What the transforms take, and golden inputs that go through them and the model."""
-    problems = []
-    for takes in candidates(example):
+class _Tried(NamedTuple):
+    """What the transforms take, golden inputs of that kind, and what the transforms make of them."""
+
+    takes: Takes
+    inputs: list[Tensor]
+    prepared: list[Any]
+
+
+def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> _Tried:
+    """The first kind of input that goes through the transforms and the model."""
+    possible, problems = candidates(example), []
+    for takes in possible:
         try:
-            near = _fixed_size(takes, steps)
-            is_any = near is not None or task.Samples.is_placed  # images with boxes need not be of one size
-            takes = takes.of_any_size() if is_any else takes
-            inputs = golden.make_inputs(takes, near or _USUAL)
-            golden.outputs_of(module, [golden.prepared(made, takes, steps) for made in inputs], task)
+            tried = _golden(takes, steps, is_placed=task.Samples.is_placed)
+            golden.outputs_of(module, tried.prepared, task)
         except Failure:
             raise
         except Exception as problem:
             problems.append(problem)
             continue
-        return takes, inputs
-    first = problems[0]
+        return tried
+    first, noun = problems[0], possible[0].noun
     raise Failure(
-        f"a test image does not pass through the transforms and the model: {type(first).__name__}: {first}",
-        "" if example is not None else "give `example=`, an image of the data, whose size and mode are used",
+        f"a test {noun} does not pass through the transforms and the model: {type(first).__name__}: {first}",
+        "" if example is not None else f"give `example=`, an {noun} of the data, whose size and mode are used",
     )
+
+
+def _golden(takes: Takes, steps: Steps, *, is_placed: bool) -> _Tried:
+    near = _fixed_size(takes, steps)
+    if near is not None or is_placed:  # images with boxes need not be of one size
+        takes = takes.of_any_size()
+    inputs = golden.make_inputs(takes, near or _USUAL)
+    return _Tried(takes, inputs, [golden.prepared(made, takes, steps) for made in inputs])
 
 
 def _fixed_size(takes: Takes, steps: Steps) -> tuple[int, int] | None:
@@ -190,14 +198,12 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], sizes: PrunedShapes) -
     model.load_state_dict(dict(weights))
 
 
-def _compare_steps(
-    steps: Steps, again: Steps, data: Any, prepared: Sequence[Tensor], inputs: Sequence[Tensor], takes: Takes
-) -> None:
+def _compare_steps(steps: Steps, again: Steps, data: Any, tried: _Tried) -> None:
+    """Transforms that were built again must do the same."""
     if not has_code(data) and describe(again, Sources()) != data:
         raise Failure(f"the transforms can't be saved in a bundle: built again, {steps!r} become {again!r}")
-    for one, made in zip(prepared, inputs, strict=True):
-        other = golden.prepared(made, takes, again)
-        if not _are_same(one, other):
+    for one, made in zip(tried.prepared, tried.inputs, strict=True):
+        if not _are_same(one, golden.prepared(made, tried.takes, again)):
             raise Failure(
                 f"the transforms can't be saved in a bundle: built again, {steps!r} have other results",
                 "state that is not among the arguments of a transform's constructor is lost",

@@ -112,9 +112,28 @@ class ModelTraits(NamedTuple):
         return int(min(size) / (self.crop_fraction or USUAL_SHARE))  # rounded down, as timm does
 
     @property
+    def is_of_library(self) -> bool:
+        """Whether a call of torchvision or timm builds it."""
+        return self.loads == "library"
+
+    @property
+    def is_of_transformers(self) -> bool:
+        """Whether it is built by its configuration, which tells its labels, and comes with its tokenizer."""
+        return self.loads == "transformers"
+
+    @property
+    def is_bundle(self) -> bool:
+        return self.loads == "bundle"
+
+    @property
+    def is_earlier_phase(self) -> bool:
+        """Whether it is the trained model itself, as it was when a phase began."""
+        return self.loads == "earlier_phase"
+
+    @property
     def only_teaches(self) -> bool:
         """Whether it can be another model's teacher, but can't be trained."""
-        return self.loads in ("bundle", "earlier_phase")
+        return self.is_bundle or self.is_earlier_phase
 
     def tagged(self, tag: str) -> "ModelTraits":
         """The same architecture with certain published weights."""
@@ -169,13 +188,16 @@ class SamplerTraits(NamedTuple):
 class TaskTraits(NamedTuple):
     """What a task asks of a recipe. Its parameters are those of the data statement that ask for the task."""
 
+    is_default: bool = False  # whether it is meant where neither the data nor the recipe asks for one
     title: str = ""  # in words, with `{input}` for what it is about: "{input} classification"
+    labels: str = ""  # what its targets are, in words: "class labels"
     target_kind: TargetKind = "class"
     reader: str = ""  # the class in the task's `target.py` that reads the labels of the data
     outputs: str = "classes"  # what programs call the number of outputs
     models: str = "classification"  # the task that its models are published for
     backbones: str = ""  # the task of models of timm whose features it takes, under a head of its own
     example: str = ""  # one of them, for reports, where it is not the usual one
+    sources: str = ""  # the data statements that read its annotations, where libraries have them only as they are
     loss: str = ""  # the default statement
     metrics: str = ""  # the default statement
     metric_arguments: Mapping[str, Any] = NONE  # of torchmetrics; "outputs" stands for their number

@@ -1,9 +1,10 @@
 """What values, types and cards are called in a report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from leaven.catalog import own
 from leaven.catalog.card import KINDS, Card, Parameter
-from leaven.catalog.traits import TargetKind
+from leaven.catalog.traits import TargetKind, TaskTraits
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting
 from leaven.language import syntax
@@ -90,28 +91,19 @@ def some(words: Sequence[str], most: int) -> str:
 
 def labels(targets: Sequence[TargetKind]) -> str:
     """The labels that something needs."""
-    words: dict[TargetKind, str] = {
-        "class": "class labels",
-        "number": "numbers",
-        "binary": "several labels per sample",
-        "boxes": "boxes",
-        "instances": "boxes and masks",
-        "mask": "masks",
-    }
+    words = {task.target_kind: task.labels for task in _known_tasks()}
     return either([words[kind] for kind in targets])
+
+
+def _known_tasks() -> Iterator[TaskTraits]:
+    return (card.task for name in own.names("task") if (card := own.read("task", name)) is not None)
 
 
 def tasks(targets: Sequence[TargetKind], task: str) -> str:
     """The tasks that something is for, where the task at hand is another one."""
-    single = "single-label classification" if task.startswith("multi-label") else "classification"
-    words: dict[TargetKind, str] = {
-        "class": single,
-        "number": "regression",
-        "binary": "multi-label classification",
-        "boxes": "object detection",
-        "instances": "instance segmentation",
-        "mask": "semantic segmentation",
-    }
+    words = {known.target_kind: known.title.replace("{input} ", "") for known in _known_tasks()}
+    if task.endswith(words["class"]):
+        words["class"] = f"single-label {words['class']}"
     is_any_classification = {"class", "binary"} <= set(targets)  # in regression: else one of the two would fit
     if is_any_classification:
         words |= {"class": "classification", "binary": "classification"}

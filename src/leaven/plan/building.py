@@ -31,13 +31,12 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
         return BuildModel(chain, weights, (), None, None, False, None, False, because(model.origin), chosen)
     fitted = _fitted_head(model, weights, recipe.data.task)
-    if model.source.card.model.loads == "transformers":  # which fits its head itself
+    if model.traits.is_of_transformers:  # which fits its head itself
         new, replaced = _new_text_head(model, weights), None
         source = _text_model(model, model.source, weights)
     else:
         new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)
         source = _call(model.source, weights, _outputs(recipe.data.task) if fits_by_argument else None)
-    is_bundle = model.source.card.model.loads == "bundle"
     reasons = (*because_of_call(model.source), *because(model.origin))
     return BuildModel(
         source=source,
@@ -45,9 +44,9 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         new=new,
         replaced_head=replaced,
         fitted_head=fitted,
-        removes_auxiliary_heads=model.source.card.model.has_auxiliary_outputs,
+        removes_auxiliary_heads=model.traits.has_auxiliary_outputs,
         inputs=_inputs(model.source, weights),
-        is_bundle=is_bundle,
+        is_bundle=model.traits.is_bundle,
         because=reasons,
         because_weights=chosen,
     )
@@ -145,7 +144,7 @@ def _text_model(model: Model, source: Invocation, weights: Weights | None) -> Ca
 def _call(source: Invocation, weights: Weights | None, outputs: Value) -> Call:
     """The call that builds the model, with so many outputs; with those that it has by itself where that is None."""
     card = source.card
-    if card.model.loads == "bundle":
+    if card.model.is_bundle:
         return call_of(source, target="leaven.bundle.load_model")
     if card.kind == "user":
         by = card.outputs_parameter
@@ -190,7 +189,7 @@ def _inputs(source: Invocation, weights: Weights | None) -> PublishedInputs | St
     match weights:
         case FileWeights(file):
             return StoredInputs(file)
-        case None if source.card.model.loads == "bundle":
+        case None if source.card.model.is_bundle:
             return StoredInputs(value_of(source["file"]))
         case HubWeights() | StarterWeights():
             return _published_inputs(source)

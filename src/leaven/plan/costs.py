@@ -66,8 +66,9 @@ def _costs(phase: TrainPhase, plan: Plan, size: tuple[int, int] | None) -> Itera
         earlier = plan.phases[: plan.phases.index(phase) + 1]
         is_changed = any(each.preparations for each in earlier)
         part = None if is_changed else _measured(plan.model, plan, size, phase.freeze.arguments)
-        as_asked = sum(images.values()) * epochs
-        yield Cost(frozen_layers.ABOUT, phase.name, sum(passes.values()), as_asked, stored, part)
+        once = sum(passes.values())
+        as_asked = once if phase.solver is not None else sum(images.values()) * epochs
+        yield Cost(frozen_layers.ABOUT, phase.name, once, as_asked, stored, part)
     count = images["train"]
     for use in phase.techniques:
         for _, model in use.models:
@@ -78,7 +79,7 @@ def _costs(phase: TrainPhase, plan: Plan, size: tuple[int, int] | None) -> Itera
 
 def _times(phase: TrainPhase, split: str, epochs: int) -> int:
     """How often the frozen layers run for an image."""
-    if split not in phase.stored:
+    if split not in phase.stored and phase.solver is None:
         return epochs
     return _views(phase, epochs) if split == "train" else 1
 

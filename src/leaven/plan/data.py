@@ -26,7 +26,6 @@ from leaven.recipe.default_transforms import is_random
 from leaven.recipe.model_statement import keeps_labels, kept_classes
 from leaven.recipe.recipe import Data, Recipe
 from leaven.recipe.recipe import Transforms as RecipeTransforms
-from leaven.recipe.task import USUAL
 
 _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
 
@@ -51,7 +50,7 @@ def read_data(recipe: Recipe) -> ReadData:
 
 
 def _source(data: Data) -> Call:
-    source, card = _without_images(data.source), data.source.card
+    source, card = _without_images(data), data.source.card
     text, reasons = call_text(source), because_of_call(source)
     if card.kind == "user":
         arguments = [Argument("", Bound(call_of(source))), *_target_reader(data, {})]
@@ -71,11 +70,11 @@ def _source(data: Data) -> Call:
     return Call("leaven.runtime.torchvision_dataset", tuple(arguments), text=text, because=reasons)
 
 
-def _without_images(source: Invocation) -> Invocation:
-    """A table of texts, without the default of the column that images would be in."""
-    if source.value("text") is None:
-        return source
-    return replace(source, settings=tuple(setting for setting in source.settings if setting.name != "image"))
+def _without_images(data: Data) -> Invocation:
+    """The source; of texts, without the default of the column that images would be in."""
+    if not data.task.is_for_texts:
+        return data.source
+    return replace(data.source, settings=tuple(each for each in data.source.settings if each.name != "image"))
 
 
 def _matching(recipe: Recipe) -> Call | None:
@@ -100,7 +99,7 @@ def _target(data: Data) -> dict[str, Setting]:
 
 def _target_reader(data: Data, named: Mapping[str, Setting]) -> list[Argument]:
     """What reads the labels, unless it is what data is read by anyway."""
-    if (data.task.name == USUAL and not named) or not data.source.card.data.has_columns:
+    if (data.task.is_default and not named) or not data.source.card.data.has_columns:
         return []
     assert data.task.known is not None
     arguments = tuple(argument(setting, name=name if at else "") for at, (name, setting) in enumerate(named.items()))

@@ -56,7 +56,7 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
 def _task(task: RecipeTask) -> Task:
     assert task.known is not None
     outputs = "num_classes" if task.has_classes else "num_outputs"
-    return Task(task.name, outputs, bool(task.known.samples), task.known.has_eval_loss)
+    return Task(task.name, outputs, task.moves_targets, task.known.has_eval_loss, task.has_one_class)
 
 
 def _missing(recipe: Recipe) -> list[NotBuilt]:

@@ -129,6 +129,11 @@ class ReadData:
     measured_batch: Argument | None = None  # where the size of batches is chosen by measurement
 
     @property
+    def noun(self) -> str:
+        """What an item is."""
+        return "text" if self.eval.is_tokenizing else "image"
+
+    @property
     def is_same(self) -> bool:
         """Whether training and evaluation treat an item alike."""
         return self.train == self.eval
@@ -343,6 +348,7 @@ class Task:
     outputs: str
     moves_targets: bool = False  # whether transforms get the targets with the image, and move both
     has_eval_loss: bool = True
+    has_one_class: bool = True  # whether a target is the index of a class
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def remembered_by(use: UseTechnique) -> Iterator[str]:
 
 
 def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | EarlierModel:
-    if call.card.model.loads == "earlier_phase":
+    if call.card.model.is_earlier_phase:
         return EarlierModel(call.value("phase") or phase.name)
     model = replace(as_model(call), head=KeepHead())
     return build_model(model, recipe)

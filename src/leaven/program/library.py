@@ -126,7 +126,7 @@ class Needed:
     imports: tuple[tuple[str, str, str], ...]  # module, name there (empty for the module), name here
 
 
-def needed(targets: Iterable[str], traits: frozenset[str], task: str = "classification") -> Needed:
+def needed(targets: Iterable[str], traits: frozenset[str], task: str) -> Needed:
     """What a program with these traits and this task needs that uses these functions and classes."""
     used: set[str] = set()
     roots = [find(target, traits) for target in targets]

@@ -101,7 +101,7 @@ def _begin(techniques: list[Used], values: Values) -> list[str]:
 def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str]) -> Function:
     is_sharing = bool(shared) and _loop_to_share(phase, values) == shared
     with values.noting() as names:
-        body = _body(phase, values, teachers, is_sharing=is_sharing)
+        body = _body(phase, plan, values, teachers, is_sharing=is_sharing)
     parameters = [
         f"run: {values.runtime('Run')}",
         "model: nn.Module",
@@ -115,7 +115,7 @@ def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Tea
     return Function(function_name(phase, plan), tuple(parameters), "None", [*summary, *local, *body])
 
 
-def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
+def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
     techniques = used_in(phase, values.names)
     if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
@@ -127,7 +127,7 @@ def _body(phase: TrainPhase, values: Values, teachers: Teachers, *, is_sharing: 
     lines += [*built, *_preparation(phase, techniques, values, teachers), *_freeze(phase, values)]
     lines += _measured(phase, "precision")
     if phase.stored:
-        lines += _store_frozen(phase, values)
+        lines += _store_frozen(phase, plan, values)
     lines += _measured(phase, "compile")
     if not phase.trains:
         return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *values.finish(phase)]
@@ -204,9 +204,9 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
     return statement("", call(values.runtime("freeze"), "model", **named), comment)
 
 
-def _store_frozen(phase: TrainPhase, values: Values) -> list[str]:
+def _store_frozen(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     named: dict[str, Code] = {} if phase.approximate is None else {"exact": "False"}
-    per = "image" if phase.views is None else "view of an image"
+    per = plan.data.noun if phase.views is None else "view of an image"
     asking = phase.approximate.because if phase.approximate is not None else ()
     comment = cite(*asking) or f"the frozen layers run once per {per}"
     return statement("", call("phase.store_frozen", *map(split_code, phase.stored), **named), comment)

@@ -22,7 +22,7 @@ def traits_of(plan: Plan) -> frozenset[str]:
     found["fabric"] = found["wrapped"] or "fabric" in wanted
     found["numbers"] = plan.task.outputs == "num_outputs"
     found["outputs"] = found["numbers"] or "outputs" in wanted or found["user_code"]
-    found["targets"] = plan.task.name != "classification"
+    found["targets"] = not plan.task.has_one_class
     found["masks"] = plan.task.moves_targets
     found["read_first"] = found["user_data"] or found["skip"]
     found["maybe_empty"] = found["shares"]

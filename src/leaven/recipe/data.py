@@ -21,7 +21,7 @@ from leaven.messages import data as messages
 from leaven.messages.describe import either
 from leaven.messages.suggestions import similar
 from leaven.messages.techniques import missing_library
-from leaven.recipe.task import Task, task_by_parameter, task_named, task_of_library
+from leaven.recipe.task import Task, default_task, task_by_parameter, task_named, task_of_library
 
 if TYPE_CHECKING:
     from leaven.sources.source import OnDisk
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class DataFacts(Record):
     """What a data set is like, as far as looking at it tells."""
 
-    task: Task = field(default_factory=lambda: task_named("classification"))
+    task: Task = field(default_factory=default_task)
     outputs: int | None = None  # how many the model needs
     channels: int | None = None
     size: tuple[int, int] | None = None
@@ -42,10 +42,6 @@ class DataFacts(Record):
     target: tuple[Setting, ...] = ()  # the arguments by which the recipe asks for the task
     by_argument: Mapping[str, str] = field(default_factory=dict)  # the tasks that other arguments would ask for
     is_known: bool = True  # not where there is no data, or it has errors
-
-
-# how data is read that a library has only as raw annotations
-_READ_BY_LEAVEN = {"detection": '`coco("images", "annotations.json")`, `voc("VOC2007")` or `yolo("street")`'}
 
 
 def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skips_bad: bool = False) -> DataFacts:
@@ -66,7 +62,7 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         target=_target_settings(data),
         by_argument={name: task for name, task in known.task_by_argument.items() if _is_switch(data, name)},
     )
-    if described.task.known is None and (advice := _READ_BY_LEAVEN.get(described.task.name)):
+    if described.task.known is None and (advice := task_named(described.task.name).sources):
         scope.add(messages.read_otherwise(data, described.task.name, advice))
         return replace(described, is_known=False)
     for parameter in data.card.parameters:

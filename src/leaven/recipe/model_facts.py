@@ -128,8 +128,7 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
         report_missing(scope, model.weights, "the weights file")
     elif isinstance(model.weights, FilePath) and os.path.isdir(model.weights.place):
         scope.add(messages.folder_of_weights(model.weights))
-    is_packaged = isinstance(model.source, Invocation) and model.source.card.model.loads == "transformers"
-    if is_packaged and not model.pretrained:  # its tokenizer is in the package, too
+    if model.traits.is_of_transformers and not model.pretrained:  # its tokenizer is in the package, too
         assert isinstance(model.source, Invocation)
         for report in missing_weights(model.source.card, span_of(model.source.origin)):
             scope.add(report)
@@ -182,7 +181,7 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
 
 
 def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, Any], scope: Scope) -> ModelFacts:
-    if source.card.model.loads == "transformers":
+    if source.card.model.is_of_transformers:
         config = configuration(source)
         if config is None:
             if source.card.model.weights_package is None:  # whose absence is reported
@@ -208,7 +207,7 @@ def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, A
 
 def head_labels(source: Invocation) -> tuple[str, ...] | None:
     """What the outputs of a text model's trained head stand for, empty without one; None where that is not known."""
-    config = configuration(source) if source.card.model.loads == "transformers" else None
+    config = configuration(source) if source.card.model.is_of_transformers else None
     return labels_of(config) if config is not None else None
 
 
@@ -219,7 +218,7 @@ def _library_request(source: Invocation) -> dict[str, Any]:
 
 def library_layers(teacher: Invocation) -> Layers | None:
     """The layers of a library's model that is used as a teacher; None where unknown."""
-    if teacher.card.kind != "model" or teacher.card.model.loads == "transformers":
+    if teacher.card.kind != "model" or teacher.card.model.is_of_transformers:
         return None
     own = ("pretrained", "weights", "head")
     source = replace(teacher, settings=tuple(s for s in teacher.settings if s.name not in own))

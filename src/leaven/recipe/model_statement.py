@@ -97,20 +97,16 @@ def _chosen(source: Invocation | tuple[Invocation, ...], chosen: Invocation, ori
 
 def kept_classes(model: Model, task: Task) -> str | None:
     """The set of classes that the kept head of a published classifier was trained on: `imagenet-1k`."""
-    is_published = isinstance(model.source, Invocation) and model.pretrained and model.weights is None
+    is_published = model.pretrained and model.weights is None
     if not is_published or not isinstance(model.head, KeepHead) or not task.is_for_images:
         return None
-    assert isinstance(model.source, Invocation)
-    assert task.known is not None
-    return published_set(model.source.card.model.classes) if task.known.target_kind == "class" else None
+    return published_set(model.traits.classes) if task.has_one_class else None
 
 
 def keeps_labels(model: Model, task: Task) -> bool:
     """Whether the kept head of a text model has classes, whose names its configuration tells."""
-    if not isinstance(model.source, Invocation) or not isinstance(model.head, KeepHead) or task.known is None:
-        return False
-    is_published = model.pretrained and model.source.card.model.loads == "transformers"
-    return is_published and task.known.target_kind == "class"
+    is_published = model.pretrained and model.traits.is_of_transformers
+    return is_published and isinstance(model.head, KeepHead) and task.has_one_class
 
 
 def _facts_in_spite_of_errors(placed: Recognised, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:

@@ -264,7 +264,7 @@ class RecipeReader:
         if "size" in written:
             model = default_transforms.with_size(model, written["size"], transforms.values(), self.scope)
         train, eval = default_transforms.fill_in(transforms.get("train"), transforms.get("eval"), facts, model)
-        needs_tokens = facts.task.input == "text"
+        needs_tokens = facts.task.is_for_texts
         sampler = call_in(written.get("sampler", default_of("data.sampler")))
         assert sampler is not None
         split = written.get("split") or default_transforms.default_split(default_of("data.split"), facts)

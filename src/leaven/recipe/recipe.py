@@ -8,6 +8,7 @@ from dataclasses import field
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.catalog.selectors import Selection
+from leaven.catalog.traits import ModelTraits
 from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Quantity, Setting, UserDefinition, UserModule
 from leaven.language.record import Record
 from leaven.recipe.task import Task
@@ -33,6 +34,11 @@ class Model(Record):
     origin: Origin = field(compare=False)
     chosen_weights: Setting | None = field(default=None, compare=False)  # `pretrained` or `weights`, as written
     layers: Layers | None = field(default=None, compare=False)  # with the head fitted; None where they are not known
+
+    @property
+    def traits(self) -> ModelTraits:
+        """What is known about the model that one call builds; nothing special where it is a pipeline."""
+        return self.source.card.model if isinstance(self.source, Invocation) else ModelTraits()
 
     @property
     def has_weights(self) -> bool:

@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from leaven.catalog.card import Card
     from leaven.formats.target import TargetReader
 
-USUAL = "classification"
 _ONE = {"classes": "class", "categories": "category"}
 
 
 class Task(Record):
     """A task by its name, what it is about, and what its card says; None for one that Leaven does not have."""
 
-    name: str = USUAL
+    name: str
     input: str = "image"
     known: TaskTraits | None = None
 
@@ -32,6 +31,11 @@ class Task(Record):
     @property
     def has_classes(self) -> bool:
         return self.known is None or self.known.target_kind != "number"
+
+    @property
+    def has_one_class(self) -> bool:
+        """Whether each sample has one of several classes, and nothing else."""
+        return self.known is not None and self.known.target_kind == "class"
 
     @property
     def outputs_name(self) -> str:
@@ -48,12 +52,26 @@ class Task(Record):
         return self.known is not None and self.input == "image"
 
     @property
+    def is_for_texts(self) -> bool:
+        return self.input == "text"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether data is read so without a word on its task."""
+        return self.known is not None and self.known.is_default
+
+    @property
     def extra_outputs(self) -> int:
         return self.known.extra_outputs if self.known is not None else 0
 
     @property
     def model_resizes(self) -> bool:
         return self.known is not None and self.known.model_resizes
+
+    @property
+    def sources(self) -> str:
+        """The data statements that read its annotations, where libraries have them only as they are."""
+        return self.known.sources if self.known is not None else ""
 
     def takes_model_for(self, task: str) -> bool:
         """Whether a model that was pre-trained for `task` can be used for this one with a new head."""
@@ -86,6 +104,11 @@ class Task(Record):
 def task_named(name: str, input: str = "image") -> Task:
     card = own.read("task", name)
     return Task(name, input, card.task if card is not None else None)
+
+
+def default_task() -> Task:
+    """What is to be learned where neither the data nor the recipe says it."""
+    return next(task for name in own.names("task") if (task := task_named(name)).is_default)
 
 
 def task_of_library(name: str) -> Task:

@@ -18,7 +18,6 @@ from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, takes_size
 from leaven.recipe.model_statement import kept_classes
 from leaven.recipe.recipe import Data, KeepHead, Transforms
-from leaven.recipe.task import USUAL
 
 _NEW_HEAD = "remove `head=keep` to get a new head for the classes of the data"
 LISTED = 5  # names in a report
@@ -37,7 +36,7 @@ class Image(Record):
 def check(draft: Draft) -> Iterator[Diagnostic]:
     yield from _classes(draft)
     task = draft.data_facts.task
-    if task.input == "text":
+    if task.is_for_texts:
         yield from _text(draft)
     is_pipeline = isinstance(draft.model.source, tuple)
     if not task.is_for_images or task.model_resizes or (is_pipeline and draft.data_facts.size):
@@ -72,7 +71,7 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
         return
     kept = facts.kept or span_of(model.origin)
     counted = draft.data_facts.task.counted(data.outputs)
-    if isinstance(model.source, Invocation) and model.source.card.model.loads == "transformers" and model.pretrained:
+    if model.traits.is_of_transformers and model.pretrained:
         if problem := _unlike_labels(facts, draft.data_facts):
             yield messages.class_names(problem.fact, problem.help, kept, data.source.origin, counted)
         return
@@ -88,7 +87,7 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
             yield messages.class_names(found.fact, found.help, kept, data.source.origin, counted)
     elif facts.classes != data.outputs and (model.pretrained or facts.layers is None):
         yield messages.class_count(facts.name, facts.classes, counted, kept, data.source.origin)
-    elif published is None and model.pretrained and data.task.name == USUAL:
+    elif published is None and model.pretrained and data.task.has_one_class:
         fact = f"what the outputs of {facts.name} stand for is not known"
         yield messages.class_names(fact, _NEW_HEAD, kept, data.source.origin, counted)
 

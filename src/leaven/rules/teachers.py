@@ -67,10 +67,10 @@ def _argument(call: Invocation, setting: Setting, phases: Sequence[str], data: D
 def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
     known = teacher.card.model
     matches_outputs = not call.card.technique.compares_features
-    if known.loads == "earlier_phase":
+    if known.is_earlier_phase:
         yield from _earlier_phase(teacher, phases)
         return
-    if known.loads == "bundle":
+    if known.is_bundle:
         yield from _bundle(teacher, matches_outputs, data)
         return
     weights, is_pretrained = teacher.value("weights"), bool(teacher.value("pretrained"))
@@ -213,12 +213,10 @@ def _layers(call: Invocation, draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _teacher_layers(teacher: Invocation, draft: Draft) -> Layers | None:
-    match teacher.card.model.loads:
-        case "earlier_phase":
-            return draft.model.layers
-        case "bundle":
-            return None
-    return library_layers(teacher)
+    known = teacher.card.model
+    if known.is_earlier_phase:
+        return draft.model.layers
+    return None if known.is_bundle else library_layers(teacher)
 
 
 def _names(setting: Setting, layers: Layers, model: str) -> Iterator[Diagnostic]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from leaven.plan.passes.inputs import SPLITS, times, why_not_stored, why_padded, why_varying
 from leaven.plan.plan import Choice, Plan, TrainPhase
+from leaven.plan.values import Argument
 
 ABOUT = "frozen layers"
 
@@ -28,7 +29,7 @@ def store_frozen_layers(plan: Plan) -> Plan:
                 stored=tuple(split for split, reason in why_not.items() if not reason),
                 approximate=plan.approximate if not all(why_not.values()) else None,
             )
-            choices += _choices(phase, why_not)
+            choices += _choices(phase, plan, why_not)
         phases.append(phase)
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
 
@@ -58,18 +59,24 @@ def _why_varying_in_training(phase: TrainPhase, plan: Plan) -> str:
     return f"{phase.views.text} views are not fewer than the epochs" if _has_a_view_per_epoch(phase) else ""
 
 
-def _choices(phase: TrainPhase, why_not: dict[str, str]) -> Iterator[Choice]:
+def _choices(phase: TrainPhase, plan: Plan, why_not: dict[str, str]) -> Iterator[Choice]:
     is_same = len(set(why_not.values())) == 1 and phase.views is None
     for split, reason in list(why_not.items())[: 1 if is_same else 2]:
         about = ABOUT if is_same else f"{ABOUT}, {SPLITS[split]}"
         views = phase.views if split == "train" else None
-        asked = f"run in every epoch{f', on {views.text} views of an image' if views is not None else ''}"
+        asked = _as_asked(phase, plan, views)
         if reason:
             yield Choice(about, phase.name, asked, asked, reason)
             continue
         how = ", in the fastest way here" if phase.approximate is not None else ""
-        chosen = f"run once {times(views)}{how}; their outputs are stored"
+        chosen = f"run once {times(views, plan)}{how}; their outputs are stored"
         yield Choice(about, phase.name, asked, chosen, _why_stored(phase, is_limited=views is not None))
+
+
+def _as_asked(phase: TrainPhase, plan: Plan, views: Argument | None) -> str:
+    if phase.solver is not None:
+        return f"run once {times(views, plan)}; their outputs are not stored"
+    return f"run in every epoch{f', on {views.text} views of an image' if views is not None else ''}"
 
 
 def _why_stored(phase: TrainPhase, *, is_limited: bool) -> str:

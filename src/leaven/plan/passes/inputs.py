@@ -40,9 +40,9 @@ def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
             yield f"`{use.name}` looks at layers while they run"
 
 
-def times(views: Argument | None) -> str:
+def times(views: Argument | None, plan: Plan) -> str:
     """How often something runs that runs once."""
-    return "per image" if views is None else f"for each of {views.text} views of an image"
+    return f"per {plan.data.noun}" if views is None else f"for each of {views.text} views of an image"
 
 
 def why_padded(plan: Plan) -> str:

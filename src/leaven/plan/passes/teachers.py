@@ -21,7 +21,7 @@ def store_teacher_outputs(plan: Plan) -> Plan:
             if not reason:
                 steps = tuple(_asked_once(step) if step in teaching else step for step in phase.steps)
                 phase = replace(phase, steps=steps)
-            chosen = _AS_ASKED if reason else f"runs once {times(phase.views)}; its outputs are stored"
+            chosen = _AS_ASKED if reason else f"runs once {times(phase.views, plan)}; its outputs are stored"
             asked = "`features` asks for this approximation" if phase.views is not None else ""
             because = reason or asked or "it gives the same outputs in every epoch"
             choices.append(Choice(ABOUT, phase.name, _AS_ASKED, chosen, because))

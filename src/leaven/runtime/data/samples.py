@@ -5,7 +5,7 @@ tensors (`Labelled`). A task whose values have a place in the image, such as box
 card names (`samples`): its transforms get both and move them together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -82,27 +82,26 @@ class Labelled:
 
 
 LABELLED = Labelled()
+_IN_BATCHES = (Tensor, np.ndarray, np.generic, int, float, Mapping, Sequence)  # what torch makes batches of
 
 
 def collate(images: Sequence[Any]) -> Any:
     """One tensor of many; a failure where the transforms leave them different. Texts are padded to one length."""
-    if isinstance(images[0], Tokens):
-        return images[0].together(images)
-    try:
-        return default_collate(list(images))
-    except (RuntimeError, TypeError):
-        kind = type(images[0])
-        if not isinstance(images[0], Tensor | np.ndarray):
-            raise Failure(
-                f"the transforms end with a {kind.__module__.partition('.')[0]} {kind.__name__}, not with a tensor",
-                "let them end with `to_image() -> to_dtype(float32, scale=true)`",
-            ) from None
-        shapes = {tuple(image.shape) for image in images}
-        if len(shapes) == 1:
-            raise
+    first = images[0]
+    if isinstance(first, Tokens):
+        return first.together(images)
+    if not isinstance(first, _IN_BATCHES):
+        kind = type(first)
+        raise Failure(
+            f"the transforms end with a {kind.__module__.partition('.')[0]} {kind.__name__}, not with a tensor",
+            "let them end with `to_image() -> to_dtype(float32, scale=true)`",
+        )
+    shapes = {tuple(image.shape) for image in images if isinstance(image, Tensor | np.ndarray)}
+    if len(shapes) > 1:
         some = " and ".join("×".join(map(str, shape)) for shape in sorted(shapes)[:2])
         help = "let the transforms end with one size: `resize(256) -> center_crop(224)`"
-        raise Failure(f"the images of a batch differ in size: {some}", help) from None
+        raise Failure(f"the images of a batch differ in size: {some}", help)
+    return default_collate(list(images))
 
 
 def size_of(image: Any) -> tuple[int, int]:

@@ -300,7 +300,7 @@ def _approximate_images(split: "IndexedSplit") -> dict[str, str]:
 def group_of(computation: Computation, split: "IndexedSplit") -> str:
     """What `leaven cache list` shows in one line."""
     dataset = split.reader.dataset
-    return f"{computation.title}, for {len(dataset):,} images with {dataset.target.brief}"
+    return f"{computation.title}, for {len(dataset):,} samples with {dataset.target.brief}"
 
 
 def _key(split: "IndexedSplit", rows: range, epoch: int = 0) -> BatchKey:

@@ -52,14 +52,15 @@ def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool) -> dic
         found = shared_frozen(trial, phase, splits, store, exact=exact) if trial is not None else store()
     except NotStored as reason:
         continue_from_images(phase.model)
-        phase.run.print(f"{phase.name}: the frozen layers run in every epoch, because {reason}")
+        what = "the frozen layers run in every epoch" if phase.total_epochs > 1 else "no outputs are stored"
+        phase.run.print(f"{phase.name}: {what}, because {reason}")
         if phase.total_epochs > 1 and trial is None:
             _decode_instead(phase.run, splits, exact=exact)
         return {}
     count = sum(map(int, phase.run.gathered(str(computing.computed))))
     if count:
         seconds = time.monotonic() - began
-        phase.run.print(f"{phase.name}: ran the frozen layers once for {count:,} images, {seconds:.1f} s")
+        phase.run.print(f"{phase.name}: ran the frozen layers once for {count:,} samples, {seconds:.1f} s")
     return found
 
 

@@ -75,7 +75,7 @@ def test_so_many_views_of_every_image_are_used(tmp_path: Path) -> None:
     program = at_work.program(tmp_path, recipe)
     assert "runtime.HeadSolver(phase, criterion, views=3)" in program.read_text()
     said = at_work.run(program, "--output", "stored").said
-    found = re.search(r"ran the frozen layers once for (\d+) images", said)
+    found = re.search(r"ran the frozen layers once for (\d+) samples", said)
     assert found is not None
     assert int(found[1]) in (3 * 97, 3 * 97 + 40)  # another test may have stored those of validation
     plain = at_work.program(tmp_path, f"{recipe}train cache=off\n", "plain")

@@ -171,7 +171,7 @@ def test_the_frozen_layers_run_once_for_images_of_torchvision(tmp_path: Path) ->
         "model conv(8, stride=2) -> conv(8) -> global_pool() -> linear(classes)\n"
         'data mnist(root="data", download=false) { split train=75%, val=25% }\nfreeze "0" + "1"\n'
     )
-    assert "ran the frozen layers once for 40 images" in ends_the_same(tmp_path, recipe, "epochs=2, batch=8")
+    assert "ran the frozen layers once for 40 samples" in ends_the_same(tmp_path, recipe, "epochs=2, batch=8")
 
 
 @pytest.mark.slow
@@ -181,5 +181,5 @@ def test_two_processes_share_the_work_and_end_with_the_same_weights(tmp_path: Pa
         'data digits() { split train=96 samples, val=40 samples, test=40 samples }\nfreeze "0" + "1"\n'
     )
     said = ends_the_same(tmp_path, recipe, "epochs=2, batch=16, devices=2")
-    assert "ran the frozen layers once for 136 images" in said, "of all processes together"
+    assert "ran the frozen layers once for 136 samples" in said, "of all processes together"
     assert "run in every epoch" not in said
