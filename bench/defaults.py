@@ -7,18 +7,19 @@ highest. It takes about two hours on two cores. README.md in this folder describ
 """
 
 import argparse
-import csv
-import json
 import random
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+
+from trained_recipes import kept, last_accuracy, train
 
 HERE = Path(__file__).with_name("defaults")
 EPOCHS = 10
@@ -54,19 +55,10 @@ def main() -> None:
             for title, way in ways.items():
                 if args.only and not {name, title} & set(args.only):
                     continue
-                found = [cached(work, f"{name}, {title}, {seed}", way, dataset, seed) for seed in range(args.seeds)]
+                seeds = range(args.seeds)
+                found = [kept(work, f"{name}, {title}, {seed}", partial(way, dataset, seed)) for seed in seeds]
                 low, high = 100 * min(found), 100 * max(found)
                 print(f"{name:<10} {title:<32} {100 * median(found):5.1f} %   {low:.1f} to {high:.1f}", flush=True)
-
-
-def cached(work: Path, name: str, way: Callable[[Dataset, int], float], dataset: Dataset, seed: int) -> float:
-    """The result of one training, kept so that an interrupted benchmark goes on where it was."""
-    file = work / "results.json"
-    known: dict[str, float] = json.loads(file.read_text()) if file.is_file() else {}
-    if name not in known:
-        known[name] = way(dataset, seed)
-        file.write_text(json.dumps(known, indent=2))
-    return known[name]
 
 
 # -- the ways to train
@@ -95,9 +87,7 @@ def probed(dataset: Dataset, seed: int) -> float:
 def _trained(recipe: Path, seed: int) -> float:
     """The validation accuracy after the last epoch of a run."""
     output = recipe.parent / "runs" / f"{recipe.stem}{seed}"
-    _leaven("run", str(recipe), "--set", f"train.seed={seed}", "--output", str(output))
-    with max(output.glob("*/metrics.csv")).open(encoding="utf-8") as table:
-        return float(list(csv.DictReader(table))[-1]["val.accuracy"])
+    return last_accuracy(train(recipe, output, "--set", f"train.seed={seed}"))
 
 
 def _leaven(*words: str) -> None:

@@ -9,13 +9,14 @@ describes the method.
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+
+from trained_recipes import epochs_of, train
 
 RECIPES = Path(__file__).with_name("reuse")
 PARTS = ("ants", "prune", "scratch")
@@ -87,16 +88,10 @@ class Bench:
     def _run(self, recipe: str, seed: int, **given: Path) -> Path:
         """The folder of a run; one that already exists is not run again."""
         output = self.runs / recipe / str(seed)
-        finished = sorted(output.glob("*/model.bundle"))
-        if not finished:
-            flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-            command = [sys.executable, "-m", "leaven", "run", str(RECIPES / f"{recipe}.leaven"), *flags]
-            command += ["--set", f"train.seed={seed}", "--output", str(output)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                sys.exit(f"{recipe}: {done.stdout}{done.stderr}")
-            finished = sorted(output.glob("*/model.bundle"))
-        return finished[-1].parent
+        if finished := sorted(output.glob("*/model.bundle")):
+            return finished[-1].parent
+        flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+        return train(RECIPES / f"{recipe}.leaven", output, *flags, "--set", f"train.seed={seed}")
 
     def _row(self, title: str, scores: list[float]) -> None:
         spread = f"  ({min(scores):.1%} to {max(scores):.1%})" if len(scores) > 1 else ""
@@ -110,11 +105,8 @@ def tested(run: Path) -> float:
 
 def best(run: Path) -> float:
     """The best validation accuracy of the last phase."""
-    lines = (run / "metrics.csv").read_text(encoding="utf-8").splitlines()
-    names = lines[0].split(",")
-    rows = [dict(zip(names, line.split(","), strict=True)) for line in lines[1:]]
-    last = [row for row in rows if row["phase"] == rows[-1]["phase"]]
-    return max(float(row["val.accuracy"]) for row in last)
+    rows = epochs_of(run)
+    return max(float(row["val.accuracy"]) for row in rows if row["phase"] == rows[-1]["phase"])
 
 
 if __name__ == "__main__":

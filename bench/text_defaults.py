@@ -9,34 +9,32 @@ docstrings, whose class is the library that they are from. README.md in this fol
 import argparse
 import ast
 import csv
-import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+
+from trained_recipes import kept, last_accuracy, train
 
 LIBRARIES = ("numpy", "scipy", "sklearn", "matplotlib", "torchmetrics", "timm")
 COUNT = 400
 LONGEST = 300  # letters of a docstring's sentence
 DATA = 'model minilm(pretrained=true)\ndata csv("{data}", text="text", label="label")\n'
-WAYS = {  # what is trainable: the recipe, and the rates
-    "a head": (
-        "freeze all - head\noptimizer adamw(lr={rate})\ntrain epochs=10, exact=false\n",
-        (1e-3, 3e-3, 1e-2, 3e-2),
-    ),
-    "LoRA": (
-        'lora rank=8, on="*query" + "*value"\noptimizer adamw(lr={rate})\ntrain epochs=4\n',
-        (5e-4, 1e-3, 2e-3, 5e-3),
-    ),
-    "everything": (
-        "optimizer adamw(lr={rate}) {{ group head, lr={ten} }}\ntrain epochs=4\n",
-        (2e-5, 5e-5, 1e-4, 2e-4),
-    ),
+HEAD = "freeze all - head\noptimizer adamw(lr={rate})\n"
+LORA = 'lora rank=8, on="*query" + "*value"\noptimizer adamw(lr={rate})\n'
+ALL = "optimizer adamw(lr={rate}) {{ group head, lr={ten} }}\n"
+WAYS = {  # what is trainable, and for how long: the recipe, and the rates
+    "a head, 10 epochs": (HEAD + "train epochs=10, exact=false\n", (1e-3, 3e-3, 1e-2, 3e-2)),
+    "LoRA, 4 epochs": (LORA + "train epochs=4\n", (5e-4, 1e-3, 2e-3, 5e-3)),
+    "everything, 4 epochs": (ALL + "train epochs=4\n", (2e-5, 5e-5, 1e-4, 2e-4)),
+    "LoRA, 10 epochs": (LORA + "train epochs=10\n", (1e-3, 2e-3)),
+    "everything, 10 epochs": (ALL + "train epochs=10\n", (5e-5, 1e-4)),
+    "everything, 4 epochs, linear": (ALL + "schedule linear(warmup=10%)\ntrain epochs=4\n", (5e-5, 1e-4)),
 }
 
 
@@ -109,30 +107,18 @@ def write(folder: Path, splits: dict[str, Rows]) -> None:
 
 
 def accuracy(work: Path, data: str, recipe: str, rate: float, seeds: int) -> str:
-    """The validation accuracies after the last epoch, in percent; results are kept."""
-    file = work / "results.json"
-    known: dict[str, float] = json.loads(file.read_text()) if file.is_file() else {}
+    """The validation accuracies after the last epoch, in percent."""
     text = DATA.format(data=data) + recipe.format(rate=rate, ten=10 * rate)
-    found = []
-    for seed in range(seeds):
-        key = f"{text}{seed}"
-        if key not in known:
-            known[key] = trained(work, text, seed)
-            file.write_text(json.dumps(known, indent=2))
-        found.append(f"{100 * known[key]:.1f}")
-    return ", ".join(found)
+    found = [kept(work, f"{text}{seed}", partial(trained, work, text, seed)) for seed in range(seeds)]
+    return ", ".join(f"{100 * each:.1f}" for each in found)
 
 
 def trained(work: Path, text: str, seed: int) -> float:
-    (work / "recipe.leaven").write_text(text)
+    recipe = work / "recipe.leaven"
+    recipe.write_text(text)
     with tempfile.TemporaryDirectory() as output:
-        options = ["--set", f"train.seed={seed}", "--output", output]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "leaven", "run", "recipe.leaven", *options]
-        subprocess.run(command, check=True, cwd=work, env=environment, stdout=subprocess.DEVNULL)
-        (table,) = Path(output).rglob("metrics.csv")
-        with table.open(encoding="utf-8") as lines:
-            return float(list(csv.DictReader(lines))[-1]["val.accuracy"])
+        return last_accuracy(train(recipe, Path(output), "--set", f"train.seed={seed}", env=environment))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from leaven.program.code import WIDTH
 PACKAGE = Path(__file__).parents[1]
 PLAIN = "leaven.runtime.plain"
 HELPERS = (  # in the order in which they are written
-    *("failures", "seeding", "datasets", "named_datasets", "masks", "splits", "batches", "model", "freezing"),
+    *("failures", "seeding", "datasets", "texts", "named_datasets", "masks", "splits", "batches", "model", "freezing"),
     *("schedules", "run", "scoring", "batch_norm", "targets"),
 )
 SIMPLE = {f"{PLAIN}.freezing": "simple_freezing", f"{PLAIN}.schedules": "simple_cosine"}  # enough for these traits

@@ -47,8 +47,8 @@ def obstacles(plan: Plan) -> list[str]:
     found = []
     if any(model.is_bundle for model in models_of(plan)):
         found.append('it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)')
-    if plan.data.eval.is_tokenizing:
-        found.append("it trains on texts, which standalone programs can't yet")
+    if plan.data.source.target == "leaven.runtime.hub_dataset":
+        found.append("it reads a dataset of the Hub by its name (save it as a table: `parquet(…)`)")
     if plan.data.matching is not None:
         found.append("it matches labels by name with the outputs of a published head (remove `head=keep`)")
     devices = plan.run.argument("devices")
@@ -135,6 +135,7 @@ class _PlainImports(Imports):
             "leaven.runtime.load_weights": next((name for trait, name in _LOADERS if trait in traits), "load_weights"),
             **({"leaven.runtime.image_folder": "labelled_folder"} if "labelled_folder" in traits else {}),
             **(_OF_TARGETS if "targets" in traits else {}),
+            **({"leaven.runtime.table": "text_table"} if "texts" in traits else {}),
         }
 
     def use(self, target: str) -> str:

@@ -26,7 +26,7 @@ def traits_of(plan: Plan) -> frozenset[str]:
     found["masks"] = plan.task.moves_targets
     found["read_first"] = found["user_data"] or found["skip"]
     found["maybe_empty"] = found["shares"]
-    found["by_position"] = found["augmented"] or found["user_data"] or found["skip"]
+    found["by_position"] = (found["augmented"] or found["user_data"] or found["skip"]) and not found["texts"]
     special = ("early_stop", "averaged", "lower", "save_every", "keep_all", "loggers", "wrapped", "phase_of_best")
     names = {use.call.name for use in techniques_of(plan)}
     found["prunes"] = "Prune" in names
@@ -67,20 +67,23 @@ def _of_data(plan: Plan) -> dict[str, bool]:
     is_users = plan.data.source.name == "user_dataset" or any(not isinstance(c, Call) or c.is_user for c in calls)
     known = [call.name for call in calls if isinstance(call, Call)]
     is_digits = plan.data.source.target == DIGITS
+    is_text = plan.data.eval.is_tokenizing
     skips = loading.get("on_bad_file") == "skip"
     table = plan.data.source.text.partition("(")[0]  # as recipes call it
     is_labelled = plan.data.source.name == "image_folder" and plan.data.source.argument("target") is not None
     classes = plan.data.source.argument("classes")
     return {
         "listed_classes": classes is not None and isinstance(classes.value, tuple),
+        "texts": is_text,
+        "bad_texts": is_text and skips,
         "labelled_folder": is_labelled,
         "csv": table not in ("jsonl", "parquet"),
         "jsonl": table == "jsonl" or is_labelled,
         "parquet": table == "parquet" or is_labelled,
         "user_data": is_users,
-        "augmented": not set(known) <= _BY_PIXEL and not is_users,
-        "one_thread": skips or is_users or not set(known) <= _BY_PIXEL,
-        "workers": not is_digits or "workers" in loading,
+        "augmented": not set(known) <= _BY_PIXEL and not is_users and not is_text,
+        "one_thread": (skips or is_users or not set(known) <= _BY_PIXEL) and not is_text,
+        "workers": not (is_digits or is_text) or "workers" in loading,
         "balanced": loading.get("sampler") == "balanced",
         "skip": skips,
         "shares": not _is_simple_split(plan),

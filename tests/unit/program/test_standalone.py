@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -16,7 +18,7 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 from pyarrow import parquet
-from tests import at_work, shapes, test_programs
+from tests import at_work, shapes, test_programs, tiny_bert
 from tests.at_work import Moment
 from tests.lang.sections import IS_BLESSING
 
@@ -154,6 +156,24 @@ RECIPES = {
         data mask_folder("roads/apart") { size 64 }
         train epochs=1, batch=4
     """,
+    "reviews": """
+        model transformers.auto("bert", pretrained=true)
+        data csv("reviews.csv", text="sentence", label="label") { on_bad_file skip }
+        train batch=8, clip=1.0
+        phase "head", epochs=1 { freeze all - head }
+        phase "upper", epochs=2 { freeze stem + stages(1); layer_decay 0.8; ema 0.9 }
+    """,
+    "pairs": """
+        model transformers.auto("bert", num_hidden_layers=1)
+        data jsonl("pairs.jsonl", text=["one", "other"], target="score") { tokenize max_length=12; workers 1 }
+        train epochs=2, batch=8
+    """,
+    "letters": """
+        model transformers.auto("bert", pretrained=true)
+        data text_folder("letters") { tokenize padding=max_length, max_length=16; sampler balanced }
+        lora rank=2, on="*query" + "*value"
+        train epochs=2, batch=8
+    """,
     "stopped_early": f"""
         model {TINY}
         data digits() {{ {SPLIT} }}
@@ -223,6 +243,7 @@ def furnish(folder: Path) -> Path:
     torch.save({"state_dict": timm.create_model("test_resnet").state_dict()}, folder / "start.pth")
     (folder / "birds" / "20.png").write_bytes(b"no image")
     draw_masks(folder / "roads")
+    write_texts(folder)
     return folder
 
 
@@ -243,6 +264,25 @@ def draw_masks(folder: Path) -> None:
             mask = Image.new("RGB", (48, 40), (128, 64, 128))
             mask.paste((0, 0, 0), (10, 10, 20 + number, 30))
             mask.save(folder / "apart" / split / "masks" / f"{number}_mask.png")
+
+
+def write_texts(folder: Path) -> None:
+    shutil.copytree(tiny_model(), folder / "bert")
+    tiny_bert.write_csv(folder / "reviews.csv")
+    with (folder / "reviews.csv").open("ab") as table:
+        table.write(b"  ,good\nso \xff dull,bad\nthe film was fine,\n")  # no text, not UTF-8, no label
+    reviews = tiny_bert.reviews(40)
+    pairs = [{"one": text, "other": f"it is {kind}", "score": len(text) / 7} for text, kind in reviews]
+    (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(pair)}\n" for pair in pairs))
+    for number, (text, kind) in enumerate(reviews):
+        file = folder / "letters" / ("val" if number % 5 == 4 else "train") / kind / f"{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+
+
+@cache
+def tiny_model() -> Path:
+    return tiny_bert.make(Path(tempfile.mkdtemp()) / "bert")
 
 
 def draw(folder: Path, count: int, seed: int) -> None:

@@ -1,5 +1,6 @@
 """Training on texts: what exists for images exists for texts, from a recipe to a prediction."""
 
+import csv
 import json
 import zipfile
 from pathlib import Path
@@ -185,6 +186,26 @@ def test_a_run_that_was_interrupted_ends_with_the_same_weights(folder: Path, tmp
     weights = [read_weights(next(file.parent.glob("runs/*/*/model.bundle"))) for file in (whole, stopped)]
     assert weights[0].keys() == weights[1].keys()
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+# -- several processes
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_of_one(folder: Path, tmp_path: Path) -> None:
+    without_dropout = "change model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0\n"  # random in each
+    found = []
+    for devices in (1, 2):
+        place = beside(folder, tmp_path / str(devices))
+        (place / "base.leaven").write_text(START, encoding="utf-8")
+        recipe = f'extends "base.leaven"\n{without_dropout}train epochs=3, batch=8, devices={devices}\n'
+        at_work.run(at_work.program(place, recipe))
+        (table,) = place.glob("runs/*/*/metrics.csv")
+        found.append(list(csv.DictReader(table.open(encoding="utf-8"))))
+    assert len(found[0]) == len(found[1]) == 3
+    for name in ("train.loss", "val.loss", "val.accuracy"):
+        one, two = ([float(row[name]) for row in rows] for rows in found)
+        assert two == pytest.approx(one, abs=2e-5), name
 
 
 # -- the command line

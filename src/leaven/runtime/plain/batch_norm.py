@@ -20,10 +20,10 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> 
         norm.train()
         norm.reset_running_stats()
         norm.momentum = None  # every batch counts the same
-    for images, _ in phase.data.train.batches(phase.epochs_before):
+    for inputs, _ in phase.data.train.batches(phase.epochs_before):
         with phase.run.fabric.autocast():  #: if wrapped
-            averaged(images.to(phase.run.device))
-        averaged(images.to(phase.run.device))  #: if not wrapped
+            averaged(inputs.to(phase.run.device))
+        averaged(inputs.to(phase.run.device))  #: if not wrapped
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     for module, mode in modes:

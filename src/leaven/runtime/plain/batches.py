@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from leaven.runtime.data.lengths import grouped_by_length
 from leaven.runtime.plain.datasets import Samples
 from leaven.runtime.plain.seeding import derive_seed, seed_all
+from leaven.runtime.plain.texts import EncodedTexts
 from leaven.tasks.classification.target import Classes
 
 
@@ -27,6 +29,7 @@ class Data:
         self.target = dataset.target  #: if targets
         self.target = Classes(dataset.classes)  #: if prunes and not targets
         self.classes = dataset.classes
+        dataset = dataset._replace(inputs=EncodedTexts(dataset.inputs, eval_transform))  #: if texts
         self.eval_transform = eval_transform  #: used
         self.train = Split("train", dataset, split["train"], train_transform, **options)
         self.val = Split("val", dataset, split["val"], eval_transform, **options)
@@ -65,10 +68,13 @@ class Split(Dataset[Any]):
     def __len__(self) -> int:  #: if user_code
         return len(self.indices)
 
-    def __getitem__(self, index: int) -> Any:  #: if not by_position
-        return self.with_mask(self.dataset.images[index], self.dataset.targets[index])  #: if masks
-        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not masks
-        return self.transform(self.dataset.images[index]), self.dataset.targets[index]  #: if not targets
+    def __getitem__(self, index: int) -> Any:  #: if texts
+        return self.dataset.inputs[index], self.dataset.targets[index]
+
+    def __getitem__(self, index: int) -> Any:  #: if not by_position and not texts
+        return self.with_mask(self.dataset.inputs[index], self.dataset.targets[index])  #: if masks
+        return self.transform(self.dataset.inputs[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not masks
+        return self.transform(self.dataset.inputs[index]), self.dataset.targets[index]  #: if not targets
 
     def __getitem__(self, key: tuple[int, int, int]) -> Any:  #: if by_position
         epoch, position, index = key
@@ -82,9 +88,9 @@ class Split(Dataset[Any]):
         return self.with_mask(image, target)  #: if read_first and masks
         return self.transform(image), torch.tensor(target)  #: if read_first and targets and not masks
         return self.transform(image), target  #: if read_first and not targets
-        return self.with_mask(self.dataset.images[index], self.dataset.targets[index])  #: if masks and not read_first
-        return self.transform(self.dataset.images[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not read_first and not masks
-        return self.transform(self.dataset.images[index]), self.dataset.targets[index]  #: if not targets and not read_first
+        return self.with_mask(self.dataset.inputs[index], self.dataset.targets[index])  #: if masks and not read_first
+        return self.transform(self.dataset.inputs[index]), torch.tensor(self.dataset.targets[index])  #: if targets and not read_first and not masks
+        return self.transform(self.dataset.inputs[index]), self.dataset.targets[index]  #: if not targets and not read_first
 
     def with_mask(self, image: Any, mask: Any) -> tuple[Any, Tensor]:  #: used
         """An image and its mask after the transforms, which move both."""
@@ -95,8 +101,8 @@ class Split(Dataset[Any]):
 
     def image_and_target(self, index: int) -> tuple[Any, Any]:  #: used
         if self.dataset.targets is None:  #: if user_data
-            return self.dataset.images[index]
-        return self.dataset.images[index], self.dataset.targets[index]
+            return self.dataset.inputs[index]
+        return self.dataset.inputs[index], self.dataset.targets[index]
 
     @property
     def steps(self) -> int:
@@ -109,24 +115,34 @@ class Split(Dataset[Any]):
         targets = [self.dataset.targets[index] for index in self.indices]
         return [targets.count(number) for number in range(len(self.dataset.classes))]
 
-    def batches(self, epoch: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """Images and targets; those of train in an order that follows from (seed, epoch)."""
+    def batches(self, epoch: int = 0) -> Iterator[tuple[Any, Tensor]]:
+        """Texts and targets; those of a batch are about equally long, to be padded little."""  #: if texts
+        """Images and targets; those of train in an order that follows from (seed, epoch)."""  #: if not texts
         indices = self.indices
+        lengths = self.dataset.inputs.lengths[indices]  #: if texts
         if self.name == "train":
             rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
             targets = torch.as_tensor(self.dataset.targets)[torch.from_numpy(indices)]  #: if balanced
             weights = 1.0 / torch.bincount(targets).double()[targets]  #: if balanced
             order = torch.multinomial(weights, len(indices), replacement=True, generator=rng)  #: if balanced
             order = torch.randperm(len(indices), generator=rng)  #: if not balanced
+            order = grouped_by_length(order.numpy(), lengths, self.batch_size, rng)  #: if texts
             indices = indices[order][: self.steps * self.batch_size]
+        else:  #: if texts
+            indices = indices[np.argsort(-lengths, kind="stable")]
         keys: Any = indices.tolist()  #: if not by_position
         keys: Any = [(epoch, position, index) for position, index in enumerate(indices.tolist())]  #: if by_position
-        loader = DataLoader(self, self.batch_size, sampler=keys, num_workers=self.workers, collate_fn=collate_readable)  #: if skip
-        loader = DataLoader(self, self.batch_size, sampler=keys, num_workers=self.workers)  #: if workers and not skip
-        loader = DataLoader(self, self.batch_size, sampler=keys)  #: if one_thread and not workers
-        return in_one_thread(loader)  #: if one_thread
-        return iter(loader)  #: if workers and not one_thread
-        return iter(DataLoader(self, self.batch_size, sampler=keys))  #: if not workers and not one_thread
+        loader = DataLoader(self, self.batch_size, sampler=keys, num_workers=self.workers, collate_fn=collate_readable)  #: if skip and not texts
+        loader = DataLoader(self, self.batch_size, sampler=keys, num_workers=self.workers)  #: if workers and not skip and not texts
+        loader = DataLoader(self, self.batch_size, sampler=keys)  #: if one_thread and not workers and not texts
+        together = self.transform.together  #: if texts
+        loader = DataLoader(self, self.batch_size, sampler=keys, num_workers=self.workers, collate_fn=together)  #: if texts and workers
+        loader = DataLoader(self, self.batch_size, sampler=keys, collate_fn=together)  #: if texts and not workers
+        return (batch for batch in loader if batch is not None)  #: if texts and skip
+        return iter(loader)  #: if texts and not skip
+        return in_one_thread(loader)  #: if one_thread and not texts
+        return iter(loader)  #: if workers and not one_thread and not texts
+        return iter(DataLoader(self, self.batch_size, sampler=keys))  #: if not workers and not one_thread and not texts
 
 
 def collate_readable(samples: list[Any]) -> Any:

@@ -23,11 +23,12 @@ from leaven.tasks.classification.target import in_order
 
 
 class Samples(NamedTuple):
-    """Images with their targets, and the splits that they come with."""  #: if predefined
+    """Texts with their targets, and the splits that they come with."""  #: if texts
+    """Images with their targets, and the splits that they come with."""  #: if predefined and not texts
     """Images with their targets."""  #: if not predefined
 
     classes: tuple[str, ...]
-    images: Any
+    inputs: Any
     targets: Any
     predefined: Mapping[str, np.ndarray] = {}  #: if predefined
     target: Any = None  # what the targets mean  #: if targets
@@ -154,14 +155,18 @@ def table_splits(
 ) -> dict[str, list[tuple[Any, Any]]]:
     """The images and targets in a table, or in the tables of a folder: `train.csv`, `val.csv`."""
     file = Path(path)
-    tables = {"": file}
-    if file.is_dir():
-        known = [(split, file / name) for split, names in PART_NAMES.items() for name in names]
-        found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
-        tables = {split: there for split, there in found if there.is_file()}
     start = Path(root) if root else file if file.is_dir() else file.parent
-    splits = {split: list(table_rows(there, columns, start, separator)) for split, there in tables.items()}
+    splits = {split: list(table_rows(there, columns, start, separator)) for split, there in tables_of(file).items()}
     return {split: rows for split, rows in splits.items() if rows}
+
+
+def tables_of(file: Path) -> dict[str, Path]:
+    """The table of each split in a folder; a single table is the split ''."""
+    if not file.is_dir():
+        return {"": file}
+    known = [(split, file / name) for split, names in PART_NAMES.items() for name in names]
+    found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
+    return {split: there for split, there in found if there.is_file()}
 
 
 def stripped(cell: Any) -> Any:
@@ -175,6 +180,20 @@ def table_rows(
     file: Path, columns: Sequence[str], root: Path, separator: str | None
 ) -> Iterator[tuple[Any, Any]]:
     """Each image, as a path or as bytes, and what the columns of the target say."""
+    for image, *targets in table_cells(file, columns[:1], columns[1:], separator):
+        if isinstance(image, dict):  # as Hugging Face's datasets have it  #: if parquet
+            image = image["bytes"] or image["path"]
+        is_inside = isinstance(image, bytes)  #: if parquet
+        place: Any = image if is_inside else os.path.join(root, str(image))  #: if parquet
+        place = os.path.join(root, str(image))  #: if not parquet
+        yield place, targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def table_cells(
+    file: Path, inputs: Sequence[str], labels: Sequence[str], separator: str | None
+) -> Iterator[list[Any]]:
+    """What the columns of each row say: those of the inputs, and those of the target."""
+    columns = (*inputs, *labels)
     rows: list[dict[str, Any]]
     if file.suffix in (".parquet", ".pq"):  #: if labelled_folder
         rows = parquet.read_table(file, columns=list(columns)).to_pylist()
@@ -183,27 +202,26 @@ def table_rows(
     else:  #: if labelled_folder
         with file.open(newline="", encoding="utf-8-sig") as lines:
             rows = list(csv.DictReader(lines, delimiter="\t" if file.suffix == ".tsv" else ","))
-    with file.open(newline="", encoding="utf-8-sig") as lines:  #: if csv and not labelled_folder
+    broken = "surrogateescape"  # bytes that are not UTF-8: such texts are skipped  #: if csv and bad_texts
+    with file.open(newline="", encoding="utf-8-sig", errors=broken) as lines:  #: if csv and bad_texts
+        rows = list(csv.DictReader(lines, delimiter=separator or ("\t" if file.suffix == ".tsv" else ",")))
+    with file.open(newline="", encoding="utf-8-sig") as lines:  #: if csv and not labelled_folder and not bad_texts
         rows = list(csv.DictReader(lines, delimiter=separator or ("\t" if file.suffix == ".tsv" else ",")))
     with file.open(encoding="utf-8-sig") as lines:  #: if jsonl and not labelled_folder
         rows = [json.loads(line) for line in lines if line.strip()]
     rows = parquet.read_table(file, columns=list(columns)).to_pylist()  #: if parquet and not labelled_folder
-    if not any(column in row for row in rows for column in columns[1:]):  # a test table without labels
+    if not any(column in row for row in rows for column in labels):  # a test table without labels
         return
     for row in rows:
-        image, *targets = (stripped(row.get(column)) for column in columns)  #: if csv
-        image, *targets = (row.get(column) for column in columns)  #: if not csv
+        cells = [stripped(row.get(column)) for column in columns]  #: if csv
+        cells = [row.get(column) for column in columns]  #: if not csv
+        targets = cells[len(inputs) :]  #: if skip
         missing = (None, "")  #: if skip and not targets
         missing = (None, "")  #: if skip and numbers
         missing = (None, "") if len(targets) > 1 else (None,)  #: if skip and targets and not numbers
         if any(each in missing for each in targets):  #: if skip
             continue
-        if isinstance(image, dict):  # as Hugging Face's datasets have it  #: if parquet
-            image = image["bytes"] or image["path"]
-        is_inside = isinstance(image, bytes)  #: if parquet
-        place: Any = image if is_inside else os.path.join(root, str(image))  #: if parquet
-        place = os.path.join(root, str(image))  #: if not parquet
-        yield place, targets[0] if len(targets) == 1 else tuple(targets)
+        yield cells
 
 
 # -- Python objects

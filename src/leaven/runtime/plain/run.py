@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from leaven.runtime.plain.batches import Data
 from leaven.runtime.plain.seeding import derive_seed, seed_all
+from leaven.runtime.plain.texts import to_device
 from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.optimizer_state import load_optimizer_state, optimizer_state_of
@@ -286,24 +287,26 @@ class Phase:
         self.run.save("last.pt", {**where, "state": {name: part.state_dict() for name, part in self.state.items()}})
         self.run.save(f"phase-{self.number}-epoch-{self.epoch}.pt", self.model.state_dict())  #: if keep_all
 
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self) -> Iterator[tuple[Any, Tensor]]:
         """The batches of an epoch; what is drawn in each follows from (seed, epoch, batch)."""
         epoch, train = self.epochs_before + self.epoch, self.data.train
         batches = tqdm(train.batches(epoch), total=train.steps, leave=False, disable=None)
-        for self.batch, (images, targets) in enumerate(batches):  #: if used batch
+        for self.batch, (inputs, targets) in enumerate(batches):  #: if used batch
             torch.manual_seed(derive_seed(self.run.seed, epoch, self.batch, 0))  #: if not user_code
             seed_all(self.run.seed, epoch, self.batch, 0)  #: if user_code
             own = getattr(self.state["optimizer"], "generator", None)  #: if optimizer_generator
             if isinstance(own, torch.Generator):  #: if optimizer_generator
                 own.manual_seed(torch.initial_seed())
-            yield images.to(self.run.device), targets.to(self.run.device)
-        for batch, (images, targets) in enumerate(batches):  #: if not used batch
+            yield to_device(inputs, self.run.device), targets.to(self.run.device)  #: if texts
+            yield inputs.to(self.run.device), targets.to(self.run.device)  #: if not texts
+        for batch, (inputs, targets) in enumerate(batches):  #: if not used batch
             torch.manual_seed(derive_seed(self.run.seed, epoch, batch, 0))  #: if not user_code
             seed_all(self.run.seed, epoch, batch, 0)  #: if user_code
             own = getattr(self.state["optimizer"], "generator", None)  #: if optimizer_generator
             if isinstance(own, torch.Generator):  #: if optimizer_generator
                 own.manual_seed(torch.initial_seed())
-            yield images.to(self.run.device), targets.to(self.run.device)
+            yield to_device(inputs, self.run.device), targets.to(self.run.device)  #: if texts
+            yield inputs.to(self.run.device), targets.to(self.run.device)  #: if not texts
 
     def clip_gradients(self, optimizer: Any, *, max_norm: float) -> None:  #: if clip
         """Scale the gradients down to a norm."""

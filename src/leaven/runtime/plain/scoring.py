@@ -8,6 +8,7 @@ from torch import nn
 
 from leaven.runtime.plain.batches import Split
 from leaven.runtime.plain.run import Criterion, Metrics, Run
+from leaven.runtime.plain.texts import to_device
 
 
 @torch.no_grad()
@@ -29,15 +30,16 @@ def evaluate(
     for metric in metrics.values():
         metric.to("cpu").set_dtype(torch.float64).reset()  # not every device has 64 bits  #: if numbers
         metric.to(run.device).reset()  #: if not numbers
-    for images, targets in split.batches():
-        images, targets = images.to(run.device), targets.to(run.device)
+    for inputs, targets in split.batches():
+        inputs, targets = to_device(inputs, run.device), targets.to(run.device)  #: if texts
+        inputs, targets = inputs.to(run.device), targets.to(run.device)  #: if not texts
         with run.fabric.autocast():  #: if wrapped
-            outputs = model(images) if step is None else step(model, (images, targets))  #: if eval_step
-            outputs = model(images)  #: if not eval_step
+            outputs = model(inputs) if step is None else step(model, (inputs, targets))  #: if eval_step
+            outputs = model(inputs)  #: if not eval_step
             if criterion is not None:
                 loss += criterion(outputs, targets).item() * len(targets)
-        outputs = model(images) if step is None else step(model, (images, targets))  #: if eval_step and not wrapped
-        outputs = model(images)  #: if not eval_step and not wrapped
+        outputs = model(inputs) if step is None else step(model, (inputs, targets))  #: if eval_step and not wrapped
+        outputs = model(inputs)  #: if not eval_step and not wrapped
         if criterion is not None:  #: if not wrapped
             loss += criterion(outputs, targets).item() * len(targets)
         count += len(targets)  #: if skip

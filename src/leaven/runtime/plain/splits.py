@@ -86,7 +86,7 @@ def split_by_shares(
         return from_predefined(dataset, shares, seed)  #: if not resplit
     if train is val is test is None:
         train, val, test = 80, 10, 10
-    return split_pool(dataset, np.arange(len(dataset.images)), (train, val, test), seed)
+    return split_pool(dataset, np.arange(len(dataset.inputs)), (train, val, test), seed)
 
 
 def from_predefined(
