@@ -36,8 +36,9 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
     @wraps(command)
     def run(**given: Any) -> NoReturn:
         with status_line.doing("importing PyTorch…"):
-            from leaven.runtime.failures import Failure
+            from leaven.runtime.failures import Failure, show_cautions
 
+        show_cautions()
         try:
             sys.exit(command(**given))
         except Failure as failure:
@@ -127,7 +128,7 @@ def predict(
 
 @click.command()
 @_bundle
-@click.option("--data", type=click.Path(path_type=Path), help="A folder of labelled images, or a table. [the run's]")
+@click.option("--data", type=click.Path(path_type=Path), help="A folder of labelled samples, or a table. [the run's]")
 @click.option(
     "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
 )
@@ -135,12 +136,12 @@ def predict(
 @click.option("--text", multiple=True, help="The column (or two) of a table with the texts. [as in training]")
 @click.option("--label", multiple=True, help="The column (or columns) with the labels. [as in training]")
 @click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start.")
-@click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many images at once.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every image that was predicted wrongly.")
+@click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many samples at once.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every sample that was predicted wrongly.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with figures and the worst predictions.")
 @click.option("--plots", type=click.Path(path_type=Path), help="Write the figures into this folder.")
 @click.option(
-    "--wrong", type=click.Path(path_type=Path), help="Write a table of the images that were predicted wrongly."
+    "--wrong", type=click.Path(path_type=Path), help="Write a table of the samples that were predicted wrongly."
 )
 @_trust
 @_reports_failures
@@ -161,7 +162,7 @@ def evaluate(
 
     Prints the scores and those of each class and, of a classifier, the confusion matrix (of more than 12 classes, the
     most frequent errors). --html and --plots need matplotlib: pip install matplotlib. Exit code 1 means that
-    some images could not be read.
+    some samples could not be read.
 
     \b
     For example:

@@ -35,7 +35,7 @@ def measured(model: "Bundle", asked: Mapping[str, Any], *, trust_code: bool) -> 
     if not has_run(model.path):
         raise Failure(
             f"{model.path} is not in the folder of a run, so the data to evaluate it on is not known",
-            "give labelled images: `data=`",
+            f"give labelled {model.manifest.takes.noun}s: `data=`",
         )
     with data_of(model.path.parent, trust_code=trust_code) as data:
         found = model.evaluate(data, **given)

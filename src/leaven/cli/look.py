@@ -73,9 +73,10 @@ def _seen(
     """What there is to see of the data of a program; None where it fails, which is reported as by the program."""
     from leaven.lab.program import Program, seed_of
     from leaven.program.files import write_program
-    from leaven.runtime.failures import Failure, unexpected
+    from leaven.runtime.failures import Failure, show_cautions, unexpected
     from leaven.runtime.run.guard import report
 
+    show_cautions()
     with TemporaryDirectory(prefix="leaven-") as place:
         file = write_program(plan, Path(place).resolve())
         data = None

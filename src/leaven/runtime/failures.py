@@ -7,7 +7,12 @@ How a failure is reported is decided in `run/guard.py`, and which line of the re
 import os
 import sys
 import traceback
+import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
+
+from leaven.formats import status_line
 
 USER_FILE = "__leaven_user_file__"  # the attribute that holds the path of a module the user wrote
 
@@ -74,6 +79,23 @@ def _is_user_file(file: str) -> bool:
 
 class Caution(UserWarning):
     """Something that the user should know, though the run continues."""
+
+
+def show_cautions() -> None:
+    """From here on, print cautions in one line each, without their place in Leaven's code."""
+    warnings.showwarning = partial(_show_warning, warnings.showwarning)
+
+
+def _show_warning(
+    otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any, **more: Any
+) -> None:
+    """Print a warning. It may have names of files in it, which must not command the terminal."""
+    if not issubclass(category, Caution):
+        otherwise(message, category, *place, **more)
+        return
+    status_line.erase()
+    text = "".join(mark if mark.isprintable() else "�" for mark in str(message))
+    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 class Diverged(Failure):

@@ -73,7 +73,11 @@ class Tokenizer:
         """What the model takes for one text, as a batch of one would have it without its first dimension."""
         if fault := text_fault(text):
             raise Failure(f"the text {fault.fact}")
-        (encoded,) = self._encoded([text], is_truncated=True)
+        (encoded,) = self._encoded([text], is_truncated=False)
+        if len(encoded["input_ids"]) > self.max_length:
+            fact = f"a text has more than {self.max_length} tokens"
+            warnings.warn(f"{fact}; what is beyond is cut off", Caution, stacklevel=2)
+            (encoded,) = self._encoded([text], is_truncated=True)
         return Tokens({name: torch.tensor(numbers) for name, numbers in encoded.items()}, self._padding)
 
     def tokens(self, sample: Mapping[str, Tensor]) -> list[str]:

@@ -6,12 +6,10 @@ import json
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import distributed
@@ -19,7 +17,7 @@ from torch import distributed
 from leaven.formats import status_line
 from leaven.formats.atomic_files import write_text
 from leaven.formats.run_folder import OUTCOME, PLAN, REPORT, is_edited
-from leaven.runtime.failures import Caution, Failure, Stopped, Trained, unexpected
+from leaven.runtime.failures import Failure, Stopped, Trained, show_cautions, unexpected
 from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.recipe_lines import program_place, recipe_place
@@ -29,7 +27,7 @@ INTERRUPTED = 130
 
 def guard(main: Callable[[], None]) -> None:
     """Run a program; a failure is reported with its recipe line, and the exit code says how it ended."""
-    warnings.showwarning = partial(_show_warning, warnings.showwarning)
+    show_cautions()
     gc.freeze()  # what was imported is never garbage
     atexit.register(gc.unfreeze)  # triton, which torchvision imports, reports what is not collected at the end
     gc.set_threshold(700)  # Python's own; during the imports it is higher
@@ -62,19 +60,6 @@ def _disconnect() -> None:
     """Close the connections to the other processes. Left to the end of Python, gloo's threads sometimes abort it."""
     if distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()
-
-
-def _show_warning(
-    otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any, **more: Any
-) -> None:
-    """Print what the user should know in one line, without the place in Leaven's code. It may have names of files in
-    it, which must not command the terminal."""
-    if not issubclass(category, Caution):
-        otherwise(message, category, *place, **more)
-        return
-    status_line.erase()
-    text = "".join(mark if mark.isprintable() else "�" for mark in str(message))
-    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def _end(report: str) -> NoReturn:
