@@ -2,7 +2,7 @@
 
     python bench/text_defaults.py DATA --work FOLDER        # a folder with sst2_sentence: train.tsv, dev.tsv
 
-Two datasets, 400 texts for training and 400 for validation each: sentences of SST-2, and the first sentences of
+Two datasets, with as many texts for training as for validation: sentences of SST-2, and the first sentences of
 docstrings, whose class is the library that they are from. README.md in this folder describes the method.
 """
 
@@ -22,7 +22,6 @@ from pathlib import Path
 from trained_recipes import kept, last_accuracy, train
 
 LIBRARIES = ("numpy", "scipy", "sklearn", "matplotlib", "torchmetrics", "timm")
-COUNT = 400
 LONGEST = 300  # letters of a docstring's sentence
 DATA = 'model minilm(pretrained=true)\ndata csv("{data}", text="text", label="label")\n'
 HEAD = "freeze all - head\noptimizer adamw(lr={rate})\n"
@@ -41,6 +40,8 @@ WAYS = {  # what is trainable, and for how long: the recipe, and the rates
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?", help="the folder with sst2_sentence")
+    parser.add_argument("--count", type=int, default=400, help="texts of a split (default: %(default)s)")
+    parser.add_argument("--only", choices=WAYS, action="append", help="only this way; may be repeated")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds (default: %(default)s)")
     parser.add_argument("--work", type=Path, help="where to keep results, to go on after an interruption")
     args = parser.parse_args()
@@ -51,10 +52,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         work = (args.work or Path(place)).resolve()
         work.mkdir(parents=True, exist_ok=True)
-        datasets = {"sst2": sentences(args.data / "sst2_sentence"), "docstrings": docstrings()}
+        datasets = {
+            f"sst2_{args.count}": sentences(args.data / "sst2_sentence", args.count),
+            f"docstrings_{args.count}": docstrings(args.count),
+        }
         for name, splits in datasets.items():
             write(work / name, splits)
-        for way, (recipe, rates) in WAYS.items():
+        for way in args.only or WAYS:
+            recipe, rates = WAYS[way]
             print(f"\n| {way} | {' | '.join(f'{rate:g}' for rate in rates)} |\n|{'---|' * (1 + len(rates))}")
             for name in datasets:
                 cells = [accuracy(work, name, recipe, rate, args.seeds) for rate in rates]
@@ -64,24 +69,24 @@ def main() -> None:
 Rows = list[tuple[str, str]]
 
 
-def sentences(folder: Path) -> dict[str, Rows]:
+def sentences(folder: Path, count: int) -> dict[str, Rows]:
     found = {}
     for split, file in (("train", "train.tsv"), ("val", "dev.tsv")):
         rows = [line.rstrip("\n").rsplit("\t", 1) for line in (folder / file).open(encoding="utf-8")]
         random.Random(0).shuffle(rows)
-        found[split] = [(text, "positive" if label == "1" else "negative") for text, label in rows[:COUNT]]
+        found[split] = [(text, "positive" if label == "1" else "negative") for text, label in rows[:count]]
     return found
 
 
-def docstrings() -> dict[str, Rows]:
+def docstrings(count: int) -> dict[str, Rows]:
     """As many sentences of each library, none of them twice."""
     rows: Rows = []
     for library in LIBRARIES:
         known = sorted(set(_first_sentences(library)))
         random.Random(0).shuffle(known)
-        rows += [(text, library) for text in known[: 2 * COUNT // len(LIBRARIES) + 1]]
+        rows += [(text, library) for text in known[: 2 * count // len(LIBRARIES) + 1]]
     random.Random(0).shuffle(rows)
-    return {"train": rows[:COUNT], "val": rows[COUNT : 2 * COUNT]}
+    return {"train": rows[:count], "val": rows[count : 2 * count]}
 
 
 def _first_sentences(library: str) -> Iterator[str]:

@@ -49,7 +49,7 @@ class Samples(NamedTuple):
     """Images with their targets."""
 
     classes: tuple[str, ...]
-    images: Any
+    inputs: Any
     targets: Any
 
 
@@ -103,7 +103,7 @@ class Split(Dataset[Any]):
     seed: int
 
     def __getitem__(self, index: int) -> Any:
-        return self.transform(self.dataset.images[index]), self.dataset.targets[index]
+        return self.transform(self.dataset.inputs[index]), self.dataset.targets[index]
 
     @property
     def steps(self) -> int:
@@ -111,7 +111,7 @@ class Split(Dataset[Any]):
         full, rest = divmod(len(self.indices), self.batch_size)
         return full + (rest > 1 or (rest == 1 and not full))
 
-    def batches(self, epoch: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self, epoch: int = 0) -> Iterator[tuple[Any, Tensor]]:
         """Images and targets; those of train in an order that follows from (seed, epoch)."""
         indices = self.indices
         if self.name == "train":
@@ -254,13 +254,13 @@ class Phase:
             where = {"phase": self.number, "epoch": self.epoch, "best": self.best, "threads": torch.get_num_threads()}
             self.run.save("last.pt", {**where, "state": state})
 
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self) -> Iterator[tuple[Any, Tensor]]:
         """The batches of an epoch; what is drawn in each follows from (seed, epoch, batch)."""
         epoch, train = self.epochs_before + self.epoch, self.data.train
         batches = tqdm(train.batches(epoch), total=train.steps, leave=False, disable=None)
-        for batch, (images, targets) in enumerate(batches):
+        for batch, (inputs, targets) in enumerate(batches):
             torch.manual_seed(derive_seed(self.run.seed, epoch, batch, 0))
-            yield images.to(self.run.device), targets.to(self.run.device)
+            yield inputs.to(self.run.device), targets.to(self.run.device)
 
     def log(self, loss: Tensor) -> None:
         self.losses.append(loss.detach())
@@ -286,9 +286,9 @@ def evaluate(
     loss = 0.0
     for metric in metrics.values():
         metric.to(run.device).reset()
-    for images, targets in split.batches():
-        images, targets = images.to(run.device), targets.to(run.device)
-        outputs = model(images)
+    for inputs, targets in split.batches():
+        inputs, targets = inputs.to(run.device), targets.to(run.device)
+        outputs = model(inputs)
         if criterion is not None:
             loss += criterion(outputs, targets).item() * len(targets)
         for metric in metrics.values():
