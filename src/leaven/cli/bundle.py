@@ -186,7 +186,7 @@ def evaluate(
     for place in written:
         click.echo(f"wrote {os.path.relpath(place)}", err=True)
     for file in found.skipped:
-        click.echo(f"error: {file} can't be read and was skipped", err=True)
+        click.echo(f"error: {file} can't be used and was skipped", err=True)
     return 1 if found.skipped else 0
 
 

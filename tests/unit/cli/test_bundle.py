@@ -195,7 +195,7 @@ class TestEvaluate:
         result = run(commands.evaluate, "--data", "data")
         assert result.exit_code == 1
         assert result.stdout.startswith("4 images\n")
-        assert result.stderr == "error: data/red/bad.jpg can't be read and was skipped\n"
+        assert result.stderr == "error: data/red/bad.jpg can't be used and was skipped\n"
 
     def test_a_page_figures_and_a_table_of_the_wrong(self, folder: Path) -> None:
         words = ("--data", "data", "--html", "page.html", "--plots", "plots", "--wrong", "wrong.csv")

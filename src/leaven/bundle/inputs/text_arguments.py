@@ -25,7 +25,7 @@ def find_texts(inputs: Sequence[str], parts: int, columns: Sequence[str]) -> tup
         return [(inputs[0], inputs[1])], []
     for given in inputs:
         try:
-            texts += _meant(given, parts, columns)
+            texts += list(_meant(given, parts, columns))  # of a file that can't be read to its end, none
         except Failure as problem:
             problems.append(problem)
     return texts, problems

@@ -118,7 +118,8 @@ class Texts:
             raise self._wrong_number(len(texts))
         found: Text = texts[0] if self.parts == 1 else texts
         if fault := text_fault(found):
-            raise Failure(f"{name_of(given, self.noun).strip() or 'an empty string'} {fault.fact}")
+            name = name_of(given, self.noun).strip()
+            raise Failure(f"{name} {fault.fact}" if name else "the text is empty")
         return found
 
     def _wrong_number(self, count: int) -> Failure:

@@ -117,7 +117,7 @@ class Evaluation:
             for row in self.wrong()
         ]
         return {
-            "images": self.count,
+            self.inputs: self.count,
             "scores": self.scores,
             "classes": list(self.classes),
             "per_class": self.per_class,

@@ -60,6 +60,8 @@ class Classes:
                 raise BadTarget("class-names", fact, f"use the wnid: {wnids}")
         if isinstance(given, int) and 0 <= given < len(self.names):
             return given
+        if given is None or given == "":
+            raise BadTarget("wrong-label", "has no label", "fill it in, or remove the line")
         near = difflib.get_close_matches(str(given), self.names, n=1)
         raise BadTarget(
             "no-classes",

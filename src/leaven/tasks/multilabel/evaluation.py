@@ -122,7 +122,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "images": self.count,
+            self.inputs: self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
             "labels": list(self.names),
             "per_label": self.per_label,

@@ -106,7 +106,7 @@ class Evaluation:
         all_worst = self.worst(self.count)
         images = [{"file": file, "actual": actual, "predicted": said} for file, actual, said in all_worst]
         return {
-            "images": self.count,
+            self.inputs: self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
             "worst": images[:WORST],
             "wrong": images,
