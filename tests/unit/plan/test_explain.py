@@ -33,6 +33,15 @@ def test_a_model_of_which_nothing_is_trained_is_frozen_as_a_whole(tmp_path: Path
     assert re.search(r"frozen: all; 0 of [\d,]+ parameters trainable", explain(leaven.make_plan(recipe)))
 
 
+def test_the_frozen_layers_of_a_solved_head_run_once(tmp_path: Path) -> None:
+    """Stored or not: a solver gets all of their outputs at once."""
+    (tmp_path / "texts.csv").write_text("text,label\n" + "fine,good\nawful,bad\n" * 10)
+    recipe = tmp_path / "solved.leaven"
+    data = 'data csv("texts.csv", text="text", label="label")'
+    recipe.write_text(f"model minilm(pretrained=true)\n{data}\nlinear_probe solver=lbfgs\n")
+    assert "frozen layers: run once per text; their outputs are not stored" in explain(leaven.make_plan(recipe))
+
+
 def test_in_a_narrow_terminal_reasons_are_wrapped_and_nothing_is_lost() -> None:
     plan = leaven.make_plan(SMALLER)
     plain, fitted = explain(plan), explain(plan, width=60)

@@ -16,7 +16,7 @@ from leaven.formats.text_models import labels_of
 from leaven.language.diagnostics import has_errors
 from leaven.language.source import Source
 from leaven.rules.checker import check
-from leaven.runtime import Failure, text_model
+from leaven.runtime import Caution, Failure, text_model
 from leaven.runtime.data.samples import collate
 from leaven.runtime.model.weights import read_weights
 
@@ -156,6 +156,18 @@ def test_what_is_no_text_is_refused(trained: Bundle, wrong: object) -> None:
         trained(wrong)
 
 
+def test_a_text_that_is_too_long_is_cut_and_told(trained: Bundle) -> None:
+    long = "good " * 10_000
+    with pytest.warns(Caution, match="a text has more than 64 tokens; what is beyond is cut off"):
+        trained((long, "fine") if trained.manifest.takes.parts == 2 else long)
+
+
+def test_an_empty_text_is_told_to_be_empty(trained: Bundle) -> None:
+    is_pair = trained.manifest.takes.parts == 2
+    with pytest.raises(Failure, match="pair 1 lacks one of its texts" if is_pair else "the text is empty"):
+        trained(("good", " ") if is_pair else " ")
+
+
 def test_a_bundle_holds_no_pickle(trained: Bundle) -> None:
     names = zipfile.ZipFile(trained.path).namelist()
     assert "tokenizer/tokenizer.json" in names
@@ -222,6 +234,10 @@ def test_texts_are_predicted_from_arguments_files_and_tables(trained: Bundle, tm
     found, problems, _ = takes.meant(["nowhere.csv"], ())
     assert not found
     assert problems[0].headline == "nowhere.csv does not exist"
+    (tmp_path / "broken.csv").write_bytes(b"sentence,label\ngood,fine\n\xff,fine\n")
+    found, problems, _ = takes.meant([str(tmp_path / "broken.csv")], ())
+    assert not found, "not even the lines before the broken one"
+    assert problems[0].headline.endswith("broken.csv can't be read: line 3 is not UTF-8 text")
     _, problems, _ = takes.meant([str(trained.path.parents[3] / "table.csv")], ["none"])
     assert "its columns are sentence, label, other" in problems[0].help
 
