@@ -44,7 +44,7 @@ class Way(NamedTuple):
     rest: float
 
 
-WAYS = {"full": Way(2, 5e-4, 5e-5), "lora": Way(2, 5e-4, 5e-4), "head": Way(4, 3e-3, 0)}
+WAYS = {"full": Way(2, 5e-4, 5e-5), "lora": Way(2, 1e-3, 1e-3), "head": Way(4, 3e-3, 0)}
 
 
 class Classifier(nn.Module):
