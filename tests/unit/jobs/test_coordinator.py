@@ -15,7 +15,7 @@ from tests.unit.jobs.plain_jobs import coordinators, order, settings_in, supervi
 from leaven.jobs import coordinator, requests
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import State
-from leaven.jobs.store.connection import has_leader, is_sqlite
+from leaven.jobs.store.connection import _LEADING, _SCHEMA, has_leader, is_sqlite
 from leaven.jobs.store.for_users import JobStore
 
 WAITS = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
@@ -146,6 +146,24 @@ def test_a_lost_connection_is_made_again(settings: Settings, store: JobStore) ->
     wait_until(lambda: ended(store, id, State.SUCCEEDED))
     assert coordinators(settings.folder) == [pid]
     assert has_leader(settings.store, settings.folder)
+
+
+def test_it_leads_on_when_the_database_notices_late_that_its_connection_is_gone(
+    settings: Settings, store: JobStore
+) -> None:
+    if is_sqlite(settings.store):
+        pytest.skip("a file has no connection")
+    import psycopg
+
+    pid = leads(settings)
+    with psycopg.connect(settings.store, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        connection.execute(f"SELECT pg_advisory_lock({_LEADING}, {_SCHEMA})")  # as the connection that is gone
+        (id,) = requests.submit(store, settings, [order("")])
+        calm = time.monotonic() + 1.0
+        wait_until(lambda: time.monotonic() > calm)  # it tries at least once
+    wait_until(lambda: ended(store, id, State.SUCCEEDED))
+    assert coordinators(settings.folder) == [pid]
 
 
 def test_it_ends_when_its_folder_is_removed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ advisory lock of its only connection: if the connection breaks, the lock must be
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ _HELD = text(
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _TRIES = 10
+_UNTIL_FREE = 10.0  # seconds in which a database notices that a connection is gone
 _SECONDS = 30  # how long a writer waits for another
 
 
@@ -66,7 +68,7 @@ def open_engine(url: str, *, leads: bool = False) -> Engine:
     if is_sqlite(url):
         _use_sqlite(engine)
     elif leads:
-        event.listen(engine, "connect", _lead_or_raise)
+        event.listen(engine, "connect", _Leadership().take)
     try:
         _create(engine)
     except DBAPIError as problem:
@@ -114,15 +116,28 @@ def _use_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN" if is_reading else "BEGIN IMMEDIATE")
 
 
-def _lead_or_raise(connection: Any, _record: Any) -> None:
+class _Leadership:
     """A connection of the one that leads holds the lock; SQLAlchemy makes a new one when the old one broke."""
-    cursor = connection.cursor()
-    cursor.execute(f"SELECT pg_try_advisory_lock({_LEADING}, {_SCHEMA})")
-    (has_it,) = cursor.fetchone()
-    connection.commit()
-    cursor.close()
-    if not has_it:
-        raise AnotherLeads
+
+    def __init__(self) -> None:
+        self._was_held = False
+
+    def take(self, connection: Any, _record: Any) -> None:
+        """Take the lock. The server may take some seconds to notice that the connection that had it is gone."""
+        until = time.monotonic() + (_UNTIL_FREE if self._was_held else 0.0)
+        while not self._try(connection):
+            if time.monotonic() >= until:
+                raise AnotherLeads
+            time.sleep(0.1)
+        self._was_held = True
+
+    def _try(self, connection: Any) -> bool:
+        cursor = connection.cursor()
+        cursor.execute(f"SELECT pg_try_advisory_lock({_LEADING}, {_SCHEMA})")
+        (has_it,) = cursor.fetchone()
+        connection.commit()
+        cursor.close()
+        return bool(has_it)
 
 
 @contextmanager
