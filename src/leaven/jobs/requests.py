@@ -261,12 +261,16 @@ def resume(store: JobStore, jobs: Sequence[Job]) -> None:
 
 def retry(store: JobStore, jobs: Sequence[Job]) -> None:
     """Try jobs again that have ended; they go on from their last checkpoint."""
+    ids = [job.id for job in jobs]
     for job in jobs:
         if job.state not in ENDED:
             raise RequestError(f"{job.name} has not ended: it is {job.shown_state}")
         if job.state is State.SUCCEEDED:
             raise RequestError(f"{job.name} has succeeded", f"to train further: leaven resume {job.run} --epochs +10")
-    store.retry([job.id for job in jobs])
+        for before in (one for one in store.unmet(job.id) if one.id not in ids):
+            help = f"retry both: `leaven jobs retry {before.name} {job.name}`"
+            raise RequestError(f"{job.name} comes after {before.name}, which is {before.shown_state}", help)
+    store.retry(ids)
 
 
 def clean(store: JobStore, settings: Settings, jobs: Sequence[Job]) -> int:

@@ -250,6 +250,10 @@ def test_a_job_after_one_that_failed_is_cancelled_with_the_reason(queue: Queue) 
     assert states == [State.FAILED, State.CANCELLED, State.CANCELLED]
     assert queue.job(ids[1]).reason == "a, which it waited for, failed"
     assert queue.job(ids[2]).reason == "b, which it waited for, was cancelled"
+    with pytest.raises(requests.RequestError, match="b comes after a, which is failed") as refused:
+        requests.retry(queue.store, [queue.job(ids[1])])
+    assert refused.value.help == "retry both: `leaven jobs retry a b`"
+    requests.retry(queue.store, [queue.job(ids[0]), queue.job(ids[1])])
 
 
 class TestKilled:

@@ -192,6 +192,14 @@ class JobStore:
             query = select(dependencies.c.after).where(dependencies.c.job == job).order_by(dependencies.c.after)
             return [row.after for row in connection.execute(query)]
 
+    def unmet(self, job: int) -> list[Job]:
+        """The jobs that must have succeeded before this one, and have ended otherwise."""
+        ended = [state.value for state in ENDED if state is not State.SUCCEEDED]
+        query = select(jobs).join(dependencies, jobs.c.id == dependencies.c.after)
+        query = query.where(dependencies.c.job == job, dependencies.c.needs_success == 1, jobs.c.state.in_(ended))
+        with self._reading() as connection:
+            return [Job.of(row) for row in connection.execute(query)]
+
     def dependants(self, ids: Sequence[int]) -> list[int]:
         """The jobs that wait for some jobs and have not ended."""
         query = select(dependencies.c.job).join(jobs, jobs.c.id == dependencies.c.job)
