@@ -85,6 +85,9 @@ def _cases(cases: Sequence[Case], image: Callable[[int], Any]) -> str:
         return ""
     shown = "\n".join(_case(case, image) for case in cases)
     title = f"The {len(cases)} worst predictions" if len(cases) > 1 else "The worst prediction"
+    wrong = sum(not case.is_right for case in cases)
+    if wrong < len(cases):
+        title += f", of which {wrong or 'none'} {'are' if wrong > 1 else 'is'} wrong"
     return f'<h2>{title}</h2>\n<div class="cases">{shown}</div>'
 
 

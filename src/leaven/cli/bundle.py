@@ -75,14 +75,22 @@ def predict(
 ) -> int:
     """Predict with a trained model.
 
-    An INPUT of a model of images is a file, a folder of images, a pattern such as "*.jpg", or a URL. One of a model of
-    texts is the text itself, a file of lines, a table, or - for the lines of standard input; two texts are a pair for a
-    model that takes pairs. A BUNDLE may be given as the folder of its run; of a folder of runs, the newest is used. The
-    name of a model in place of a BUNDLE means that model as it was published. Exit code 1 means that some inputs could
-    not be read; the others are predicted.
+    \b
+    INPUT, for an image model:
+        a file, a folder of images, a pattern such as "*.jpg", or a URL
+    INPUT, for a text model:
+        the text itself, a file with a text per line, a table, or - for standard input;
+        two texts are a pair for a model that takes pairs
 
-    A run that is not finished means its best epoch so far, a checkpoint in its folder (last.ckpt) its weights; either
-    needs --trust-code if the recipe uses Python files, or the program was edited.
+    \b
+    BUNDLE can be:
+        a bundle: dogs.bundle
+        the folder of a run, or a folder of runs: the newest
+        a run that is not finished: its best epoch so far; or one of its checkpoints, such as last.ckpt
+        the name of a published model: efficientnet_lite0
+
+    An unfinished run needs --trust-code if its recipe uses Python files, or if its program was edited. Exit code 1
+    means that some inputs could not be read; the others are predicted.
 
     \b
     For example:
