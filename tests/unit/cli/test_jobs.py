@@ -136,7 +136,7 @@ def test_what_is_missing_in_an_environment_is_said(folder: Path) -> None:
 def test_a_recipe_is_packed_with_the_same_bytes(folder: Path) -> None:
     (folder / "small.leaven").write_text(RECIPE)
     output = said("pack", "small.leaven")
-    assert re.fullmatch(r"small\.job: 5 files, sha256 [0-9a-f]{64}\n", output)
+    assert re.search(r"^small\.job: 5 files, sha256 [0-9a-f]{64}\n\Z", output, re.M)  # the index may be made first
     assert said("pack", "small.leaven", "-o", "again.job").split()[-1] == output.split()[-1]
     assert (folder / "again.job").read_bytes() == (folder / "small.job").read_bytes()
 
