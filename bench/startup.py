@@ -1,6 +1,6 @@
-"""Measure the processor time from `leaven run` to the first batch against `import torch, torchvision, timm`.
+"""Measure the CPU time from `leaven run` to the first batch against `import torch, torchvision, timm`.
 
-Prints medians, interquartile ranges and the ratio; exits with 1 if a run takes more than 1.2 times the processor time
+Prints medians, interquartile ranges and the ratio; exits with 1 if a run takes more than 1.2 times the CPU time
 of the imports. README.md in this folder describes the method.
 """
 
@@ -13,7 +13,7 @@ from PIL import Image
 from starting.first_batch import output, row, start, versions, write_recipe
 
 TIMES = 10
-MOST = 1.2  # of the processor time of the imports
+MOST = 1.2  # of the CPU time of the imports
 IMPORTS = "import os, torch, torchvision, timm; used = os.times(); print(used.user + used.system)"
 
 

@@ -84,7 +84,7 @@ class Bundle:
 
         An image is a path, a URL, bytes, a PIL image, an array (height × width × channels; integers up to 255 or
         floats up to 1) or a tensor (channels × height × width). A folder or a pattern such as "*.jpg" means its images:
-        then the predictions are in a dictionary, by file. A model of texts takes a string, or a pair of them as a
+        then the predictions are in a dictionary, by file. A text model takes a string, or a pair of them as a
         tuple.
         """
         takes = self.manifest.takes
@@ -175,7 +175,7 @@ class Bundle:
 
         `data` is a folder of labelled images, perhaps below train/, val/ and test/ (test is measured, else val, unless
         `split` says otherwise), a table with the column `image` and the columns `label` (by default those of the
-        training), a data set of the runtime, or pairs of an image and its label. Of a model of texts, a table has them
+        training), a data set of the runtime, or pairs of an image and its label. Of a text model, a table has them
         in the columns `text` (by default those of the training). `html` writes a page with the scores, figures and the
         worst predictions, which needs matplotlib.
         """

@@ -116,7 +116,7 @@ def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path
 
 
 def _text_source(weights: Mapping[str, Any], bundle: Path) -> str:
-    """Where the model of texts is that adapters are for."""
+    """Where the text model is that adapters are for."""
     match weights:
         case {"starter": str(package)}:
             return packaged_folder(package)

@@ -56,7 +56,7 @@ def save(
     """Write a bundle atomically. The model and the random state are left as they were.
 
     `example` is an image as the data gives it to the transforms: only its kind, mode and size are used. It is needed
-    where the transforms don't change the size, or where images are greyscale. A model of texts needs one, too, and has
+    where the transforms don't change the size, or where images are greyscale. A text model needs one, too, and has
     `columns`, those of the table that texts were read from. The records of the run are copied from `folder`. With
     `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
     `epoch` is the one that the weights are of.

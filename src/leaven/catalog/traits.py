@@ -158,7 +158,7 @@ class DataTraits(NamedTuple):
     splits: tuple[str, ...] = ()
     split_arguments: Mapping[str, Mapping[str, Any]] = NONE
     samples: Mapping[str, int] = NONE  # how many each split has; all of them, under '', where there are no splits
-    is_safe_to_augment: bool = False  # a mirrored or cropped image keeps its label
+    is_safe_to_augment: bool = False  # a flipped or cropped image keeps its label
     skips_bad: bool = False  # whether `on_bad_file` is also about what is wrong with its labels
     license: str = ""
 

@@ -32,7 +32,7 @@ class Cost:
 
     @property
     def text(self) -> str:
-        """`1,797 forward passes, 9.2 MB on disk, about 11 s of processor time`."""
+        """`1,797 forward passes, 9.2 MB on disk, about 11 s of CPU time`."""
         return self._text(self.passes, self.stored)
 
     @property
@@ -46,7 +46,7 @@ class Cost:
             words.append(f"{show_bytes(self.part.image_bytes * stored)} on disk")
         if self.part is not None and self.part.image_seconds is not None:
             seconds = duration_text(self.part.image_seconds * passes)
-            words.append(f"about {seconds}{' of processor time' * self.part.is_processor_time}")
+            words.append(f"about {seconds}{' of CPU time' * self.part.is_processor_time}")
         return ", ".join(words)
 
 

@@ -120,7 +120,7 @@ def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eva
         return Transforms(eval.stages, Default("as in evaluation: flips and crops are not safe for this data"))
     if not safe:
         return Transforms(eval.stages, Default("as in evaluation: a crop or a flip may change the target"))
-    origin = Default("photographs may be cropped and mirrored" if "crop" in safe else "photographs may be mirrored")
+    origin = Default("photographs may be cropped and flipped" if "crop" in safe else "photographs may be flipped")
     sized = model.size_origin or origin
     stages = eval.stages
     if "crop" in safe and data.size is not None and data.size == size:

@@ -93,7 +93,7 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _unlike_labels(facts: ModelFacts, data: DataFacts) -> Mismatch | None:
-    """What speaks against keeping the head of a model of texts, whose outputs have names: with several labels at once,
+    """What speaks against keeping the head of a text model, whose outputs have names: with several labels at once,
     the data must have all of them, in its order."""
     labels, names = facts.labels, data.names
     kind = data.task.known.target_kind if data.task.known is not None else ""

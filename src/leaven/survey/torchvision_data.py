@@ -1,7 +1,7 @@
 """torchvision's datasets.
 
 A small table says what a dataset's class can't: the number of classes, the size of the images, the official splits, and
-whether a mirrored image keeps its label: a mirrored cat is a cat, a mirrored 2 is not a 2.
+whether a flipped image keeps its label: a flipped cat is a cat, a flipped 2 is not a 2.
 """
 
 import inspect

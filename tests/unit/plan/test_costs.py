@@ -24,7 +24,7 @@ def test_frozen_layers_run_once_per_image_and_their_outputs_take_space() -> None
     assert (cost.passes, cost.passes_as_asked) == (1_797, 17_970)
     assert cost.text.startswith("1,797 forward passes, 3.7 MB on disk, about ")
     assert cost.text_as_asked.startswith("17,970 forward passes, about ")
-    assert cost.text.endswith(" of processor time")
+    assert cost.text.endswith(" of CPU time")
 
 
 def test_the_plan_as_asked_is_beside_the_plan_as_it_is_run() -> None:

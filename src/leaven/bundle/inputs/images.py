@@ -1,4 +1,4 @@
-"""A model of images: the transforms take an image, an array or a tensor.
+"""An image model: the transforms take an image, an array or a tensor.
 
 Decides how an input becomes what the transforms were written for, and which random images a model is compared on.
 """

@@ -1,4 +1,4 @@
-"""A model of texts: the tokenizer takes a string, or a pair of them.
+"""A text model: the tokenizer takes a string, or a pair of them.
 
 Decides which strings are a text that the model can be given, and which fixed texts a model is compared on.
 """
@@ -167,7 +167,7 @@ class Texts:
     ) -> Exported:
         """Batches of any number of texts, of any length that the model takes, by the names of their tensors."""
         if size is not None:
-            raise Failure("a model of texts has no image size", "leave out `size`")
+            raise Failure("a text model has no image size", "leave out `size`")
         width = max(len(one["input_ids"]) for one in prepared)
         padded = [
             {name: nn.functional.pad(each, (0, width - len(each))) for name, each in one.items()} for one in prepared
@@ -186,7 +186,7 @@ def _longest(preprocess: Any) -> int:
 
 
 class _Named(nn.Module):
-    """A model of texts that takes its tensors one by one."""
+    """A text model that takes its tensors one by one."""
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
         super().__init__()
