@@ -126,7 +126,7 @@ class Split(Dataset[Any]):
             weights = 1.0 / torch.bincount(targets).double()[targets]  #: if balanced
             order = torch.multinomial(weights, len(indices), replacement=True, generator=rng)  #: if balanced
             order = torch.randperm(len(indices), generator=rng)  #: if not balanced
-            order = grouped_by_length(order.numpy(), lengths, self.batch_size, rng)  #: if texts
+            order = torch.from_numpy(grouped_by_length(order.numpy(), lengths, self.batch_size, rng))  #: if texts
             indices = indices[order][: self.steps * self.batch_size]
         else:  #: if texts
             indices = indices[np.argsort(-lengths, kind="stable")]

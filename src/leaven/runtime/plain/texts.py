@@ -77,8 +77,8 @@ class Tokenizer:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(source)
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
-        limits = (longest_input(AutoConfig.from_pretrained(source).to_dict()), self.tokenizer.model_max_length)
-        limits = [limit for limit in limits if limit is not None and limit < 10**6]  # a larger one means none
+        told = (longest_input(AutoConfig.from_pretrained(source).to_dict()), self.tokenizer.model_max_length)
+        limits = [limit for limit in told if limit is not None and limit < 10**6]  # a larger one means none
         self.max_length = max_length or min(limits, default=512)
         self.padding = padding
 
