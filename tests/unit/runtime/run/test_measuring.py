@@ -160,6 +160,7 @@ def Net(classes=10):
 """
 
 
+@pytest.mark.slow
 def test_where_there_is_no_compiler_the_run_says_so_and_trains(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(NO_COMPILER + DEEP)
     recipe = f'import "own.py"\nmodel own.Net()\n{DATA}train epochs=1000000, compile=auto'

@@ -107,6 +107,7 @@ def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(tmp_path: Path)
     assert not json.loads((folder / "lock.json").read_text())["diverged"]
 
 
+@pytest.mark.slow
 def test_too_little_memory_says_which_batch_would_fit(tmp_path: Path) -> None:
     net = "model conv(64) -> conv(64) -> conv(64) -> global_pool() -> linear(classes)\n"
     file = at_work.program(tmp_path, net + "data digits() { eval resize(64) }\ntrain epochs=1, batch=512\n")
@@ -193,7 +194,8 @@ def test_a_folder_that_became_empty_is_named(tmp_path: Path) -> None:
 # -- several processes
 
 
-@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
 def test_several_processes_train_one_model(tmp_path: Path, processes: int) -> None:
     recipe = NET + DIGITS + f"train epochs=2, batch=8, devices={processes}\n"
     file = at_work.program(tmp_path, recipe)
