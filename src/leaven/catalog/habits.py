@@ -82,11 +82,8 @@ OTHER_FORMS = {
     "early_stopping_patience": "early_stop.patience={} epochs",
 }
 
-# What torchvision calls the weights that a model was published with.
-PUBLISHED_WEIGHTS = r"(\w+_Weights\.)?(IMAGENET1K_V\d|IMAGENET1K_\w+|DEFAULT)"
-
 # timm's name of a policy: `rand-m9-mstd0.5-inc1`.
-RAND_AUGMENT = r"rand-m(\d+)(-[\w.]+)*"
+RAND_AUGMENT = r"rand(-(m|n|p|mstd|mmax|inc)[\d.]+|-t\w+)+"
 
 # The splits of a dataset, where they are named as arguments: `folder(train="photos/train", val="photos/val")`.
 SPLITS = ("train", "val", "valid", "validation", "test")

@@ -43,10 +43,10 @@ def output_is_a_file(path: FilePath) -> Diagnostic:
 
 
 def _fix(path: FilePath) -> Fix | None:
-    from leaven.messages import habits
+    from leaven.messages.published_weights import by_tag
 
     assert path.span is not None
-    if fix := habits.published_weights(path.span, path.text):
+    if fix := by_tag(path.span, path.text):
         return fix
     near = nearest(path.place.name, _neighbours(path.place))
     if near:

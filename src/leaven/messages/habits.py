@@ -15,8 +15,12 @@ from leaven.language.fixes import Edit, Fix, write
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import suggestions
+from leaven.messages.published_weights import by_tag
 
 _LOOKAHEAD = 120  # characters
+_LAST_OF_TIMM = 10  # `_LEVEL_DENOM`: there, the strongest operations are those of `m10`
+_LAST_MAGNITUDE = 30  # of torchvision's `rand_augment`, with its 31 bins
+_SCALES = "; timm's scale ends at 10, torchvision's at 30; timm also skips half of the operations"
 
 
 class Form(Record):
@@ -118,19 +122,10 @@ def splits_as_arguments(name: Span, arguments: Sequence[syntax.Argument]) -> Fix
 def instead_of_name(name: syntax.Name, parameter: Parameter) -> Fix | None:
     """`weights=ResNet18_Weights.DEFAULT`, `train rand-m9-mstd0.5`."""
     if "transforms" not in parameter.types:
-        return published_weights(name.span, name.path)
+        return by_tag(name.span, name.path)
     start, source = name.span.start, name.span.source
     found = re.match(habits.RAND_AUGMENT, source.text[start : start + _LOOKAHEAD])
     return rand_augment(source.span(start, start + found.end())) if found else None
-
-
-def published_weights(value: Span, name: str) -> Fix | None:
-    """`weights="IMAGENET1K_V1"`: torchvision's name of the weights that a model was published with."""
-    before = re.search(r"weights\s*=\s*$", value.source.text[max(0, value.start - _LOOKAHEAD) : value.start])
-    if before is None or re.fullmatch(habits.PUBLISHED_WEIGHTS, name) is None:
-        return None
-    argument = Span(value.source, value.start - len(before[0]), value.end)
-    return write(argument, "pretrained=true", "for the published weights, write ")
 
 
 def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
@@ -138,7 +133,9 @@ def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
     found = re.fullmatch(habits.RAND_AUGMENT, value.text.strip('"'))
     if found is None or parameter not in ("num_ops", "policy", "transforms"):
         return None
-    magnitude = f"magnitude={found[1]}"
+    said = dict(re.findall(r"-([mn])(\d+)", value.text))
+    strength = round(min(int(said.get("m", _LAST_OF_TIMM)), _LAST_OF_TIMM) * _LAST_MAGNITUDE / _LAST_OF_TIMM)
+    arguments = f"num_ops={said['n']}, magnitude={strength}" if "n" in said else f"magnitude={strength}"
     if parameter == "policy":  # auto_augment("rand-m9"), as timm has it
         before = re.search(
             r"\w+\(\s*(policy\s*=\s*)?$", value.source.text[max(0, value.start - _LOOKAHEAD) : value.start]
@@ -147,5 +144,6 @@ def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
             return None
         call = Span(value.source, value.start - len(before[0]), value.end)
         closing = value.source.text[call.end : call.end + 1] == ")"
-        return write(call, f"rand_augment({magnitude}", shown=Span(call.source, call.start, call.end + closing))
-    return write(value, magnitude if parameter == "num_ops" else f"rand_augment({magnitude})")
+        shown = Span(call.source, call.start, call.end + closing)
+        return write(call, f"rand_augment({arguments}", shown=shown, after=_SCALES)
+    return write(value, arguments if parameter == "num_ops" else f"rand_augment({arguments})", after=_SCALES)

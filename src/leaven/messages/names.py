@@ -15,6 +15,7 @@ from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
 from leaven.language.fixes import Fix, write, write_option
 from leaven.language.source import Source, Span, flag_of
 from leaven.messages import describe, places
+from leaven.messages.published_weights import unknown_tag
 from leaven.messages.suggestions import as_statement, similar
 
 OWN_KINDS = (*library.KINDS, "component")  # that user code can define
@@ -83,6 +84,8 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
     if kind in lookup.LIBRARY_KINDS:
         notes += [f"{absent} could not be read: {reason}" for absent, reason in library.installed().absent().items()]
     fix: Fix | str | None = _folder(name) if kind == "data" else None
+    if kind == "model" and (published := unknown_tag(path)):
+        notes, fix = [], published
     fix = fix or similar(name.span, near) or as_statement(path, without=kind)
     if fix is None and dot and not is_library and "." not in prefix:
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'

@@ -48,9 +48,10 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
 
 def _for_text(value: syntax.String, parameter: Parameter) -> Fix | str | None:
     from leaven.messages import habits
+    from leaven.messages.published_weights import by_tag
 
     types, text = set(parameter.types), value.value
-    if fix := habits.rand_augment(value.span, parameter.name):
+    if fix := habits.rand_augment(value.span, parameter.name) or by_tag(value.span, text):
         return fix
     if types & {"int", "float"} and _is_number(text):
         return write(value.span, text, _NO_QUOTES)
