@@ -122,17 +122,41 @@ def format_command(files: tuple[Path, ...], only_check: bool, diff: bool) -> Non
 @click.option("-o", "--output", type=click.Path(), help="Where to write the recipe; - prints it.")
 @click.option("--scratch", is_flag=True, help="Train from scratch instead of starting from trained weights.")
 @click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
+@click.option("--text", multiple=True, metavar="COLUMN", help="The column of a table (or two) with the texts.")
+@click.option("--image", metavar="COLUMN", help="The column of a table with the paths of images.")
+@click.option("--root", type=click.Path(), help="Where the paths in a table start.")
+@click.option("--label", metavar="COLUMN", help="The column with the class.")
+@click.option("--labels", multiple=True, metavar="COLUMN", help="The column (or columns) with several labels per row.")
+@click.option("--target", metavar="COLUMN", help="The column with a number to predict.")
+@click.option("--header/--no-header", default=None, help="Whether the first line of a table names its columns.")
+@click.option("--columns", metavar="NAMES", help="Names for the columns of a table without a header: label,title,text")
+@click.option("--separator", metavar="TEXT", help="The character between columns; \\t is a tab.")
+@click.option("--quote", metavar="TEXT", help="The character around cells; none: quotes are part of the text.")
+@click.option("--encoding", help="The encoding of a table, such as cp1252.")
 def new(
-    folder: str | None, model: str | None, epochs: int | None, output: str | None, scratch: bool, force: bool
+    folder: str | None,
+    model: str | None,
+    epochs: int | None,
+    output: str | None,
+    scratch: bool,
+    force: bool,
+    columns: str | None,
+    separator: str | None,
+    **said: Any,
 ) -> None:
-    """Write a first recipe for a folder of images or a table of texts.
+    """Write a first recipe for a folder of images or texts, or for a table.
 
-    The folder has one sub-folder per class, or train/ and val/ that have those. A table (.csv, .tsv, .jsonl, .parquet)
-    has texts in one column, or pairs in two, and labels in another. In a terminal, it asks for what is not given.
+    The folder has one sub-folder per class, or train/ and val/ that have those; or it has tables, train.csv and
+    test.csv. A table (.csv, .tsv, .jsonl, .parquet, or a text file of any name) has texts or the paths of images in one
+    column, and labels in another. What was understood is printed; in a terminal, it asks where it is not sure.
     """
     from leaven.cli.new import write_first_recipe
+    from leaven.first.said import Said
 
-    write_first_recipe(folder, model=model, epochs=epochs, output=output, scratch=scratch, force=force)
+    names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    mark = separator.replace("\\t", "\t") if separator else None
+    about = Said(**said, columns=names, separator=mark)
+    write_first_recipe(folder, about, model=model, epochs=epochs, output=output, scratch=scratch, force=force)
 
 
 @leaven.command()

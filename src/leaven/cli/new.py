@@ -1,4 +1,4 @@
-"""`leaven new`: a first recipe for a folder of images (classes, masks or annotated objects), or a table of texts."""
+"""`leaven new`: a first recipe for a folder of images (classes, masks, annotated objects) or texts, or for a table."""
 
 import os
 import sys
@@ -9,14 +9,16 @@ import click
 
 from leaven.cli.new_objects import SUGGESTED as SUGGESTED_FOR_OBJECTS
 from leaven.cli.new_objects import AnnotatedFolder, look_at_objects, write_detection_recipe
-from leaven.cli.new_text import SUGGESTED as SUGGESTED_FOR_TEXTS
-from leaven.cli.new_text import is_table_of_texts, look_at_table, write_text_recipe
+from leaven.cli.new_tables import look_and_ask, table_at
+from leaven.first.recipes import model_call, recipe_of_table, training_on_images, training_on_texts
+from leaven.first.said import NotUnderstood, Said
 from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, is_image, read_image_folder
 from leaven.language.record import Record
 from leaven.sources.mask_folder import MaskFolder, looks_like_masks
+from leaven.sources.text_folder import TextFolder
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {
@@ -25,8 +27,13 @@ SUGGESTED = {
     "resnet50": "larger, slower, often better",
     "convnext_tiny": "modern, strong on photographs",
 }
+SUGGESTED_FOR_TEXTS = {
+    "minilm": "small and fast, for English; its weights are installed, nothing is downloaded",
+    'transformers.auto("bert-base-cased")': "BERT, the usual first choice; weights are downloaded",
+    'transformers.auto("roberta-base")': "often better, as large; weights are downloaded",
+    'transformers.auto("bert-base-multilingual-cased")': "for a hundred languages; weights are downloaded",
+}
 STANDARD_OUTPUT = "-"
-FEW_IMAGES = 20  # too few to train more than the head
 
 
 class Look(Record):
@@ -40,12 +47,17 @@ class Look(Record):
     source: str = "folder"
 
     @property
+    def noun(self) -> str:
+        return "texts" if self.source == "text_folder" else "images"
+
+    @property
     def total(self) -> int:
         return max(self.images.values()) if self.source == "mask_folder" else sum(self.images.values())
 
 
 def write_first_recipe(
     folder: str | None,
+    said: Said,
     *,
     model: str | None,
     epochs: int | None,
@@ -57,9 +69,11 @@ def write_first_recipe(
     is_printed = output == STANDARD_OUTPUT
     target = None if output is None else _target(output, force)  # refused before any question
     can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    if folder is not None and is_table_of_texts(folder):
-        _write_for_texts(folder, model, epochs, target, force, scratch=scratch, is_printed=is_printed, can_ask=can_ask)
+    if folder is not None and (table := table_at(Path(os.path.expanduser(folder)))) is not None:
+        _write_for_table(table, said, model, epochs, target, force, scratch, is_printed=is_printed, can_ask=can_ask)
         return
+    if said != Said():
+        raise click.UsageError("options about columns are for tables, and there is no table at this place")
     if folder is not None:
         look = look_at(folder)
     elif can_ask:
@@ -71,9 +85,10 @@ def write_first_recipe(
         _write_for_objects(look, model, epochs, target, scratch=scratch, is_printed=is_printed, can_ask=can_ask)
         return
     click.echo(_seen(look), err=is_printed)
+    suggested = SUGGESTED_FOR_TEXTS if look.noun == "texts" else SUGGESTED
     if model is None:
-        model = _ask_model(SUGGESTED, scratch, err=is_printed) if can_ask else _suggested(SUGGESTED, scratch)[0]
-    if epochs is None:
+        model = _ask_model(suggested, scratch, err=is_printed) if can_ask else _suggested(suggested, scratch)[0]
+    if epochs is None and look.noun == "images":
         whole = click.IntRange(min=1)
         epochs = click.prompt("How many epochs?", default=10, type=whole, err=is_printed) if can_ask else 10
     _write(write_recipe(look, target, model, epochs, scratch), target, is_printed=is_printed)
@@ -97,24 +112,32 @@ def _write_for_objects(
     _write(write_detection_recipe(look, places, model, epochs, scratch), target, is_printed=is_printed)
 
 
-def _write_for_texts(
-    file: str,
+def _write_for_table(
+    path: Path,
+    said: Said,
     model: str | None,
     epochs: int | None,
     target: Path | None,
     force: bool,
-    *,
     scratch: bool,
+    *,
     is_printed: bool,
     can_ask: bool,
 ) -> None:
-    look = look_at_table(file)
-    target = target or _target(f"{_recipe_name(look.file.with_suffix(''))}.leaven", force)
+    try:
+        look = look_and_ask(path, said, can_ask=can_ask, err=is_printed)
+    except NotUnderstood as problem:
+        raise click.UsageError(str(problem)) from None
+    stem = path if path.is_dir() else path.with_suffix("")
+    target = target or _target(f"{_recipe_name(stem)}.leaven", force)
     click.echo(look.seen, err=is_printed)
+    suggested = SUGGESTED if look.roles.image is not None else SUGGESTED_FOR_TEXTS
     if model is None:
-        model = _ask_model(SUGGESTED_FOR_TEXTS, scratch, err=is_printed) if can_ask else next(iter(SUGGESTED_FOR_TEXTS))
-    path = _relative(look.file, target.parent)
-    _write(write_text_recipe(look, path, model, epochs, scratch), target, is_printed=is_printed)
+        model = _ask_model(suggested, scratch, err=is_printed) if can_ask else _suggested(suggested, scratch)[0]
+    image = look.roles.image
+    root = None if image is None or image.root is None else _relative(image.root, target.parent)
+    text = recipe_of_table(look, _relative(path, target.parent), root, model, epochs, scratch)
+    _write(text, target, is_printed=is_printed)
 
 
 def _write(text: str, target: Path, *, is_printed: bool) -> None:
@@ -177,6 +200,8 @@ def look_at(word: str) -> Look | AnnotatedFolder:
         return _masked(folder)
     read = read_image_folder(folder, folder.as_posix())
     wrong = next((finding for finding in read.findings if finding.is_error or finding.id == "split-as-class"), None)
+    if wrong is not None and (texts := _of_texts(folder)) is not None:
+        return texts
     if wrong is not None:
         raise click.UsageError("\n".join((wrong.fact, *wrong.notes, wrong.help)))
     train = next(iter(read.parts.values()))
@@ -200,6 +225,15 @@ def _masked(folder: Path) -> Look:
     return Look(folder, dict.fromkeys(looked.names, images), looked.splits, (), looked.findings, "mask_folder")
 
 
+def _of_texts(folder: Path) -> Look | None:
+    """A folder of text files for each class; None where it is none."""
+    looked = TextFolder(folder, folder.as_posix()).look()
+    if any(finding.is_error for finding in looked.findings):
+        return None
+    counts = dict(zip(looked.names, looked.class_counts, strict=True))
+    return Look(folder, counts, looked.splits, (), looked.findings, "text_folder")
+
+
 def _can_be_written(folder: Path) -> bool:
     try:
         str(folder.resolve()).encode()
@@ -210,10 +244,11 @@ def _can_be_written(folder: Path) -> bool:
 
 def _seen(look: Look) -> str:
     splits = f" for training, already split into {', '.join(look.splits)}" if look.splits else ""
-    lines = [f"{look.folder}: {len(look.images)} classes, {look.total:,} images{splits}"]
+    lines = [f"{look.folder}: {len(look.images)} classes, {look.total:,} {look.noun}{splits}"]
     name, count = min(look.images.items(), key=lambda item: item[1])
     if count < 5:
-        lines.append(f"{name} has only {count} image{'s' * (count > 1)}: very few to learn from")
+        noun = look.noun if count > 1 else look.noun.removesuffix("s")
+        lines.append(f"{name} has only {count} {noun}: very few to learn from")
     for finding in look.findings:
         lines += [finding.fact, *(f"  {note}" for note in finding.notes), f"  {finding.help}"]
     if look.others:
@@ -226,27 +261,17 @@ def _seen(look: Look) -> str:
 # -- writing
 
 
-def write_recipe(look: Look, target: Path, model: str, epochs: int, scratch: bool) -> str:
+def write_recipe(look: Look, target: Path, model: str, epochs: int | None, scratch: bool) -> str:
     """The text of a first recipe, with what a newcomer changes first."""
     from leaven.catalog.value_text import quoted
 
-    call = model if "(" in model else f"{model}()" if scratch else f"{model}(pretrained=true)"
-    if scratch:
-        body = f"train epochs={epochs}, batch=32\n"
-    elif look.total < FEW_IMAGES or epochs == 1:
-        body = f"freeze all - head\n\ntrain epochs={epochs}, batch=32\n"
-    else:
-        head = max(1, epochs // 5)
-        body = (
-            f"# First only the new head, then the whole model; `leaven show` prints the learning rates.\n"
-            f'phase "head", epochs={head} {{ freeze all - head }}\n'
-            f'phase "all",  epochs={epochs - head}\n'
-        )
+    block, body = "", training_on_images(look.total, epochs or 10, scratch)
+    if look.noun == "texts":
+        block, body = " { tokenize max_length=128 }", training_on_texts(look.total, epochs, scratch)
     return (
-        f"# {len(look.images)} classes, {look.total:,} images: {_named(list(look.images))}.\n"
-        f"model {call}\n"
-        f"data  {look.source}({quoted(_relative(look.folder, target.parent))})\n\n"
-        f"{body}"
+        f"# {len(look.images)} classes, {look.total:,} {look.noun}: {_named(list(look.images))}.\n"
+        f"model {model_call(model, scratch)}\n"
+        f"data  {look.source}({quoted(_relative(look.folder, target.parent))}){block}\n" + (f"\n{body}" if body else "")
     )
 
 

@@ -78,7 +78,7 @@ def _no_header(names: Sequence[str], column: str) -> Doubt | None:
     if column not in names:
         return None
     fact = f"has the label `{shown(column)}` in its first line, which is read as the names of the columns"
-    return Doubt(fact, "give the columns names in a line before it")
+    return Doubt(fact, "if it has no header, name its columns: `columns=[…]`")
 
 
 def doubt_folders(counts: Mapping[str, int]) -> Doubt | None:
@@ -97,7 +97,7 @@ def doubt_spelling(names: Sequence[str]) -> Doubt | None:
     first: dict[str, str] = {}
     for name in names:
         other = first.setdefault(re.sub(r"[\s_-]+", " ", name.casefold()).strip(), name)
-        if other != name and len(name) > 1:
+        if other != name and len(name) > 1 and _number(name) is None:
             fact = f"has the classes {_both([other, name])}, which differ only in how they are written"
             return Doubt(fact, "write each class in one way")
     return None

@@ -20,7 +20,7 @@ from leaven.formats.folder_counts import counted as counted_images
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")
-PART_NAMES = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
+PART_NAMES = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 DROPPINGS = ("__MACOSX", "__pycache__", "@eaDir")  # what programs leave behind
 MOST_SHOWN = 3
 

@@ -61,6 +61,9 @@ def keeps(plan: Plan) -> Value:
 # -- the data
 
 
+_LAYOUT = ("header", "columns", "quote", "encoding")  # of tables that are not laid out as usual
+
+
 def _of_data(plan: Plan) -> dict[str, bool]:
     loading = {each.name: each.value for each in plan.data.loading}
     calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
@@ -78,6 +81,8 @@ def _of_data(plan: Plan) -> dict[str, bool]:
         "bad_texts": is_text and skips,
         "labelled_folder": is_labelled,
         "csv": table not in ("jsonl", "parquet"),
+        "layout": any(plan.data.source.argument(name) is not None for name in _LAYOUT),
+        "ending": plan.data.source.argument("ending") is not None,
         "jsonl": table == "jsonl" or is_labelled,
         "parquet": table == "parquet" or is_labelled,
         "user_data": is_users,

@@ -67,9 +67,10 @@ class InputColumns(Protocol):
 
 @dataclass(frozen=True)
 class ImageColumn:
-    """The paths of images, or images inside of the table."""
+    """The paths of images, or images inside of the table. Paths may be without `ending`, and as Windows writes them."""
 
     column: str
+    ending: str = ""
     noun: ClassVar[str] = "image"
     may_be_broken: ClassVar[bool] = False
 
@@ -84,7 +85,9 @@ class ImageColumn:
         (cell,) = cells
         if cell is None or cell == "":
             raise BadSource(Finding("missing-file", f"{place} has no image", argument=self.noun, label=IN_COLUMN))
-        return _checked(cell, str | Embedded, "a file name", place, self.column, self.noun)
+        cell = str(cell) if self.ending and isinstance(cell, int) else cell
+        named = _checked(cell, str | Embedded, "a file name", place, self.column, self.noun)
+        return file_in_table(named, self.ending) if isinstance(named, str) else named
 
     def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterator[Finding]:
         yield from ()
@@ -167,6 +170,12 @@ class TextColumns:
     def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
         every = [row for _, there in rows.values() for row in there]
         return Opened([row.place.replace("`", "") for row in every], texts=[row.input for row in every])
+
+
+def file_in_table(cell: str, ending: str = "") -> str:
+    """The path that a cell means."""
+    path = cell.replace("\\", "/")
+    return path if path.endswith(ending) else path + ending
 
 
 def _checked(cell: Any, kinds: Any, wanted: str, place: str, column: str, argument: str) -> Any:

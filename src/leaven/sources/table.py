@@ -10,15 +10,21 @@ from typing import Any, Literal
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import (
+    TEXT,
     BadLine,
     Embedded,
+    Layout,
     NotUtf8,
+    StrayQuote,
     TableFile,
+    WrongWidth,
     formats,
     metadata_tables,
     open_table,
     split_tables,
 )
+from leaven.formats.tables.csv_file import NO_QUOTES, likely_encoding
+from leaven.formats.tables.csv_file import Table as TextTable
 from leaven.formats.target import BadTarget, Target, TargetReader, Value
 from leaven.formats.texts import text_columns
 from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns
@@ -28,7 +34,6 @@ LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 FILE_NAME = "file_name"  # as in other libraries that read such folders
-TEXT = ".csv"  # a file with an unknown ending is read as one with this
 Rows = dict[str, list[Row]]  # of each split
 
 
@@ -43,7 +48,12 @@ class Table:
     image: str | None = None
     text: str | Sequence[str] | None = None
     root: Path | None = None
+    ending: str = ""  # of image files, where the table leaves it out
     separator: str | None = None
+    header: bool | Literal["auto"] = "auto"
+    columns: Sequence[str] | None = None
+    quote: str | None = '"'
+    encoding: str = "utf-8"
     endings: tuple[str, ...] = ()
     is_metadata: bool = False  # whether the table is inside of the folder of images
     on_bad_file: Literal["stop", "skip"] = "stop"  # at rows without a label, and at texts that can't be used
@@ -56,7 +66,7 @@ class Table:
             self._check_choice()
             tables, ignored = self._labelled(self._tables())
             splits = tuple(split for split in tables if split)
-            rows = {split: self._rows(file, is_look=True) for split, file in tables.items()}
+            rows, doubted = self._all_rows(tables, is_look=True)
             if not all(map(bool, rows.values())):
                 return Looked((), splits)
             unusable = tuple(self.inputs.unusable(_every(rows), skips=self._skips))
@@ -66,18 +76,19 @@ class Table:
             return Looked((), splits, (*unusable, *bad.findings))
         counts = {split: len(there) for split, there in rows.items()}
         doubts = (*self._unseen(target, values, counts), *self._doubts(target, values))
-        findings = (*ignored, *unusable, *skipped, *doubts, *self._repeated(rows, values))
+        findings = (*ignored, *doubted, *unusable, *skipped, *doubts, *self._repeated(rows, values))
         return Looked(target.names, splits, findings, counts, class_counts(target, values))
 
     def open(self) -> Samples:
         """All samples; a BadSource where they can't be read. Texts that can't be used are found when they're loaded."""
         self._check_choice()
         tables, ignored = self._labelled(self._tables())
-        target, values, rows, skipped = self._read({split: self._rows(file) for split, file in tables.items()})
+        read, doubted = self._all_rows(tables)
+        target, values, rows, skipped = self._read(read)
         self._check_first_image(tables, rows)
         sizes = {split: len(there) for split, there in rows.items()}
         found = self.inputs.opened({split: (self._root(tables[split]), there) for split, there in rows.items()}, values)
-        findings = (*ignored, *skipped, *found.findings)
+        findings = (*ignored, *doubted, *skipped, *found.findings)
         return Samples(target, values, found.files, predefined(sizes), found.images, findings, texts=found.texts)
 
     def _check_first_image(self, tables: Mapping[str, Path], rows: Mapping[str, Sequence[Row]]) -> None:
@@ -94,7 +105,9 @@ class Table:
     @cached_property
     def inputs(self) -> InputColumns:
         """The columns with what the model sees."""
-        return TextColumns(text_columns(self.text)) if self.text is not None else ImageColumn(self.image or FILE_NAME)
+        if self.text is not None:
+            return TextColumns(text_columns(self.text))
+        return ImageColumn(self.image or FILE_NAME, self.ending)
 
     @property
     def _skips(self) -> bool:
@@ -135,25 +148,30 @@ class Table:
         """The tables with labels; a test table without any is left out, as a test folder without classes is."""
         kept, findings = dict(tables), []
         for split, file in tables.items():
-            if split not in ("", "train") and self._has_no_labels(file):
+            if split not in ("", "train") and (why := self._why_unlabelled(file)):
                 del kept[split]
-                fact = f"`{self._named(file)}` has no column {_columns(self.target.columns)} and is ignored"
+                fact = f"`{self._named(file)}` {why} and is ignored"
                 help = f"add the labels to evaluate on it; {self.inputs.noun}s without labels are for `leaven predict`"
                 argument, label = self.target.argument, IN_COLUMN
                 findings.append(Finding("unknown-column", fact, help, is_error=False, argument=argument, label=label))
         return kept, tuple(findings)
 
-    def _has_no_labels(self, file: Path) -> bool:
+    def _why_unlabelled(self, file: Path) -> str:
+        """Why a table has no labels; empty where it may have some."""
         try:
             there = self._open(file).columns()
+        except WrongWidth:
+            return f"has not the {len(self.columns or ())} columns of the others"
         except (OSError, ValueError, BadLine):  # reported when its rows are read
-            return False
-        return set(self.inputs.columns) <= set(there) and not set(there) & set(self.target.columns)
+            return ""
+        has_none = set(self.inputs.columns) <= set(there) and not set(there) & set(self.target.columns)
+        return f"has no column {_columns(self.target.columns)}" if has_none else ""
 
     def _check_choice(self) -> None:
         """There are columns with labels, each named once, and none of them is that of the images."""
         columns = tuple(self.target.columns)
         self.inputs.check()
+        self._check_encoding()
         if both := [column for column in self.inputs.columns if column in columns]:
             fact = f"the column `{both[0]}` is named as {self.inputs.noun} and as {self.target.argument}"
             help = f"name the column with the labels by `{self.target.argument}=`"
@@ -166,6 +184,14 @@ class Table:
         argument, label = self.target.argument, "each once" if columns else "an empty list"
         raise BadSource(Finding("wrong-columns", fact, "name every column once", argument=argument, label=label))
 
+    def _check_encoding(self) -> None:
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            fact, label = f"`{self.encoding}` is not an encoding of text", "not known"
+            help = 'usual ones are `"utf-8"`, `"cp1252"` and `"utf-16"`'
+            raise BadSource(Finding("wrong-value", fact, help, argument="encoding", label=label)) from None
+
     def _check_format(self, file: Path) -> None:
         """The name of a file says how it is read, in a check and in training."""
         ending = file.suffix.lower()
@@ -177,9 +203,16 @@ class Table:
             help = f"write `{formats()[ending].SOURCE}(…)` instead of `{formats()[self.endings[0]].SOURCE}(…)`"
         elif TEXT in self.endings:
             return
+        elif set(self.endings) <= set(TextTable.ENDINGS):
+            help = 'write `csv(…, separator="\\t")`, which reads files of any name'
         raise self._bad(Finding("wrong-format", fact, help))
 
-    def _rows(self, file: Path, *, is_look: bool = False) -> list[Row]:
+    def _all_rows(self, tables: Mapping[str, Path], *, is_look: bool = False) -> tuple[Rows, tuple[Finding, ...]]:
+        """The rows of each split, and what is probably not meant in them, as warnings."""
+        doubted: list[Finding] = []
+        return {split: self._rows(file, doubted, is_look=is_look) for split, file in tables.items()}, tuple(doubted)
+
+    def _rows(self, file: Path, doubted: list[Finding], *, is_look: bool = False) -> list[Row]:
         """The rows of a table. A look leaves out images or labels that take too long to read."""
         name = self._named(file)
         labels, inputs = tuple(self.target.columns), self.inputs.columns
@@ -196,12 +229,16 @@ class Table:
         except NotUtf8 as bad:
             raise self._bad(Finding("not-utf8", f"{bad.place} of `{name}` {bad.fact}", self._convert(file))) from None
         except BadLine as bad:
-            raise self._bad(Finding("wrong-format", f"{bad.place} of `{name}` {bad.fact}")) from None
+            help = NO_QUOTES if isinstance(bad, StrayQuote) and self.quote is not None else ""
+            raise self._bad(Finding("wrong-format", f"{bad.place} of `{name}` {bad.fact}", help)) from None
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
             raise self._bad(Finding("missing-file", f"`{name}` can't be read: {reason}")) from None
         if not rows:
             raise self._bad(Finding("empty-table", f"`{name}` has no rows"))
+        for place, fact, help in table.doubts:
+            found = Finding("wrong-format", f"{place} of `{name}` {fact}", help, is_error=False)
+            doubted += self._bad(found).findings
         if not has_inputs:
             return [Row(place, None, _given(cells)) for place, cells in rows]
         count = len(inputs)
@@ -209,10 +246,13 @@ class Table:
 
     def _open(self, file: Path) -> TableFile:
         """The table in a file; where bad texts are skipped, so are those in another encoding."""
-        return open_table(file, self.separator, is_lenient=self._skips and self.inputs.may_be_broken)
+        layout = Layout(self.separator, self.header, tuple(self.columns or ()), self.quote, self.encoding)
+        return open_table(file, layout, is_lenient=self._skips and self.inputs.may_be_broken)
 
     def _convert(self, file: Path) -> str:
         skipping = f"; {SKIPPING} such rows" if self.inputs.may_be_broken else ""
+        if isinstance(self._open(file), TextTable):
+            return f'add the argument `encoding="{likely_encoding(file)}"`{skipping}'
         return f"{_how_to_convert(file, self._named(file))}{skipping}"
 
     def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
@@ -347,8 +387,7 @@ def _given(cells: Sequence[Any]) -> Any:
 
 
 def _how_to_convert(file: Path, name: str) -> str:
-    """How a text in another encoding becomes UTF-8: one in UTF-16 begins with a mark, others are usually Latin-1."""
-    with open(file, "rb") as content:
-        encoding = "utf-16" if content.read(2) in (b"\xff\xfe", b"\xfe\xff") else "latin1"
+    """How a text in another encoding becomes UTF-8."""
+    encoding = likely_encoding(file)
     place, new = shlex.quote(name), shlex.quote(f"{name.removesuffix(file.suffix)}-utf8{file.suffix}")
     return f"convert it, for example: `iconv -f {encoding} -t utf-8 {place} > {new}`"

@@ -1,8 +1,10 @@
 """The check and the runtime open a table alike."""
 
+import json
 import sys
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,7 +22,14 @@ from leaven.tasks.classification import Label
 from leaven.tasks.regression import Numbers
 
 JSON = '{"file": "1.jpg", "kind": "ant"}\n{"file": "2.jpg", "kind": "bee"}\n\n{"file": "3.jpg", "kind": "bee"}\n'
+HEADLESS = "ant{0}1.jpg{0}red\nbee{0}2.jpg{0}\nbee{0}3.jpg{0}\n"
+STRAY = 'ant\t1.jpg\t"red\nbee\t2.jpg\t"so" it said\nbee\t3.jpg\t"\n'
 ROWS = "file{0}kind\n1.jpg{0}ant\n2.jpg{0}bee \n3.jpg{0}bee\n"
+
+
+def written(value: Any) -> str:
+    """A value as recipes have it."""
+    return "none" if value is None else json.dumps(value)
 
 
 @pytest.mark.parametrize(
@@ -33,19 +42,27 @@ ROWS = "file{0}kind\n1.jpg{0}ant\n2.jpg{0}bee \n3.jpg{0}bee\n"
         ({"t/training.tsv": ROWS.format("\t"), "t/valid.csv": ROWS.format(",")}, "t", {}),
         ({"t.jsonl": JSON}, "t.jsonl", {}),
         ({"t.ndjson": "\ufeff" + JSON}, "t.ndjson", {}),
+        ({"t.csv": HEADLESS.format(",")}, "t.csv", {"columns": ["kind", "file", "note"]}),
+        ({"t.tsv": HEADLESS.format("\t")}, "t.tsv", {"columns": ["kind", "file", "note"], "header": False}),
+        ({"t": HEADLESS.format("|")}, "t", {"columns": ["kind", "file", "note"], "separator": "|"}),
+        ({"t.csv": "x,y,z\n" + HEADLESS.format(",")}, "t.csv", {"columns": ["kind", "file", "n"], "header": True}),
+        ({"t.tsv": STRAY}, "t.tsv", {"columns": ["kind", "file", "note"], "quote": None}),
+        ({"t/train.txt": ROWS.format(";"), "t/dev.txt": ROWS.format(";")}, "t", {"separator": ";"}),
+        ({"t.csv": ROWS.format(",").replace(".jpg", "")}, "t.csv", {"ending": ".jpg"}),
+        ({"t.csv": ROWS.format(",").replace("1.jpg", '"..\\{}\\1.jpg"')}, "t.csv", {}),
         ({"t/train.jsonl": JSON, "t/test.ndjson": JSON}, "t", {}),
     ],
-    ids=["plain", "byte order mark", "tabs", "semicolons", "parts", "json", "json with a mark", "parts of json"],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else value,
 )
 def test_the_check_and_the_runtime_agree(
-    tmp_path: Path, tables: dict[str, str], named: str, more: dict[str, str]
+    tmp_path: Path, tables: dict[str, str], named: str, more: dict[str, Any]
 ) -> None:
     for name, text in tables.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("{}", tmp_path.name), encoding="utf-8")
     for number in (1, 2, 3):
         (tmp_path / f"{number}.jpg").touch()
-    words = "".join(f', {name}="{value}"' for name, value in more.items())
+    words = "".join(f", {name}={written(value)}" for name, value in more.items())
     source = "jsonl" if any("json" in name for name in tables) else "csv"
     text = f'model resnet18()\ndata {source}("{named}", image="file", label="kind", root="."{words})\n'
     checked = check(Source("r.leaven", text, tmp_path))
@@ -61,9 +78,11 @@ def test_card_and_class_name_the_same_files() -> None:
     assert all(ending in cards[each.SOURCE].data.endings for ending, each in formats().items())
 
 
-@pytest.mark.parametrize(("encoding", "named"), [("latin1", "latin1"), ("utf-16", "utf-16")])
+@pytest.mark.parametrize(("encoding", "named"), [("latin1", "cp1252"), ("utf-16", "utf-16")])
 @pytest.mark.parametrize("source", ["csv", "jsonl"])
-def test_a_table_in_another_encoding_can_be_converted(tmp_path: Path, source: str, encoding: str, named: str) -> None:
+def test_a_table_in_another_encoding_can_be_read_or_converted(
+    tmp_path: Path, source: str, encoding: str, named: str
+) -> None:
     text = JSON if source == "jsonl" else ROWS.format(",")
     (tmp_path / f"t.{source}").write_text(text.replace("bee", "Käfer"), encoding=encoding)
     recipe = f'model resnet18()\ndata {source}("t.{source}", image="file", label="kind")\n'
@@ -71,7 +90,15 @@ def test_a_table_in_another_encoding_can_be_converted(tmp_path: Path, source: st
     line = 1 if encoding == "utf-16" else next(at for at, row in enumerate(text.splitlines(), 1) if "bee" in row)
     assert (found.id, found.headline) == ("not-utf8", f"line {line} of `t.{source}` is not UTF-8 text")
     assert found.fix is not None
-    assert f"iconv -f {named} -t utf-8 t.{source} > t-utf8.{source}" in found.fix.message
+    if source == "jsonl":
+        assert f"iconv -f {named} -t utf-8 t.jsonl > t-utf8.jsonl" in found.fix.message
+        return
+    assert f'encoding="{named}"' in found.fix.message
+    (tmp_path / "1.jpg").touch()
+    named_so = recipe.replace('label="kind"', f'label="kind", encoding="{named}"')
+    checked = check(Source("r.leaven", named_so, tmp_path))
+    assert checked.recipe is not None, checked.diagnostics
+    assert checked.recipe.data.outputs == 2
 
 
 def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
@@ -199,3 +226,54 @@ def test_without_pyarrow_the_report_says_what_to_install(tmp_path: Path, monkeyp
     assert "`parquet` needs the library pyarrow, which is not installed" in found
     with pytest.raises(Failure, match="can't be read: it needs the library pyarrow: pip install pyarrow"):
         table(tmp_path / "t.parquet", image="image", target=Label("kind"))
+
+
+# -- as it is published
+
+
+def found_in(folder: Path, arguments: str) -> list[str]:
+    model = 'model transformers.auto("bert-base-cased")'
+    checked = check(Source("r.leaven", f"{model}\ndata {arguments}\n", folder))
+    helps = [found.fix.message if found.fix is not None else "" for found in checked.diagnostics]
+    return [f"{found.headline}: {help}" for found, help in zip(checked.diagnostics, helps, strict=True)]
+
+
+def test_a_stray_quote_has_a_way_out(tmp_path: Path) -> None:
+    """`quote=none` is offered, and every line is then a row."""
+    (tmp_path / "sms.tsv").write_text('ham\tGo until "jurong\nspam\t"Free entry\nham\t"Ok" lar\n')
+    arguments = 'tsv("sms.tsv", columns=["kind", "text"], text="text", label="kind"{})'
+    (found,) = found_in(tmp_path, arguments.format(""))
+    assert found.startswith('line 2 of `sms.tsv` has a quote (") that is not closed')
+    assert "`quote=none`" in found
+    assert found_in(tmp_path, arguments.format(", quote=none")) == []
+    items = table(tmp_path / "sms.tsv", text="text", target=Label("kind"), columns=["kind", "text"], quote=None)
+    assert [items.load(at) for at in range(3)] == ['Go until "jurong', '"Free entry', '"Ok" lar']
+
+
+def test_lines_that_a_quote_swallows_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "sms.tsv").write_text('ham\t"Ok lar\nspam\tFree\nham\tbye"\nspam\tWin\n')
+    (found,) = found_in(tmp_path, 'tsv("sms.tsv", columns=["kind", "text"], text="text", label="kind")')
+    assert found.startswith("line 3 of `sms.tsv` ends a quote that has other lines of the table in it")
+    assert "`quote=none`" in found
+
+
+def test_cells_that_have_no_column_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("kind,text\nham,Ok, lar\nspam,Free\n")
+    (found,) = found_in(tmp_path, 'csv("t.csv", text="text", label="kind")')
+    assert found.startswith("line 2 of `t.csv` has 3 cells, but the table has 2 columns")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "report"),
+    [
+        ('csv("t.csv", columns=["kind"], text="text", label="kind")', "line 1 of `t.csv` has 2 cells, but `columns`"),
+        ('csv("t.csv", text="text", label="kind", encoding="klingon")', "`klingon` is not an encoding of text"),
+        ('csv("t.csv", text="text", label="kind", encoding="rot13")', "`rot13` is not an encoding of text"),
+        ('tsv("t.dat", text="text", label="kind")', 'does not end in .tsv: write `csv(…, separator="\\t")`'),
+    ],
+)
+def test_what_is_wrong_with_a_layout(tmp_path: Path, arguments: str, report: str) -> None:
+    for name in ("t.csv", "t.dat"):
+        (tmp_path / name).write_text("kind,text\nham,Ok lar\nspam,Free\n")
+    (found,) = found_in(tmp_path, arguments)
+    assert report in found

@@ -174,6 +174,12 @@ RECIPES = {
         lora rank=2, on="*query" + "*value"
         train epochs=2, batch=8
     """,
+    "as_published": f"""
+        model {TINY}
+        data csv("birds.txt", image="file", ending=".png", label="bird", separator="\\t",
+                 columns=["file", "bird", "note"], quote=none, encoding="cp1252") {{ eval resize([12, 12]) }}
+        train epochs=2, batch=8
+    """,
     "stopped_early": f"""
         model {TINY}
         data digits() {{ {SPLIT} }}
@@ -230,6 +236,9 @@ def furnish(folder: Path) -> Path:
     simple = [f"birds/{number}.png,{'wren' if number % 3 else 'robin'}" for number in range(20)]
     rows = [f"birds/{number}.png,{'wren' if number % 3 else 'robin'},{number**2},{30 - number}" for number in range(20)]
     (folder / "birds.csv").write_text("\n".join(["file,bird,size,age", *rows]) + "\n")
+    kinds = ("robin", "Käuzchen", "Käuzchen")
+    notes = "".join(f'birds\\{number}\t{kinds[number % 3]}\t"seen\n' for number in range(20))
+    (folder / "birds.txt").write_text(notes, encoding="cp1252")
     (folder / "birds" / "metadata.csv").write_text("file_name,bird\n" + "".join(f"{row[6:]}\n" for row in simple))
     (folder / "broken.csv").write_text("\n".join(["file,bird,size,age", *rows, "birds/20.png,wren,1,1"]) + "\n")
     tags = [{"file": f"{number}.png", "tags": ["small", "red"][: number % 3]} for number in range(20)]

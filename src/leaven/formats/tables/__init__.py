@@ -9,9 +9,12 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from leaven.formats.image_folder import PART_NAMES
+
+TEXT = ".csv"  # a file with an unknown ending is read as one with this
+OTHER_TEXT = ".txt"  # a table for a split may end in this where none has an ending of its own
 
 
 class Embedded(NamedTuple):
@@ -30,10 +33,43 @@ class BadLine(ValueError):
 
 
 class NotUtf8(BadLine):
-    """A line with bytes that are not UTF-8."""
+    """A line with bytes that are not UTF-8, or whatever encoding the table should have."""
 
-    def __init__(self, place: str) -> None:
-        super().__init__(place, "is not UTF-8 text")
+    def __init__(self, place: str, encoding: str = "UTF-8") -> None:
+        super().__init__(place, f"is not {encoding} text")
+
+
+class StrayQuote(BadLine):
+    """A line with a quote that does not enclose a cell."""
+
+
+class WrongWidth(BadLine):
+    """A first line with another number of cells than `columns` has names."""
+
+
+class Layout(NamedTuple):
+    """How a table is laid out in a text file, as far as that is said."""
+
+    separator: str | None = None  # None: as the ending of the file says
+    header: bool | Literal["auto"] = "auto"  # whether the first line names the columns; auto: unless `columns` does
+    columns: tuple[str, ...] = ()  # their names; empty: those in the first line, else column1, column2, …
+    quote: str | None = '"'  # None: quotes are part of the text
+    encoding: str = "utf-8"
+
+    @property
+    def has_header(self) -> bool:
+        return not self.columns if self.header == "auto" else self.header
+
+
+PLAIN = Layout()
+
+
+class Doubt(NamedTuple):
+    """Something about a line that is probably not meant, and how to read it otherwise."""
+
+    place: str
+    fact: str
+    help: str
 
 
 class TableFile(Protocol):
@@ -41,6 +77,8 @@ class TableFile(Protocol):
 
     ENDINGS: ClassVar[tuple[str, ...]]
     SOURCE: ClassVar[str]  # what recipes call it
+    errors: str  # what is done with bytes that are not UTF-8
+    doubts: list[Doubt]  # about the rows that were read, once all are
 
     def columns(self) -> Sequence[str]: ...
 
@@ -63,24 +101,27 @@ def is_table(file: Path) -> bool:
     return file.suffix.lower() in formats()
 
 
-def open_table(file: Path, separator: str | None = None, *, is_lenient: bool = False) -> TableFile:
+def open_table(file: Path, layout: Layout = PLAIN, *, is_lenient: bool = False) -> TableFile:
     """The table in a file; one with an unknown ending is read as comma-separated text.
 
     With `is_lenient`, bytes that are not UTF-8 become halves of characters instead of errors.
     """
-    found = formats().get(file.suffix.lower(), formats()[".csv"])
-    table: TableFile = found(file, separator) if separator is not None else found(file)
-    if is_lenient and hasattr(table, "errors"):
+    found = formats().get(file.suffix.lower(), formats()[TEXT])
+    table: TableFile = found(file, layout)
+    if is_lenient:
         table.errors = "surrogateescape"
     return table
 
 
 def split_tables(folder: Path) -> dict[str, list[Path]]:
     """The tables of each split in a folder; more than one of a split is one too many."""
-    found = {}
-    for split, names in PART_NAMES.items():
-        candidates = [folder / f"{name}{ending}" for name in names for ending in formats()]
-        found[split] = [file for file in candidates if os.path.isfile(file)]
+    for endings in (tuple(formats()), (OTHER_TEXT,)):
+        found = {}
+        for split, names in PART_NAMES.items():
+            candidates = [folder / f"{name}{ending}" for name in names for ending in endings]
+            found[split] = [file for file in candidates if os.path.isfile(file)]
+        if found["train"]:
+            break
     return {split: files for split, files in found.items() if files}
 
 

@@ -9,20 +9,22 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
-from leaven.formats.tables import BadLine, NotUtf8
+from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8
 
 FIRST = 100  # lines whose keys are the columns
 
 
 class Table:
-    """A text file with a JSON object in every line. A key that a line lacks is an empty cell."""
+    """A text file with a JSON object in every line. A key that a line lacks is an empty cell; one of an object inside
+    of another is joined to it by a dot."""
 
     ENDINGS: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
     SOURCE: ClassVar[str] = "jsonl"
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, layout: Layout = PLAIN) -> None:
         self.file = file
         self.errors = "strict"  # what is done with bytes that are not UTF-8
+        self.doubts: list[Doubt] = []
 
     def columns(self) -> Sequence[str]:
         return list(dict.fromkeys(key for _, row in islice(self._objects(), FIRST) for key in row))
@@ -42,7 +44,15 @@ class Table:
                 except UnicodeDecodeError:
                     raise NotUtf8(f"line {number}") from None
                 if text:
-                    yield f"line {number}", _object(text, number)
+                    yield f"line {number}", flat(_object(text, number))
+
+
+def flat(row: dict[str, Any], start: str = "") -> dict[str, Any]:
+    """An object without objects inside: `{"meta": {"label": 1}}` has the key `meta.label`."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        found |= flat(value, f"{start}{key}.") if isinstance(value, dict) and value else {f"{start}{key}": value}
+    return found
 
 
 def _object(text: str, number: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
-from leaven.formats.tables import Embedded, NotUtf8
+from leaven.formats.tables import PLAIN, Doubt, Embedded, Layout, NotUtf8
 
 BATCH = 1024  # rows
 
@@ -16,9 +16,10 @@ class Table:
     ENDINGS: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     SOURCE: ClassVar[str] = "parquet"
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, layout: Layout = PLAIN) -> None:
         self.file = file
         self.errors = "strict"  # what is done with bytes that are not UTF-8
+        self.doubts: list[Doubt] = []
 
     def columns(self) -> Sequence[str]:
         with _Opened(self.file) as opened:

@@ -174,13 +174,38 @@ def table(
     text: str | Sequence[str] | None = None,
     target: TargetReader = LABEL,
     root: str | os.PathLike[str] | None = None,
+    ending: str = "",
     separator: str | None = None,
+    header: bool | Literal["auto"] = "auto",
+    columns: Sequence[str] | None = None,
+    quote: str | None = '"',
+    encoding: str = "utf-8",
     on_bad_file: Literal["stop", "skip"] = "stop",
 ) -> Dataset:
     """The images or texts that a table lists, one per row; a folder may hold one table per split: `train.csv`,
-    `val.csv`. Two columns of texts are read as pairs. Rows without a label may be skipped."""
+    `val.csv`. Two columns of texts are read as pairs. Rows without a label may be skipped.
+
+    `header` says whether the first line names the columns; by default it does, unless `columns` names them. With
+    `quote=None`, quotes are part of the text.
+    """
     file, start = Path(path), Path(root) if root is not None else None
-    return opened(Table(file, file.as_posix(), target, image, text, start, separator, on_bad_file=on_bad_file))
+    return opened(
+        Table(
+            file,
+            file.as_posix(),
+            target,
+            image,
+            text,
+            start,
+            ending,
+            separator,
+            header,
+            columns,
+            quote,
+            encoding,
+            on_bad_file=on_bad_file,
+        )
+    )
 
 
 def text_folder(path: str | os.PathLike[str]) -> Dataset:

@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from torch.utils.data import ConcatDataset, IterableDataset, Subset
 
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
+from leaven.formats.tables.jsonl_file import flat
 from leaven.formats.target import plain
 from leaven.runtime.data.torch_datasets import _known_labels, _of_lightning, as_plain
 from leaven.runtime.plain.failures import Failure
@@ -117,11 +118,14 @@ def table(
     image: str,
     target: Label,
     root: str | None = None,
-    separator: str | None = None,
+    ending: str = "",  #: if ending
     on_bad_file: str = "stop",  #: if skip
+    **layout: Any,
 ) -> Samples:
     """The images that a table lists, one per row; a folder may hold one table per split."""
-    return labelled(table_splits(path, (image, target.column), root, separator))
+    splits = table_splits(path, (image, target.column), root, layout)
+    splits = {split: with_ending(rows, ending) for split, rows in splits.items()}  #: if ending
+    return labelled(splits)
 
 
 def labelled_folder(path: str, *, target: Label) -> Samples:
@@ -146,17 +150,17 @@ def metadata_splits(path: str, columns: Sequence[str]) -> dict[str, list[tuple[A
     found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
     tables = {split: file for split, file in found if file.is_file()}
     tables = {"": tables[""]} if "" in tables else tables
-    splits = {split: list(table_rows(file, columns, file.parent, None)) for split, file in tables.items()}
+    splits = {split: list(table_rows(file, columns, file.parent, {})) for split, file in tables.items()}
     return {split: rows for split, rows in splits.items() if rows}
 
 
 def table_splits(
-    path: str, columns: Sequence[str], root: str | None, separator: str | None
+    path: str, columns: Sequence[str], root: str | None, layout: Mapping[str, Any]
 ) -> dict[str, list[tuple[Any, Any]]]:
     """The images and targets in a table, or in the tables of a folder: `train.csv`, `val.csv`."""
     file = Path(path)
     start = Path(root) if root else file if file.is_dir() else file.parent
-    splits = {split: list(table_rows(there, columns, start, separator)) for split, there in tables_of(file).items()}
+    splits = {split: list(table_rows(there, columns, start, layout)) for split, there in tables_of(file).items()}
     return {split: rows for split, rows in splits.items() if rows}
 
 
@@ -165,8 +169,12 @@ def tables_of(file: Path) -> dict[str, Path]:
     if not file.is_dir():
         return {"": file}
     known = [(split, file / name) for split, names in PART_NAMES.items() for name in names]
-    found = [(split, name.with_suffix(ending)) for split, name in known for ending in ENDINGS]
-    return {split: there for split, there in found if there.is_file()}
+    for endings in (ENDINGS, (".txt",)):
+        found = [(split, name.with_suffix(ending)) for split, name in known for ending in endings]
+        tables = {split: there for split, there in found if there.is_file()}
+        if "train" in tables:
+            break
+    return tables
 
 
 def stripped(cell: Any) -> Any:
@@ -177,20 +185,56 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq")
 
 
 def table_rows(
-    file: Path, columns: Sequence[str], root: Path, separator: str | None
+    file: Path, columns: Sequence[str], root: Path, layout: Mapping[str, Any]
 ) -> Iterator[tuple[Any, Any]]:
     """Each image, as a path or as bytes, and what the columns of the target say."""
-    for image, *targets in table_cells(file, columns[:1], columns[1:], separator):
+    for image, *targets in table_cells(file, columns[:1], columns[1:], layout):
         if isinstance(image, dict):  # as Hugging Face's datasets have it  #: if parquet
             image = image["bytes"] or image["path"]
         is_inside = isinstance(image, bytes)  #: if parquet
-        place: Any = image if is_inside else os.path.join(root, str(image))  #: if parquet
-        place = os.path.join(root, str(image))  #: if not parquet
+        path = str(image).replace("\\", "/")
+        place: Any = image if is_inside else os.path.join(root, path)  #: if parquet
+        place = os.path.join(root, path)  #: if not parquet
         yield place, targets[0] if len(targets) == 1 else tuple(targets)
 
 
+def with_ending(rows: Sequence[tuple[Any, Any]], ending: str) -> list[tuple[Any, Any]]:
+    """Images whose paths have an ending that the table leaves out."""
+    return [(f"{str(image).removesuffix(ending)}{ending}", target) for image, target in rows]
+
+
+def text_rows(
+    file: Path,
+    *,
+    separator: str | None = None,
+    header: bool | str = "auto",  #: if layout
+    columns: Sequence[str] | None = None,  #: if layout
+    quote: str | None = '"',  #: if layout
+    encoding: str = "utf-8",  #: if layout
+) -> list[dict[str, Any]]:
+    """The rows of a text file, by the names of the columns."""
+    separator = separator or ("\t" if file.suffix == ".tsv" else ",")
+    broken = "surrogateescape"  # bytes that are not UTF-8: such texts are skipped  #: if bad_texts
+    broken = "strict"  #: if layout and not bad_texts
+    encoding = "utf-8-sig" if encoding == "utf-8" else encoding  #: if layout
+    quoting = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL  #: if layout
+    with file.open(newline="", encoding=encoding, errors=broken) as lines:  #: if layout
+        reader = csv.reader(lines, delimiter=separator, quotechar=quote, quoting=quoting)  #: if layout
+        first, *rest = [cells for cells in reader if cells]  #: if layout
+    if columns and len(first) != len(columns):  # a test table without labels  #: if layout
+        return []  #: if layout
+    has_header = not columns if header == "auto" else header  #: if layout
+    numbered = [f"column{number}" for number in range(1, len(first) + 1)]  #: if layout
+    names = columns or (first if has_header else numbered)  #: if layout
+    return [dict(zip(names, cells, strict=False)) for cells in (rest if has_header else [first, *rest])]  #: if layout
+    with file.open(newline="", encoding="utf-8-sig", errors=broken) as lines:  #: if bad_texts and not layout
+        return list(csv.DictReader(lines, delimiter=separator))  #: if bad_texts and not layout
+    with file.open(newline="", encoding="utf-8-sig") as lines:  #: if not bad_texts and not layout
+        return list(csv.DictReader(lines, delimiter=separator))  #: if not bad_texts and not layout
+
+
 def table_cells(
-    file: Path, inputs: Sequence[str], labels: Sequence[str], separator: str | None
+    file: Path, inputs: Sequence[str], labels: Sequence[str], layout: Mapping[str, Any]
 ) -> Iterator[list[Any]]:
     """What the columns of each row say: those of the inputs, and those of the target."""
     columns = (*inputs, *labels)
@@ -198,17 +242,12 @@ def table_cells(
     if file.suffix in (".parquet", ".pq"):  #: if labelled_folder
         rows = parquet.read_table(file, columns=list(columns)).to_pylist()
     elif file.suffix in (".jsonl", ".ndjson"):  #: if labelled_folder
-        rows = [json.loads(line) for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
+        rows = [flat(json.loads(line)) for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
     else:  #: if labelled_folder
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            rows = list(csv.DictReader(lines, delimiter="\t" if file.suffix == ".tsv" else ","))
-    broken = "surrogateescape"  # bytes that are not UTF-8: such texts are skipped  #: if csv and bad_texts
-    with file.open(newline="", encoding="utf-8-sig", errors=broken) as lines:  #: if csv and bad_texts
-        rows = list(csv.DictReader(lines, delimiter=separator or ("\t" if file.suffix == ".tsv" else ",")))
-    with file.open(newline="", encoding="utf-8-sig") as lines:  #: if csv and not labelled_folder and not bad_texts
-        rows = list(csv.DictReader(lines, delimiter=separator or ("\t" if file.suffix == ".tsv" else ",")))
+        rows = text_rows(file)  #: if labelled_folder
+    rows = text_rows(file, **layout)  #: if csv and not labelled_folder
     with file.open(encoding="utf-8-sig") as lines:  #: if jsonl and not labelled_folder
-        rows = [json.loads(line) for line in lines if line.strip()]
+        rows = [flat(json.loads(line)) for line in lines if line.strip()]
     rows = parquet.read_table(file, columns=list(columns)).to_pylist()  #: if parquet and not labelled_folder
     if not any(column in row for row in rows for column in labels):  # a test table without labels
         return

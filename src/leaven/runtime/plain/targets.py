@@ -14,6 +14,7 @@ from leaven.runtime.plain.datasets import (
     predefined_in,
     splits_of_user,
     table_splits,
+    with_ending,
 )
 
 
@@ -23,11 +24,14 @@ def table_of_targets(
     image: str,
     target: Any,
     root: str | None = None,
-    separator: str | None = None,
+    ending: str = "",  #: if ending
     on_bad_file: str = "stop",  #: if skip
+    **layout: Any,
 ) -> Samples:
     """The images that a table lists, one per row; a folder may hold one table per split."""
-    return read_targets(table_splits(path, (image, *target.columns), root, separator), target)
+    splits = table_splits(path, (image, *target.columns), root, layout)
+    splits = {split: with_ending(rows, ending) for split, rows in splits.items()}  #: if ending
+    return read_targets(splits, target)
 
 
 def folder_of_targets(path: str, *, target: Any) -> Samples:

@@ -26,8 +26,8 @@ def text_table(
     *,
     text: str | Sequence[str],
     target: Any,
-    separator: str | None = None,
     on_bad_file: str = "stop",  #: if skip
+    **layout: Any,
 ) -> Samples:
     """The texts that a table lists, one or a pair per row; a folder may hold one table per split."""
     columns = (text,) if isinstance(text, str) else tuple(text)
@@ -35,7 +35,7 @@ def text_table(
     labels = (target.column,)  #: if not targets
     splits: dict[str, list[tuple[Any, Any]]] = {}
     for split, file in tables_of(Path(path)).items():
-        for cells in table_cells(file, columns, labels, separator):
+        for cells in table_cells(file, columns, labels, layout):
             texts, given = [cell or "" for cell in cells[: len(columns)]], cells[len(columns) :]
             pair = texts[0] if len(texts) == 1 else tuple(texts), given[0] if len(given) == 1 else tuple(given)
             splits.setdefault(split, []).append(pair)

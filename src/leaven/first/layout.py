@@ -1,0 +1,185 @@
+"""How a table is laid out in a text file: its encoding, separator and quotes, and whether it has a header.
+
+Decides by the file's content, for `leaven new`; a recipe then says it, and nothing is guessed when it is read.
+"""
+
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from leaven.first.said import Guess, NotUnderstood, Said
+from leaven.formats.regular import open_regular
+from leaven.formats.tables import Layout, StrayQuote
+from leaven.formats.tables.csv_file import Table, likely_encoding
+from leaven.language.record import Record
+
+SEPARATORS = (",", "\t", ";", "|")
+MOST = 50_000_000  # bytes that are looked at
+LINES = 300  # that tell the separator
+ROWS = 500  # that tell the header
+LONG = 60  # characters, of which no name of a column is
+USUAL = {  # names of columns, which say that a line is a header
+    *("id", "idx", "index", "text", "sentence", "review", "comment", "tweet", "message", "content", "title", "body"),
+    *("label", "class", "category", "sentiment", "target", "topic", "intent", "score", "rating", "stars", "emotion"),
+    *("image", "file", "filename", "file_name", "path", "image_id", "question", "answer", "premise", "hypothesis"),
+    *("name", "date", "user", "url", "subject", "headline", "description", "question1", "question2", "sentence1"),
+    *("sentence2", "verdict", "breed", "price", "age"),
+}
+
+
+class Looked(Record):
+    """The layout of a table, and whether it is certain that it has a header, or none."""
+
+    layout: Layout
+    guess: Guess | None = None
+
+
+def look_at_layout(file: Path, said: Said) -> Looked:
+    """How a text file is a table."""
+    encoding = said.encoding or _encoding(file)
+    lines = _lines(file, encoding)
+    usual = "\t" if file.suffix.lower() == ".tsv" else ","
+    separator = said.separator or _separator(lines, usual)
+    layout = Layout(None if separator == usual else separator, False, (), '"', encoding)
+    layout = layout._replace(quote=_quote(file, layout, said.quote))
+    rows = _rows(lines, separator, layout.quote)
+    if said.header is not None or said.columns:
+        has_header = said.header if said.header is not None else False
+        return Looked(layout=layout._replace(header=has_header, columns=said.columns))
+    has_header, is_sure = _header(rows)
+    told = "the first line names the columns" if has_header else "the first line is a row, not a header"
+    guess = Guess(
+        about="header",
+        question="Does the first line name the columns?",
+        answer=has_header,
+        choices=("yes", "no"),
+        told=told,
+    )
+    return Looked(layout=layout._replace(header=has_header), guess=None if is_sure else guess)
+
+
+# -- encoding
+
+
+def _encoding(file: Path) -> str:
+    with open_regular(file) as content:
+        start = content.read(MOST)
+    if b"\0" in start[:1000] and start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        raise NotUnderstood(f"{file} is not a text file")
+    try:
+        start[: start.rfind(b"\n") + 1 or len(start)].decode()
+    except UnicodeDecodeError:
+        return likely_encoding(file)
+    return "utf-8"
+
+
+def _lines(file: Path, encoding: str) -> list[str]:
+    """The first lines, without empty ones."""
+    encoding = "utf-8-sig" if encoding == "utf-8" else encoding
+    found: list[str] = []
+    try:
+        with io.TextIOWrapper(open_regular(file), encoding=encoding, newline="") as lines:
+            for line in lines:
+                found += [line] * bool(line.strip())
+                if len(found) >= max(LINES, ROWS):
+                    break
+    except (LookupError, UnicodeError):
+        raise NotUnderstood(f"{file} is not {encoding} text; --encoding says which it is") from None
+    if not found:
+        raise NotUnderstood(f"{file} is empty")
+    return found
+
+
+# -- separator and quotes
+
+
+def _rows(lines: Sequence[str], separator: str, quote: str | None) -> list[list[str]]:
+    """The cells of lines; quotes that are not closed are no error here."""
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL
+    try:
+        found = list(csv.reader(lines, delimiter=separator, quotechar=quote, quoting=quoting))
+    except csv.Error:
+        return []
+    return [[cell.strip() for cell in row] for row in found if row]
+
+
+def _evenness(lines: Sequence[str], separator: str, quote: str | None) -> float:
+    """The share of rows that have as many cells as most have; 0 where that is one cell."""
+    widths = Counter(map(len, _rows(lines, separator, quote)))
+    if not widths:
+        return 0.0
+    width, count = widths.most_common(1)[0]
+    return count / widths.total() if width > 1 else 0.0
+
+
+def _separator(lines: Sequence[str], usual: str) -> str:
+    """The separator by which the rows have the same number of cells; the usual one where none does better."""
+    some = lines[:LINES]
+    evenness = {mark: max(_evenness(some, mark, '"'), _evenness(some, mark, None)) for mark in SEPARATORS}
+    best = max(SEPARATORS, key=lambda mark: (evenness[mark], mark == usual))
+    return best if evenness[best] > max(evenness[usual], 0.5) else usual
+
+
+def _quote(file: Path, layout: Layout, said: str | None) -> str | None:
+    """The character around cells; None where quotes are part of the text, as they don't enclose cells."""
+    if said is not None:
+        return None if said.lower() == "none" else said
+    if os.path.getsize(file) > MOST:
+        return layout.quote
+    table = Table(file, layout)
+    try:
+        for _ in table.rows(()):
+            pass
+    except StrayQuote:
+        return None if _is_even_without_quotes(file, layout) else layout.quote
+    swallowed = any("quote" in doubt.fact for doubt in table.doubts)
+    return None if swallowed and _is_even_without_quotes(file, layout) else layout.quote
+
+
+def _is_even_without_quotes(file: Path, layout: Layout) -> bool:
+    lines = _lines(file, layout.encoding)
+    separator = layout.separator or Table(file, layout).separator
+    return _evenness(lines, separator, None) > 0.99
+
+
+# -- header
+
+
+def _header(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
+    """Whether the first line names the columns, and whether that is certain."""
+    first, rest = rows[0], rows[1:]
+    named = [cell for cell in first if cell]
+    if not rest:
+        return True, True  # a table without rows is reported as one
+    if not named or len(set(named)) < len(named) or any(len(cell) > LONG or _is_number(cell) for cell in named):
+        return False, bool(named)
+    columns = [[row[at] for row in rest if at < len(row) and row[at]] for at in range(len(first))]
+    if any(name in cells for name, cells in zip(first, columns, strict=True) if name):
+        return False, True  # what is above a column is a value of it
+    if {cell.lower().replace(" ", "_").replace("-", "_") for cell in named} & USUAL:
+        return True, True
+    told = (
+        cells and (_share(cells, _is_number) > 0.9 or (" " not in name and _share(cells, _has_words) > 0.9))
+        for name, cells in zip(first, columns, strict=True)
+    )
+    return True, any(told)
+
+
+def _share(cells: Sequence[str], holds: Callable[[str], bool]) -> float:
+    return sum(map(holds, cells)) / len(cells)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", ".", 1))
+    except ValueError:
+        return False
+    return True
+
+
+def _has_words(cell: str) -> bool:
+    return cell.count(" ") >= 2

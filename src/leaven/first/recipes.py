@@ -1,0 +1,117 @@
+"""The text of a first recipe, with what a newcomer changes first."""
+
+from collections.abc import Sequence
+
+from leaven.catalog.value_text import quoted
+from leaven.first.table import TableLook, percent, shares
+from leaven.formats.tables import PLAIN
+
+FEW_IMAGES = 20  # too few to train more than the head
+LARGE = 2_000  # texts, enough to train the whole model at once
+WIDTH = 120
+_HEAD_FIRST = "# First only the new head, then the whole model; `leaven show` prints the learning rates.\n"
+
+
+def model_call(model: str, scratch: bool) -> str:
+    """The model with its pretrained weights, unless it is trained from scratch."""
+    if model.endswith(")"):
+        return model if scratch or "pretrained=" in model or "weights=" in model else _pretrained(model)
+    return f"{model}()" if scratch else f"{model}(pretrained=true)"
+
+
+def _pretrained(call: str) -> str:
+    return f"{call[:-1]}{', ' * (not call.endswith('()'))}pretrained=true)"
+
+
+def training_on_images(total: int, epochs: int, scratch: bool) -> str:
+    """How a model is trained on so many images."""
+    if scratch:
+        return f"train epochs={epochs}, batch=32\n"
+    if total < FEW_IMAGES or epochs == 1:
+        return f"freeze all - head\n\ntrain epochs={epochs}, batch=32\n"
+    head = max(1, epochs // 5)
+    return f'{_HEAD_FIRST}phase "head", epochs={head} {{ freeze all - head }}\nphase "all",  epochs={epochs - head}\n'
+
+
+def training_on_texts(total: int, epochs: int | None, scratch: bool) -> str:
+    """How a model is trained on so many texts; empty where the defaults are right."""
+    if epochs is not None:
+        return f"train epochs={epochs}\n"
+    if not scratch and total < LARGE:
+        return f'{_HEAD_FIRST}phase "head", epochs=2 {{ freeze all - head }}\nphase "all",  epochs=4\n'
+    return ""
+
+
+def recipe_of_table(look: TableLook, path: str, root: str | None, model: str, epochs: int | None, scratch: bool) -> str:
+    """A recipe for a table; `path` and `root` are relative to it."""
+    is_text = look.roles.image is None
+    block = ["tokenize max_length=128"] * is_text + ["on_bad_file skip"] * look.skips
+    parts = [f"# {_summary(look)}\n"]
+    parts += [f"# Guessed: {guess.told} (`leaven new {guess.option}`).\n" for guess in look.guesses]
+    if look.roles.other_texts and len(look.roles.text) == 1:
+        both = ", ".join(map(quoted, (*look.roles.other_texts[:1], *look.roles.text)))
+        parts.append(f"# Two texts are read as a pair: text=[{both}].\n")
+    parts += [f"model {model_call(model, scratch)}\n", f"data  {_data(look, path, root)}{_block(block)}\n"]
+    if look.is_imbalanced:
+        name, share = look.largest
+        parts.append(
+            f"\n# {percent(share)} are {_word(name)}: accuracy alone would not show that the rest is missed.\n"
+        )
+        parts.append("metrics f1(), accuracy()\n")
+    train = training_on_texts(look.for_training, epochs, scratch)
+    body = train if is_text else training_on_images(look.for_training, epochs or 10, scratch)
+    return "".join(parts) + (f"\n{body}" if body else "")
+
+
+def _summary(look: TableLook) -> str:
+    counted = f"{look.total:,} {look.noun}"
+    if look.classes:
+        return f"{len(look.classes)} classes, {counted}: {_word(shares(look.classes, look.class_names))}."
+    if look.roles.labels:
+        return f"{len(look.roles.labels)} labels, {counted}."
+    return f"{counted.capitalize()}, with a number to predict for each."
+
+
+def _word(text: str) -> str:
+    """A text in a comment: in one line, and printable."""
+    return " ".join(text.encode(errors="replace").decode().split())
+
+
+def _data(look: TableLook, path: str, root: str | None) -> str:
+    """The data source with its arguments."""
+    layout, roles = look.layout, look.roles
+    found = [quoted(path)]
+    if layout.separator is not None:
+        found.append(f"separator={quoted(layout.separator)}")
+    if layout.columns:
+        found.append(f"columns={_list(layout.columns)}")
+    if layout.header != PLAIN.header:
+        found.append(f"header={'true' if layout.header else 'false'}")
+    if layout.quote != PLAIN.quote:
+        found.append(f"quote={quoted(layout.quote) if layout.quote is not None else 'none'}")
+    if layout.encoding != PLAIN.encoding:
+        found.append(f"encoding={quoted(layout.encoding)}")
+    if roles.image is not None:
+        found.append(f"image={quoted(roles.image.column)}")
+        found += [f"root={quoted(root or '')}"] * (root is not None)
+        found += [f"ending={quoted(roles.image.ending)}"] * bool(roles.image.ending)
+    else:
+        found.append(f"text={_list(roles.text) if len(roles.text) > 1 else quoted(roles.text[0])}")
+    if roles.labels:
+        found.append(f"labels={_list(roles.labels)}")
+    else:
+        argument, column = ("label", roles.label) if roles.label is not None else ("target", roles.target)
+        found.append(f"{argument}={quoted(column or '')}")
+    call = f"{look.source}({', '.join(found)})"
+    if len(call) <= WIDTH:
+        return call
+    broken = ",\n".join(f"    {argument}" for argument in found)
+    return f"{look.source}(\n{broken},\n)"
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(quoted, names))}]"
+
+
+def _block(statements: Sequence[str]) -> str:
+    return f" {{ {'; '.join(statements)} }}" if statements else ""

@@ -1,0 +1,327 @@
+"""What the columns of a table have: texts, images, labels, numbers to predict.
+
+Decides by their names and by some of their cells. What a column can't be for certain becomes a guess.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leaven.first.said import Guess, NotUnderstood, Said
+from leaven.formats.image_folder import IMAGE_ENDINGS, is_image
+from leaven.formats.tables import Embedded
+from leaven.language.record import Record
+from leaven.sources.columns import file_in_table
+
+_SURE_LABELS = ("label", "labels", "gold_label", "class", "target", "y", "sentiment", "category")
+_LABELS = (
+    *_SURE_LABELS,
+    *("polarity", "airline_sentiment", "emotion", "verdict", "topic", "intent", "class_index", "class_name", "breed"),
+    *("species", "spam", "is_spam", "toxic", "stars", "rating", "score", "kind", "type", "genre", "stance", "v1"),
+    *("is_duplicate", "is_humor", "humor", "language", "grade", "diagnosis", "outcome"),
+)
+_TEXTS = (
+    *("text", "sentence", "review", "comment", "comment_text", "tweet", "message", "content", "body", "document"),
+    *("review_text", "reviewtext", "excerpt", "abstract", "description", "question", "title", "headline", "phrase"),
+    *("post", "v2", "sms", "utterance", "query"),
+)
+_PAIRS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("question1", "question2"), ("question", "sentence"))
+_NO_TEXTS = {
+    *("name", "names", "date", "time", "created", "url", "link", "id", "user", "username", "author", "address"),
+    *("location", "timezone", "coord", "ticket", "parse", "binary_parse", "file", "path", "image"),
+}
+MOST_CLASSES = 200
+MANY_NUMBERS = 20  # different ones, from which on numbers with fractions are quantities
+MANY_COLUMNS = 50  # of numbers, which are pixels or other features
+TRIED = 20  # cells of which files are looked for
+MOST_FOLDERS = 200
+LISTED = 8
+
+
+class Column(Record):
+    """A column with some of its cells."""
+
+    name: str
+    cells: tuple[Any, ...]
+
+    @property
+    def called(self) -> str:
+        return re.sub(r"[\s-]+", "_", self.name.strip().lower())
+
+    @property
+    def filled(self) -> list[Any]:
+        return [cell for cell in self.cells if cell is not None and cell != ""]
+
+    @property
+    def distinct(self) -> int:
+        return len({str(cell) for cell in self.filled})
+
+    @property
+    def is_numeric(self) -> bool:
+        filled = self.filled
+        return bool(filled) and all(_number(cell) is not None for cell in filled)
+
+    @property
+    def is_fractional(self) -> bool:
+        return self.is_numeric and any(not float(_number(cell) or 0).is_integer() for cell in self.filled)
+
+    @property
+    def is_binary(self) -> bool:
+        return self.is_numeric and {_number(cell) for cell in self.filled} == {0.0, 1.0}
+
+    @property
+    def words(self) -> float:
+        """How many words a cell has, on average."""
+        texts = [cell for cell in self.filled if isinstance(cell, str)]
+        return sum(len(re.findall(r"[^\W\d_]{2,}", cell)) for cell in texts) / len(texts) if texts else 0.0
+
+    @property
+    def length(self) -> float:
+        texts = [cell for cell in self.filled if isinstance(cell, str)]
+        return sum(map(len, texts)) / len(texts) if texts else 0.0
+
+    @property
+    def may_be_text(self) -> bool:
+        if self.is_numeric or not self.filled or not all(isinstance(cell, str) for cell in self.filled):
+            return False
+        if self.called in _TEXTS:
+            return True
+        spaced = sum(" " in cell for cell in self.filled) / len(self.filled)
+        is_called_otherwise = bool(_NO_TEXTS & {self.called, *self.called.split("_")})
+        return spaced >= 0.5 and self.words >= 1.5 and not is_called_otherwise and self.distinct > 2
+
+    @property
+    def may_be_label(self) -> bool:
+        filled = self.filled
+        if not all(isinstance(cell, str | int | float | bool) for cell in filled):
+            return False
+        most = min(MOST_CLASSES, max(2, len(filled) // 2))
+        return 2 <= self.distinct <= most and self.length <= 60 and not (self.is_fractional and self.distinct > 20)
+
+    @property
+    def may_be_quantity(self) -> bool:
+        return self.is_fractional and self.distinct > min(MANY_NUMBERS, len(self.filled) // 2)
+
+
+class Images(Record):
+    """Where the images of a column are: the folder its paths start in, and what they leave out."""
+
+    column: str
+    root: Path | None  # None: the table's folder
+    ending: str = ""
+
+
+class Roles(Record):
+    """What the columns of a table have."""
+
+    text: tuple[str, ...] = ()
+    image: Images | None = None
+    label: str | None = None
+    labels: tuple[str, ...] = ()
+    target: str | None = None
+    other_texts: tuple[str, ...] = ()
+    guesses: tuple[Guess, ...] = ()
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The columns with what is to be predicted."""
+        return self.labels or tuple(filter(None, (self.label, self.target)))
+
+
+def look_at_roles(file: Path, columns: Sequence[Column], said: Said) -> Roles:
+    """What the columns of a table have; a NotUnderstood where it has no inputs or no labels."""
+    by_name = {column.name: column for column in columns}
+    _check_said(file, by_name, said)
+    guesses: list[Guess] = []
+    image = None if said.text else _images(file, columns, said)
+    inputs: tuple[str, ...] = (image.column,) if image is not None else said.text
+    likely = _likely_label(columns, inputs) if not said.names_target else None
+    texts: list[Column] = []
+    if not inputs:
+        texts = [column for column in columns if column.may_be_text and column.name not in (likely, said.label)]
+        inputs = _pair(columns) or _text(texts, guesses)
+    if not inputs:
+        raise NotUnderstood(_no_inputs(file, columns))
+    answer = _said_answer(said) or _answer(file, [each for each in columns if each.name not in inputs], guesses)
+    others = tuple(each.name for each in texts if each.name not in (*inputs, *answer.answers))
+    return Roles(
+        text=() if image is not None else inputs,
+        image=image,
+        label=answer.label,
+        labels=answer.labels,
+        target=answer.target,
+        other_texts=others,
+        guesses=tuple(guesses),
+    )
+
+
+def _check_said(file: Path, columns: Mapping[str, Column], said: Said) -> None:
+    for name in (*said.text, *filter(None, (said.image, said.label, said.target)), *said.labels):
+        if name not in columns:
+            raise NotUnderstood(f"{file} has no column `{name}`; its columns are {listed(tuple(columns))}")
+
+
+# -- inputs
+
+
+def _pair(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Two columns whose names say that their texts belong together."""
+    called = {column.called: column.name for column in columns if not column.is_numeric}
+    return next(((called[one], called[two]) for one, two in _PAIRS if {one, two} <= called.keys()), ())
+
+
+def _text(texts: Sequence[Column], guesses: list[Guess]) -> tuple[str, ...]:
+    """The column of texts: the only one, or the one with the longest."""
+    if not texts:
+        return ()
+    best = max(texts, key=lambda column: column.length)
+    known = [column for column in texts if column.called in _TEXTS]
+    if len(texts) > 1 and [best] != known:
+        names = tuple(column.name for column in texts)
+        told = f"the texts are in `{best.name}`, not in {either([name for name in names if name != best.name])}"
+        question = "Which column has the texts?"
+        guesses.append(Guess(about="text", question=question, answer=best.name, choices=names, told=told))
+    return (best.name,)
+
+
+def _images(file: Path, columns: Sequence[Column], said: Said) -> Images | None:
+    """The column of images that are there, or that are inside of the table."""
+    for column in columns:
+        if said.image not in (None, column.name) or not column.filled:
+            continue
+        if isinstance(column.filled[0], Embedded):
+            return Images(column=column.name, root=None)
+        names = [file_in_table(str(cell)) for cell in column.filled[:TRIED] if isinstance(cell, str | int)]
+        if not names or any(len(name) > 300 or "\n" in name for name in names):
+            continue
+        are_called_so = all(map(is_image, names))
+        found = _place_of(names, file.parent, said.root) if are_called_so or column.distinct > 2 else None
+        if found is not None:
+            return Images(column=column.name, root=found[0], ending=found[1])
+        if are_called_so or said.image is not None:
+            raise NotUnderstood(
+                f"{file} names images in `{column.name}`, such as {names[0]}, which are not there; "
+                f"--root FOLDER says where the paths start"
+            )
+    return None
+
+
+def _place_of(names: Sequence[str], folder: Path, said: str | None) -> tuple[Path | None, str] | None:
+    """The folder that paths start in (None: this one), and their ending, where all of these files are there."""
+    endings = ("", *IMAGE_ENDINGS, *map(str.upper, IMAGE_ENDINGS))
+    for root in [Path(said)] if said is not None else _folders_near(folder):
+        for ending in endings:
+            if all(is_image(name + ending) and os.path.isfile(root / (name + ending)) for name in names):
+                return (None if root == folder else root), ending
+    return None
+
+
+def _folders_near(folder: Path) -> list[Path]:
+    """This folder, those in it, and those above it."""
+    found = [folder]
+    for depth in (folder.glob("*/"), folder.glob("*/*/")):
+        for each in depth:
+            if len(found) >= MOST_FOLDERS:
+                break
+            if each.is_dir() and not each.name.startswith("."):
+                found.append(each)
+    above = Path(os.path.abspath(folder)).parents
+    return [*found, *above[:2], *(sibling for each in above[:1] for sibling in sorted(each.glob("*/"))[:20])]
+
+
+def _no_inputs(file: Path, columns: Sequence[Column]) -> str:
+    names = tuple(column.name for column in columns)
+    numeric = [column for column in columns if column.is_numeric]
+    if len(numeric) >= MANY_COLUMNS:
+        return (
+            f"{file} has {len(numeric)} columns of numbers, such as {listed(tuple(c.name for c in numeric)[:3])}: "
+            "if these are pixels, save each row as an image file (Leaven reads images from files and texts from "
+            "tables); other numbers can't be learned from"
+        )
+    return (
+        f"{file} has no column with texts or with the paths of images, from which Leaven predicts; its columns are "
+        f"{listed(names)}. If one of them has texts, --text COLUMN says which"
+    )
+
+
+# -- what is to be predicted
+
+
+def _said_answer(said: Said) -> Roles | None:
+    return Roles(label=said.label, labels=said.labels, target=said.target) if said.names_target else None
+
+
+def _ranked(columns: Sequence[Column]) -> list[Column]:
+    """Those that are called like labels, the surest name first."""
+
+    def rank(column: Column) -> int | None:
+        called = column.called.removesuffix("_encoded")
+        if called in _LABELS:
+            return _LABELS.index(called)
+        tail = called.rpartition("_")[2]
+        return len(_LABELS) + _SURE_LABELS.index(tail) if tail in _SURE_LABELS else None
+
+    found = [(at, column) for column in columns if (at := rank(column)) is not None]
+    return [column for _, column in sorted(found, key=lambda each: each[0])]
+
+
+def _likely_label(columns: Sequence[Column], inputs: Sequence[str]) -> str | None:
+    """The column that is called like labels and may have them, so that it is not taken for texts."""
+    return next((c.name for c in _ranked(columns) if c.may_be_label and c.name not in inputs), None)
+
+
+def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Roles:
+    """The column with the labels, those with a 0 or 1 for each label, or the one with numbers to predict."""
+    named = _ranked(columns)
+    classes = [column for column in named if column.may_be_label and not column.may_be_text]
+    if classes and classes[0].called in _SURE_LABELS:
+        return Roles(label=classes[0].name)
+    binary = tuple(column.name for column in columns if column.is_binary)
+    if len(binary) > 2 or (len(binary) == 2 and not classes):
+        told = f"the columns {listed(binary)} have a 0 or 1 for each label"
+        question = "Which column has the labels? (all: each of these is a label)"
+        guesses.append(Guess(about="label", question=question, answer="all", choices=("all", *binary), told=told))
+        return Roles(labels=binary)
+    numbers = [column for column in (*named, *columns) if column.may_be_quantity]
+    if numbers and not classes:
+        if numbers[0] in named or not any(column.may_be_label for column in columns):
+            return Roles(target=numbers[0].name)
+    possible = classes or [column for column in columns if column.may_be_label and not column.may_be_text]
+    if not possible:
+        names = listed(tuple(column.name for column in columns))
+        raise NotUnderstood(
+            f"{file} has no column that looks like labels (a few different values, each in several rows): {names}; "
+            "--label COLUMN names one, --target COLUMN one with numbers to predict"
+        )
+    best = min(possible, key=lambda column: (column not in named, column.distinct)) if not classes else classes[0]
+    if len(possible) > 1:
+        others = [column.name for column in possible if column is not best]
+        told = f"the labels are in `{best.name}`, not in {either(others)}"
+        choices = tuple(column.name for column in possible)
+        question = "Which column has the labels?"
+        guesses.append(Guess(about="label", question=question, answer=best.name, choices=choices, told=told))
+    return Roles(label=best.name)
+
+
+# -- in words
+
+
+def listed(names: Sequence[str]) -> str:
+    shown = [f"`{name if len(name) <= 40 else name[:39] + '…'}`" for name in names[:LISTED]]
+    return ", ".join(shown) + ", …" * (len(names) > LISTED)
+
+
+def either(names: Sequence[str]) -> str:
+    *first, last = [f"`{name}`" for name in names[:LISTED]]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _number(cell: Any) -> float | None:
+    if isinstance(cell, bool):
+        return float(cell)
+    try:
+        return float(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,46 @@
+"""What people say about their data, and what is only guessed."""
+
+from typing import Any
+
+from leaven.language.record import Record
+
+
+class NotUnderstood(ValueError):
+    """Data that no first recipe can be written for; the text says why, and what to do."""
+
+
+class Said(Record):
+    """What is said about a table; None and empty: nothing is."""
+
+    header: bool | None = None
+    columns: tuple[str, ...] = ()
+    separator: str | None = None
+    quote: str | None = None  # "none" or a character
+    encoding: str | None = None
+    text: tuple[str, ...] = ()
+    image: str | None = None
+    root: str | None = None
+    label: str | None = None
+    labels: tuple[str, ...] = ()
+    target: str | None = None
+
+    @property
+    def names_target(self) -> bool:
+        return bool(self.label or self.labels or self.target)
+
+
+class Guess(Record):
+    """Something that a look does not tell for certain, and the likeliest answer."""
+
+    about: str  # the field of `Said`
+    question: str
+    answer: Any
+    choices: tuple[str, ...]
+    told: str  # "the first line is a row, not a header"
+
+    @property
+    def option(self) -> str:
+        """How to say otherwise on the command line."""
+        if self.about == "header":
+            return "--header" if self.answer is False else "--no-header"
+        return f"--{self.about} COLUMN"

@@ -1,0 +1,134 @@
+"""`leaven new` for tables: what it says, asks and writes, and the way from a published file to a prediction."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+from tests import published_tables, tiny_bert
+
+from leaven.cli.main import leaven
+from leaven.cli.new_tables import look_and_ask
+from leaven.first.said import Said
+
+pytest.importorskip("transformers")
+
+
+def new(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
+    monkeypatch.chdir(folder)
+    answer = CliRunner().invoke(leaven, ["new", *words])
+    return answer.exit_code, answer.output
+
+
+def test_a_table_of_texts_becomes_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_bert.write_csv(tmp_path / "reviews.csv")
+    code, said = new(tmp_path, monkeypatch, "reviews.csv")
+    assert code == 0, said
+    assert said.startswith(
+        "reviews.csv: 60 rows\n  texts in `sentence`\n  2 classes in `label`: good (50 %), bad (50 %)\n"
+    )
+    recipe = (tmp_path / "reviews.leaven").read_text()
+    assert 'data  csv("reviews.csv", text="sentence", label="label") { tokenize max_length=128 }' in recipe
+
+
+def test_pairs_are_found_by_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"premise": "a man sleeps", "hypothesis": text, "gold": label} for text, label in tiny_bert.reviews(20)]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    code, said = new(tmp_path, monkeypatch, "pairs.jsonl", "-o", "-")
+    assert code == 0, said
+    assert 'text=["premise", "hypothesis"], label="gold"' in said
+
+
+def test_a_table_without_labels_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.csv").write_text("id,words\n1,a text\n2,another one\n3,the last\n")
+    code, said = new(tmp_path, monkeypatch, "t.csv")
+    assert code == 2
+    assert "t.csv has no column that looks like labels" in said
+
+
+def test_where_it_is_not_sure_it_says_so_and_how_to_say_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published_tables.ag_news(tmp_path / "ag_news")
+    code, said = new(tmp_path, monkeypatch, "ag_news")
+    assert code == 0, said
+    recipe = (tmp_path / "ag_news.leaven").read_text()
+    assert "# Guessed: the texts are in `column3`, not in `column2` (`leaven new --text COLUMN`).\n" in recipe
+    code, said = new(tmp_path, monkeypatch, "ag_news", "--text", "2", "-o", "-")
+    assert code == 0, said
+    assert "uessed" not in said
+    assert 'columns=["label", "text", "column3"]' in said
+
+
+def test_in_a_terminal_it_asks(tmp_path: Path) -> None:
+    published_tables.ag_news(tmp_path / "ag_news")
+    with CliRunner().isolation(input="column2\n") as (printed, *_):
+        look = look_and_ask(tmp_path / "ag_news", Said(), can_ask=True, err=False)
+        assert b"Which column has the texts?" in printed.getvalue()
+    assert look.names == ("label", "text", "column3")
+    with CliRunner().isolation(input="\n"):
+        look = look_and_ask(tmp_path / "ag_news", Said(), can_ask=True, err=False)
+    assert look.names == ("label", "column2", "text")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("a.xlsx", "a spreadsheet"), ("a.json", "jq -c"), ("a.zip", "unpack it")])
+def test_files_that_are_no_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, reason: str) -> None:
+    (tmp_path / name).write_bytes(b"PK\3\4\0")
+    code, said = new(tmp_path, monkeypatch, name)
+    assert code == 2
+    assert reason in said
+
+
+def test_a_folder_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at, (text, kind) in enumerate(tiny_bert.reviews(40)):
+        place = tmp_path / "imdb" / ("train" if at < 30 else "test") / kind / f"{at}.txt"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    code, said = new(tmp_path, monkeypatch, "imdb", "-o", "-")
+    assert code == 0, said
+    assert "2 classes, 30 texts for training, already split into train, test" in said
+    assert 'data  text_folder("imdb") { tokenize max_length=128 }' in said
+
+
+# -- to a prediction
+
+
+def leaven_in(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "leaven", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sms", "ag_news"])
+def test_from_a_published_table_to_a_prediction(tmp_path: Path, kind: str) -> None:
+    """Without editing anything: new, check, run, predict and evaluate."""
+    tiny_bert.make(tmp_path / "bert")
+    table = published_tables.sms_spam(tmp_path / kind) if kind == "sms" else published_tables.ag_news(tmp_path / kind)
+    model = ["--model", 'transformers.auto("bert")', "--epochs", "1", "-o", "t.leaven"]
+    leaven_in(tmp_path, "new", str(table.relative_to(tmp_path)), *model)
+    assert "no errors" in leaven_in(tmp_path, "check", "t.leaven")
+    leaven_in(tmp_path, "run", "t.leaven")
+    assert leaven_in(tmp_path, "predict", "runs/t", "a good film").strip()
+    rows = table if kind == "sms" else table / "test.csv"
+    predicted = leaven_in(tmp_path, "predict", "runs/t", str(rows), "--csv", "p.csv")
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == (161 if kind == "sms" else 23), predicted
+    assert "f1" in leaven_in(tmp_path, "evaluate", "runs/t", "--data", str(table))
+
+
+@pytest.mark.slow
+def test_from_images_in_a_table_to_a_prediction(tmp_path: Path) -> None:
+    """Names without their ending, in a folder beside the table."""
+    (tmp_path / "dogs" / "train").mkdir(parents=True)
+    for at in range(24):
+        Image.new("RGB", (40, 32), (at % 2 * 200, 90, at)).save(tmp_path / "dogs" / "train" / f"{at:04x}.jpg")
+    lines = "".join(f"{at:04x},{'pug' if at % 2 else 'boxer'}\n" for at in range(24))
+    (tmp_path / "dogs" / "labels.csv").write_text(f"id,breed\n{lines}")
+    leaven_in(tmp_path, "new", "dogs", "--model", "resnet10t", "--scratch", "-o", "t.leaven")
+    leaven_in(tmp_path, "run", "t.leaven", "--quick")
+    assert "0000.jpg" in leaven_in(tmp_path, "predict", "runs/t", "dogs/train/0000.jpg")

@@ -1,0 +1,162 @@
+"""What a table is, as it is published, and the data that a first recipe has for it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from tests import published_tables, tiny_bert
+
+from leaven.first.recipes import recipe_of_table
+from leaven.first.said import NotUnderstood, Said
+from leaven.first.table import TableLook, look_at_table
+
+WORDS = [text for text, _ in tiny_bert.reviews(60)]
+
+
+def look(path: Path, **said: object) -> TableLook:
+    return look_at_table(path, Said(**said))  # type: ignore[arg-type]
+
+
+def data_of(found: TableLook) -> str:
+    """The data of its recipe, in one line."""
+    image = found.roles.image
+    root = image.root.name if image is not None and image.root is not None else None
+    text = recipe_of_table(found, found.path.name, root, "minilm", None, scratch=False)
+    lines = text.partition("data  ")[2].partition("\n\n")[0].splitlines()
+    return " ".join(line.strip() for line in lines).replace("( ", "(").replace(", )", ")")
+
+
+def rows(line: str, count: int = 60) -> str:
+    """So many rows: `{text}`, `{at}` and `{kind}` are another one in each, or one of three."""
+    kinds = ("one", "two", "three")
+    return "".join(line.format(text=WORDS[at % 60], at=at, kind=kinds[at % 3], n=at % 3 - 1) for at in range(count))
+
+
+TABLES = {
+    "sst2.tsv": ("sentence\tlabel\n" + rows("{text}\t{n}\n"), 'csv("sst2.tsv", text="sentence", label="label")'),
+    "cola.tsv": (
+        rows("gj04\t{kind}\t\t{text}\n"),
+        'csv("cola.tsv", columns=["column1", "label", "column3", "text"], text="text", label="label")',
+    ),
+    "tweets.csv": (
+        "clean_text,category\n" + rows("{text},{n}.0\n"),
+        'csv("tweets.csv", text="clean_text", label="category")',
+    ),
+    "excel.csv": (
+        "\ufeffKommentar;Art;Preis\n" + rows("{text};{kind};{at},50\n"),
+        'csv("excel.csv", separator=";", text="Kommentar", label="Art")',
+    ),
+    "emotions.txt": (
+        rows("{text};{kind}\n"),
+        'csv("emotions.txt", separator=";", columns=["text", "label"], text="text", label="label")',
+    ),
+    "pairs.tsv": (
+        "id\tsentence1\tsentence2\tgold_label\n" + rows("{at}\t{text}\tanother one, {text}\t{kind}\n"),
+        'csv("pairs.tsv", text=["sentence1", "sentence2"], label="gold_label")',
+    ),
+    "nested.jsonl": (
+        "".join(
+            json.dumps({"id": at, "data": {"text": text}, "meta": {"kind": "ab"[at % 2]}}) + "\n"
+            for at, text in enumerate(WORDS)
+        ),
+        'jsonl("nested.jsonl", text="data.text", label="meta.kind")',
+    ),
+    "toxic.csv": (
+        "id,comment_text,toxic,obscene,threat\n" + rows("{at},{text},1,0,1\n", 30) + rows("{at},{text},0,1,0\n", 30),
+        'csv("toxic.csv", text="comment_text", labels=["toxic", "obscene", "threat"])',
+    ),
+    "readability.csv": (
+        "id,excerpt,target\n" + rows("{at},{text},-{at}.75\n"),
+        'csv("readability.csv", text="excerpt", target="target")',
+    ),
+    "sorted.csv": (
+        "review,sentiment\n" + rows("{text} {at},good\n", 2000) + rows("{text} {at},bad\n", 2000),
+        'csv("sorted.csv", text="review", label="sentiment")',
+    ),
+    "gaps.csv": (
+        "text,label\n" + rows("{text},{kind}\n") + ",one\nno label,\n",
+        'csv("gaps.csv", text="text", label="label") { tokenize max_length=128; on_bad_file skip }',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_understood(tmp_path: Path, name: str) -> None:
+    content, expected = TABLES[name]
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert data_of(look(tmp_path / name)).removesuffix(" { tokenize max_length=128 }") == expected
+
+
+def test_ag_news(tmp_path: Path) -> None:
+    found = look(published_tables.ag_news(tmp_path / "ag_news"))
+    data = 'csv("ag_news", columns=["label", "column2", "text"], text="text", label="label")'
+    assert data_of(found) == f"{data} {{ tokenize max_length=128 }}"
+    assert "82 rows (train 60, test 22); without a header" in found.seen
+    assert "4 classes in `label`: 1 World (25 %), 2 Sports (25 %)" in found.seen
+    assert "2 texts of test are also in train" in found.seen
+    assert "guessed: the texts are in `column3`, not in `column2`; --text COLUMN says otherwise" in found.seen
+    chosen = look(tmp_path / "ag_news", text=("2", "3"), label="column1")
+    assert chosen.guesses == ()
+    assert chosen.roles.text == ("text1", "text2")
+    named = look(tmp_path / "ag_news", columns=("class", "title", "news"), label="class", text=("news",))
+    assert 'columns=["class", "title", "news"], text="news", label="class"' in data_of(named)
+
+
+def test_sms_spam(tmp_path: Path) -> None:
+    found = look(published_tables.sms_spam(tmp_path / "sms"))
+    assert found.seen.splitlines()[0].endswith(
+        "160 rows; separated by tabs, without a header, quotes are part of the text"
+    )
+    assert "2 classes in `label`: ham (88 %), spam (12 %)" in found.seen
+    text = recipe_of_table(found, "SMSSpamCollection", None, "minilm", None, scratch=False)
+    assert 'separator="\\t", columns=["label", "text"], quote=none, text="text", label="label"' in text
+    assert "# 88 % are ham: accuracy alone would not show that the rest is missed.\nmetrics f1" in text
+
+
+def test_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "spam.csv").write_bytes(("v1,v2,,,\n" + rows('{kind},"{text} für 5 £",,,\n')).encode("cp1252"))
+    assert data_of(look(tmp_path / "spam.csv")).startswith('csv("spam.csv", encoding="cp1252", text="v2", label="v1")')
+    (tmp_path / "unicode.txt").write_bytes(("text\tlabel\n" + rows("{text}\t{kind}\n")).encode("utf-16"))
+    assert 'separator="\\t", encoding="utf-16"' in data_of(look(tmp_path / "unicode.txt"))
+
+
+@pytest.mark.parametrize("written", ["{}.jpg", "photos\\{}.jpg", "data/photos/{}.jpg", "{}"])
+def test_a_table_of_images_finds_them(tmp_path: Path, written: str) -> None:
+    """In a folder beside the table, above it, with Windows' separators, or without what the files end in."""
+    folder = tmp_path / "data"
+    (folder / "photos").mkdir(parents=True)
+    for at in range(12):
+        Image.new("RGB", (9, 9)).save(folder / "photos" / f"im{at}.jpg")
+    lines = "".join(f"{written.format(f'im{at}')},{'pug' if at % 2 else 'boxer'}\n" for at in range(12))
+    (folder / "labels.csv").write_text(f"id,breed\n{lines}")
+    found = look(folder / "labels.csv")
+    assert found.noun == "images"
+    assert found.rows == {"": 12}
+    assert ('ending=".jpg"' in data_of(found)) == (written == "{}")
+    assert ("root=" in data_of(found)) == (not written.startswith("photos"))
+
+
+@pytest.mark.parametrize(
+    ("content", "report"),
+    [
+        ("PassengerId,Survived,Name\n" + rows('{at},{n},"Smith, Mr. {text}"\n'), "no column with texts or"),
+        (",".join(f"pixel{at}" for at in range(65)) + "\n" + rows("{n}" + ",{at}" * 64 + "\n"), "if these are pixels"),
+        ("id,text\n" + rows("{at},{text}\n"), "no column that looks like labels"),
+        (rows("ABBR:exp {text}\n"), "has a single column"),
+        ("file,label\n" + rows("{at}.jpg,{kind}\n"), "0.jpg, which are not there; --root FOLDER"),
+        ("", "is empty"),
+        ("Kommentar;Preis\n" + rows("{text};{at},25\n"), "which is not a number\nwrite it with a point"),
+    ],
+)  # fmt: skip
+def test_what_no_recipe_can_be_written_for(tmp_path: Path, content: str, report: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(NotUnderstood) as refused:
+        look(tmp_path / "t.csv")
+    assert report in str(refused.value)
+
+
+def test_a_column_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,kind\n" + rows("{text},{kind}\n"))
+    with pytest.raises(NotUnderstood, match="has no column `lable`; its columns are `text`, `kind`"):
+        look(tmp_path / "t.csv", label="lable")
