@@ -285,9 +285,8 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
         guesses.append(Guess(about="label", question=question, answer="all", choices=("all", *binary), told=told))
         return Roles(labels=binary)
     numbers = [column for column in (*named, *columns) if column.may_be_quantity]
-    if numbers and not classes:
-        if numbers[0] in named or not any(column.may_be_label for column in columns):
-            return Roles(target=numbers[0].name)
+    if numbers and not classes and (numbers[0] in named or not any(column.may_be_label for column in columns)):
+        return Roles(target=numbers[0].name)
     possible = classes or [column for column in columns if column.may_be_label and not column.may_be_text]
     if not possible:
         names = listed(tuple(column.name for column in columns))
