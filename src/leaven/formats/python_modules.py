@@ -5,10 +5,12 @@ import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
 
+_LEAVEN = Path(__file__).parents[1]
+
 
 def is_library(name: str) -> bool:
-    """Whether a library has that name: a user's `torch.py` must not take its place."""
-    if name in sys.stdlib_module_names:
+    """Whether a library has that name, or Python itself: a user's `torch.py` must not take its place."""
+    if name in sys.stdlib_module_names or name.startswith("__"):  # `__main__` is the program
         return True
     if name in sys.modules:
         file = getattr(sys.modules[name], "__file__", None)
@@ -20,6 +22,6 @@ def is_library(name: str) -> bool:
 
 def is_installed(file: str) -> bool:
     """Whether a file came with Python or a package, be it in this environment or in one that it builds on."""
-    own = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    own = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(_LEAVEN)}
     others = {place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")}
     return any(Path(file).is_relative_to(place) for place in own | others if place)

@@ -19,7 +19,7 @@ from leaven.lab.program import Program
 from leaven.pictures.batch import draw_batch
 from leaven.plan.plan import Plan
 from leaven.program.files import write_program
-from leaven.program.phases import function_name
+from leaven.program.phases import function_names
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Stopped
 from leaven.runtime.run.phase import Phase
@@ -43,7 +43,7 @@ class Session:
         self.data: Data = self._program.build_data(self.run.seed)
         self.model: nn.Module = self._call(module.build_model)
         self.metrics: Mapping[str, Metric] = self._call(module.build_metrics)
-        self._phases = [getattr(module, function_name(phase, plan)) for phase in plan.phases]
+        self._phases = [getattr(module, name) for name in function_names(plan)]
         self._turn = _Turn()
         self.run.before_batch = self._turn.wait
         self.run.shows_training = False

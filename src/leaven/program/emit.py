@@ -22,8 +22,8 @@ from leaven.program.code import (
 from leaven.program.data import build_data
 from leaven.program.imports import Imports
 from leaven.program.model import build_model
-from leaven.program.names import Names
-from leaven.program.phases import function_name, phase_functions
+from leaven.program.names import Names, with_free_names
+from leaven.program.phases import function_names, phase_functions
 from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, cite
 
@@ -33,8 +33,11 @@ _TYPES = {"int": "int", "float": "float"}
 
 def emit(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name."""
-    names = Names(plan)
-    imports = Imports(names.of_user)
+    return with_free_names(plan, lambda names: _written(plan, file, names))
+
+
+def _written(plan: Plan, file: str, names: Names) -> str:
+    imports = Imports()
     for line in ("import argparse", "from torch import nn"):
         imports.add(line)
     values = Values(imports, names, plan.task)
@@ -165,8 +168,7 @@ def building_and_training(plan: Plan, functions: Mapping[str, Function], around:
     lines.append("")
     is_block = bool(around) and len(plan.phases) > 1
     lines += [f"    {around}"] if is_block else []
-    for phase in plan.phases:
-        name = function_name(phase, plan)
+    for name in function_names(plan):
         args = ["args"] if ARGS in functions[name].parameters else []
         lines += statement("", call(name, "run", "model", "data", "metrics", *args), depth=1 + is_block)
     return lines

@@ -1,7 +1,6 @@
 """What a program imports, and the names that it then uses."""
 
 import sys
-from collections.abc import Collection
 
 from leaven.program.code import WIDTH
 
@@ -30,9 +29,8 @@ _WHOLE = {  # used by their full names
 class Imports:
     """The imports of one program, collected while it is written."""
 
-    def __init__(self, of_user: Collection[str] = ()) -> None:
+    def __init__(self) -> None:
         self._lines: set[str] = set()
-        self._of_user = of_user  # names that the user's modules have
 
     def add(self, line: str) -> None:
         self._lines.add(line)
@@ -52,9 +50,6 @@ class Imports:
         if module in _WHOLE:
             self.add(f"import {_WHOLE[module]}")
             return target
-        if name in self._of_user:
-            self.add(f"from {module} import {name} as {name}_")
-            return f"{name}_"
         self.add(f"from {module} import {name}")
         return name
 

@@ -7,9 +7,9 @@ lines: a comment at the end of a line says when it is written (see `runtime/plai
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from leaven.program.code import WIDTH
@@ -126,7 +126,8 @@ class Needed:
     imports: tuple[tuple[str, str, str], ...]  # module, name there (empty for the module), name here
 
 
-def needed(targets: Iterable[str], traits: frozenset[str], task: str) -> Needed:
+@lru_cache(maxsize=8)  # a program is written twice
+def needed(targets: tuple[str, ...], traits: frozenset[str], task: str) -> Needed:
     """What a program with these traits and this task needs that uses these functions and classes."""
     used: set[str] = set()
     roots = [find(target, traits) for target in targets]

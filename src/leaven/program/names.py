@@ -1,47 +1,44 @@
-"""The names of a program: each is free where it is used, whatever the recipe calls its files and `arg`s."""
+"""The names of a program: each is free where it is used, whatever the recipe calls its files, techniques and `arg`s.
 
+Which names a program uses is read from the program itself: it is first written with stand-ins for the user's names.
+"""
+
+import ast
 import builtins
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
 from itertools import count
 from keyword import iskeyword
+from pathlib import Path
 from unicodedata import normalize
 
 from leaven.plan.plan import Plan
 
-VARIABLES = {  # of programs, and the modules that they import
-    *("args", "run", "data", "dataset", "split", "transform", "train_transform", "eval_transform", "model", "teacher"),
-    *("metrics", "phase", "criterion", "optimizer", "schedule", "images", "targets", "outputs", "loss", "scores"),
-    *("averaged", "num_classes", "num_outputs", "channels", "parser", "parse_args", "main", "train", "closure"),
-    *("argparse", "partial", "torch", "nn", "T", "timm", "torchvision", "bundle", "runtime", "techniques", "task"),
-}
-_BEGINNINGS = ("build_", "train_", "teacher_")  # of the names that depend on the recipe
-_ARGS = {  # of every program
-    *(
-        "resume",
-        "more_epochs",
-        "finish",
-        "train_only",
-        "snapshot",
-        "output",
-        "from_phase",
-        "of",
-        "quick",
-        "devices",
-        "machines",
-    ),
-}
+_ARGUMENTS = Path(__file__).parents[1] / "runtime" / "run" / "arguments.py"  # what every program adds to its `args`
+_STAND_IN = "__stand_in_"
+
+
+def with_free_names(plan: Plan, write: Callable[["Names"], str]) -> str:
+    """A program in which no name of the user's is one that the program uses itself."""
+    draft = write(Names(plan))
+    return write(Names(plan, {name for name in names_in(draft) if not name.startswith(_STAND_IN)}))
 
 
 class Names:
-    """What a program calls the user's modules and the `arg`s of the recipe; `taken` are names of its own."""
+    """What a program calls the user's modules, its techniques and the `arg`s of the recipe.
 
-    def __init__(self, plan: Plan, taken: Collection[str] = ()) -> None:
-        self._taken = {*VARIABLES, *dir(builtins), *taken}
+    `taken` are the program's own names. Without them, the names of modules and techniques are stand-ins.
+    """
+
+    def __init__(self, plan: Plan, taken: Collection[str] | None = None) -> None:
         aliases = [module.alias for module in plan.user_modules]
-        self._modules = _free(aliases, self._taken, _BEGINNINGS, "user_")
-        self._args = _free((arg.name for arg in plan.args), _ARGS, ("_",), "arg")
-        self.of_user = frozenset(self._modules.values())
+        self._taken = None if taken is None else {*taken, *dir(builtins)}
+        if self._taken is None:
+            self._modules = {alias: f"{_STAND_IN}module_{at}" for at, alias in enumerate(aliases)}
+        else:
+            self._modules = _free(aliases, self._taken, "user")
+        self._args = _free((arg.name for arg in plan.args), _of_every_program(), "arg")
 
     def user(self, target: str) -> str:
         """Something of the user's: `mine.Net`."""
@@ -54,10 +51,13 @@ class Names:
 
     def variables(self, wanted: Iterable[str]) -> list[str]:
         """Names for variables: the wanted ones, with a number where they aren't free."""
+        if self._taken is None:
+            return [f"{_STAND_IN}variable_{at}" for at, _ in enumerate(wanted)]
         found: list[str] = []
         for name in wanted:
             candidates = (name if at == 1 else f"{name}_{at}" for at in count(1))
-            found.append(next(one for one in candidates if one not in {*found, *self._taken, *self.of_user}))
+            taken = {*found, *self._taken, *self._modules.values()}
+            found.append(next(one for one in candidates if is_parameter(one) and one not in taken))
         return found
 
 
@@ -66,15 +66,53 @@ def is_parameter(name: str) -> bool:
     return name.isidentifier() and not iskeyword(name) and normalize("NFKC", name) == name
 
 
-def _free(names: Iterable[str], taken: Collection[str], odd: tuple[str, ...], prefix: str) -> dict[str, str]:
-    """A Python name for each: another beginning where it begins oddly, and underscores after it where it is taken."""
+def names_in(program: str) -> set[str]:
+    """Every name that a program defines or uses, in any of its scopes."""
+    return {name for node in ast.walk(ast.parse(program)) for name in _names_of(node)}
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name) | ast.arg(arg=name):
+            yield name
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
+            yield name
+        case ast.alias(name=name, asname=asname):
+            yield asname or name.partition(".")[0]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case ast.Global(names=names) | ast.Nonlocal(names=names):
+            yield from names
+        case ast.MatchMapping(rest=str(name)):
+            yield name
+
+
+@cache
+def _of_every_program() -> frozenset[str]:
+    """The attributes of `args` in any program: one per flag of every program, and what is added to them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(_ARGUMENTS.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="add_argument"), args=[ast.Constant(value=str(flag))]):
+                dests = [each.value.value for each in node.keywords if each.arg == "dest"]  # type: ignore[attr-defined]
+                found |= {str(dest) for dest in dests} or {flag.removeprefix("--").replace("-", "_")}
+            case ast.Attribute(value=ast.Name(id="args"), attr=name):
+                found.add(name)
+    return frozenset(found)
+
+
+def _free(names: Iterable[str], taken: Collection[str], prefix: str) -> dict[str, str]:
+    """A Python name for each: with underscores after it where it is taken, and never with one before it.
+
+    Names that begin with underscores are Python's own, or private.
+    """
     found: dict[str, str] = {}
     for name in names:
         free = normalize("NFKC", name)  # as Python reads names
         if not free.isidentifier():
             free = re.sub(r"\W", "_", free, flags=re.ASCII)
-        if free.startswith(odd):
-            free = f"{prefix}{free}"
+        if free.startswith("_"):
+            free = f"{prefix}_{free.strip('_')}".rstrip("_")
         while iskeyword(free) or free in taken or free in found.values():
             free += "_"
         found[name] = free

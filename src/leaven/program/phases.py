@@ -33,17 +33,25 @@ _SHARED = "train"
 def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Function]:
     """The functions of the phases, after the loop that several of them share."""
     shared = _shared_loop(plan, values)
-    functions = [_phase_function(phase, plan, values, teachers, shared) for phase in plan.phases]
+    functions = [
+        _phase_function(name, phase, plan, values, teachers, shared)
+        for name, phase in zip(function_names(plan), plan.phases, strict=True)
+    ]
     return [*([_shared_function(shared, plan, values)] if shared else []), *functions]
 
 
-def function_name(phase: TrainPhase, plan: Plan) -> str:
-    """`train_fine_tune`; where there is only one phase, `train`."""
+def function_names(plan: Plan) -> list[str]:
+    """What the functions of the phases are called: `train_fine_tune`; where there is only one phase, `train`."""
     if len(plan.phases) == 1:
-        return _SHARED
-    slug = _slug(phase)
-    is_alone = [_slug(other) for other in plan.phases].count(slug) == 1
-    return f"train_{slug}" if is_alone else f"train_{slug}_{plan.phases.index(phase) + 1}"
+        return [_SHARED]
+    slugs = [_slug(phase) for phase in plan.phases]
+    found: list[str] = []
+    for number, slug in enumerate(slugs, 1):
+        name = f"{_SHARED}_{slug}" if slugs.count(slug) == 1 else f"{_SHARED}_{slug}_{number}"
+        while name in found:
+            name += "_"
+        found.append(name)
+    return found
 
 
 def _slug(phase: TrainPhase) -> str:
@@ -98,7 +106,9 @@ def _begin(techniques: list[Used], values: Values) -> list[str]:
 # -- the function of a phase
 
 
-def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str]) -> Function:
+def _phase_function(
+    name: str, phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str]
+) -> Function:
     is_sharing = bool(shared) and _loop_to_share(phase, values) == shared
     with values.noting() as names:
         body = _body(phase, plan, values, teachers, is_sharing=is_sharing)
@@ -110,9 +120,9 @@ def _phase_function(phase: TrainPhase, plan: Plan, values: Values, teachers: Tea
     ]
     if "args" in names:
         parameters.append(ARGS)
-    local = [f"    {name} = {code}" for name, code in FROM_DATA.items() if name in names]
+    local = [f"    {variable} = {code}" for variable, code in FROM_DATA.items() if variable in names]
     summary = docstring(_summary(phase), depth=1)
-    return Function(function_name(phase, plan), tuple(parameters), "None", [*summary, *local, *body])
+    return Function(name, tuple(parameters), "None", [*summary, *local, *body])
 
 
 def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:

@@ -5,7 +5,7 @@ the traits that `traits.py` reads from the plan. In place of a bundle, which onl
 the weights.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
@@ -17,7 +17,7 @@ from leaven.program.emit import build_metrics, building_and_training, determinis
 from leaven.program.imports import Imports, is_pythons
 from leaven.program.library import Definition, needed
 from leaven.program.model import build_model
-from leaven.program.names import Names
+from leaven.program.names import Names, with_free_names
 from leaven.program.phases import phase_functions
 from leaven.program.techniques import teacher_functions
 from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, techniques_of, traits_of
@@ -68,7 +68,11 @@ def obstacles(plan: Plan) -> list[str]:
 def standalone(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
     plan = _without_samples(_without_resplit(as_asked(plan)))
-    parts = _Parts(plan, helpers=[definition.name for definition in _Parts(plan).definitions])
+    return with_free_names(plan, lambda names: _written(plan, file, names))
+
+
+def _written(plan: Plan, file: str, names: Names) -> str:
+    parts = _Parts(plan, names)
     own = parts.own
     return "\n\n\n".join(
         [
@@ -83,12 +87,11 @@ def standalone(plan: Plan, file: str = "program.py") -> str:
 
 
 class _Parts:
-    """The imports, the definitions and the functions of a program; `helpers` are the names of these definitions."""
+    """The imports, the definitions and the functions of a program."""
 
-    def __init__(self, plan: Plan, helpers: Collection[str] = ()) -> None:
+    def __init__(self, plan: Plan, names: Names) -> None:
         traits = traits_of(plan)
-        names = Names(plan, helpers)
-        self.imports = imports = _PlainImports(traits, names.of_user)
+        self.imports = imports = _PlainImports(traits)
         for line in ("import argparse", "from torch import nn"):
             imports.add(line)
         values = _PlainValues(imports, names, plan.task, traits)
@@ -103,7 +106,9 @@ class _Parts:
         main = _main(plan, values, {function.name: function for function in built})
         self.functions = [_parse_args(plan, values), *built, main]
         self.own = own_modules(plan, values)
-        library = needed(imports.targets, traits | ({"args"} if values.used_args else frozenset()), plan.task.name)
+        library = needed(
+            tuple(imports.targets), traits | ({"args"} if values.used_args else frozenset()), plan.task.name
+        )
         self.definitions = library.definitions
         for module, name, here in library.imports:
             imports.add_as(module, name, here)
@@ -127,8 +132,8 @@ def _without_samples(plan: Plan) -> Plan:
 class _PlainImports(Imports):
     """Imports of other libraries; what the program uses of Leaven is written into it instead."""
 
-    def __init__(self, traits: frozenset[str], of_user: Collection[str]) -> None:
-        super().__init__(of_user)
+    def __init__(self, traits: frozenset[str]) -> None:
+        super().__init__()
         self.targets: dict[str, None] = {}
         self.renamed = {  # a program has a variable `split`, and starters load in another way than files
             "leaven.runtime.split": "split_by_shares" if "shares" in traits else "split_samples",

@@ -88,7 +88,7 @@ def model_builder(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
         if not isinstance(model, nn.Module):
             name, found = function.__name__, "nothing" if model is None else f"a {type(model).__name__}"
             raise Failure(f"{name} returned {found}, not a model", "end it with `return model`", about=name)
-        known = {name: value.used() if isinstance(value, _Read) else value for name, value in given.arguments.items()}
+        known = {name: _used(value) if isinstance(value, _Read) else value for name, value in given.arguments.items()}
         record(model, function=function, arguments=known)
         return model
 
@@ -120,13 +120,15 @@ class _Read(argparse.Namespace):
     """The command line, which notes what is read from it: the rest is none of a bundle's business."""
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_") and name != "used":
+        if not name.startswith("_"):
             object.__getattribute__(self, "__dict__").setdefault("_used", {})[name] = None
         return object.__getattribute__(self, name)
 
-    def used(self) -> argparse.Namespace:
-        known = vars(self)
-        return argparse.Namespace(**{name: known[name] for name in known.get("_used", {}) if name in known})
+
+def _used(args: _Read) -> argparse.Namespace:
+    """What was read of a command line."""
+    known = vars(args)
+    return argparse.Namespace(**{name: known[name] for name in known.get("_used", {}) if name in known})
 
 
 def _is_namespace(value: Any) -> bool:

@@ -22,7 +22,7 @@ def import_file(file: str, name: str) -> ModuleType:
     path = Path(file).resolve()
     if not path.is_file():
         path = Path(__file__).resolve().parent / file
-    name += "_" * (name in sys.modules)  # libraries must find theirs
+    name += "_" * (name in sys.stdlib_module_names or name in sys.modules)  # libraries must find theirs
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -164,7 +164,7 @@ class Phase:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.data.train.steps
 
-    def begin(self, optimizer: Any, schedule: Any, **techniques: Any) -> Any:
+    def begin(self, optimizer: Any, schedule: Any, /, **techniques: Any) -> Any:
         """Load the state of an interrupted run."""
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
         model: Any = self.model  #: if wrapped

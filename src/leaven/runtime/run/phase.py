@@ -156,7 +156,7 @@ class Phase:
 
     # -- begin and finish
 
-    def begin(self, optimizer: torch.optim.Optimizer, schedule: Any, **techniques: Any) -> Any:
+    def begin(self, optimizer: torch.optim.Optimizer, schedule: Any, /, **techniques: Any) -> Any:
         """Set up model and optimizer for the devices and the precision, and load the state of an interrupted run.
 
         Returns the optimizer to use from here on. `techniques` are those with a state of their own.
