@@ -9,7 +9,7 @@ What a bundle holds is decided in `saving.py`, which files are accepted as one i
 
 from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision
 from leaven.bundle.bundle import Bundle
-from leaven.bundle.from_run import save_run
+from leaven.bundle.from_run import note_change, save_run
 from leaven.bundle.loading import load, load_model
 from leaven.bundle.over import Over
 from leaven.bundle.published import load_published
@@ -26,6 +26,7 @@ __all__ = [
     "load",
     "load_model",
     "load_published",
+    "note_change",
     "save",
     "save_run",
 ]

@@ -1,4 +1,4 @@
-"""How a model is built, as data: by timm, torchvision or transformers, of components, or by code of the user's own.
+"""How a model is built, as data: by timm, torchvision or transformers, of components, or by the user's own code.
 
 Decides what a bundle may ask to be built. Only what is listed here is called; arguments are plain values; nothing is
 fetched. The weights are filled in by others.
@@ -15,9 +15,9 @@ from typing import Any, Literal
 from torch import nn
 
 from leaven.bundle.limits import TooLarge
-from leaven.bundle.source_code import Code, Sources
+from leaven.bundle.source_code import Code, Sources, point_at
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import torchvision_models, without_weights
+from leaven.runtime.model.builder import Change, torchvision_models, without_weights
 from leaven.runtime.model.heads import replace_head
 from leaven.runtime.model.text import from_configuration
 from leaven.tasks import find as find_task
@@ -190,11 +190,47 @@ class Own:
         return _with_head(model, self.head)
 
 
-BuiltBy = Timm | Torchvision | Transformers | Components | Own
+class Changed:
+    """A model that techniques of the user's changed after it was built, before it was trained."""
+
+    def __init__(self, first: "BuiltFirst", changes: Sequence[Change | Mapping[str, Any]]) -> None:
+        self.first = first
+        self.changes = changes
+
+    def describe(self, sources: Sources) -> dict[str, Any]:
+        changes = [_change_data(each, sources) if isinstance(each, Change) else dict(each) for each in self.changes]
+        return {"by": "changed", "first": self.first.describe(sources), "changes": changes}
+
+    def build(self, code: Code) -> nn.Module:
+        changes = [each for each in self.changes if not isinstance(each, Change)]
+        assert len(changes) == len(self.changes), "it is built from what `describe` wrote"
+        made = [code.find(change["code"]) for change in changes]  # who does not trust it builds nothing
+        model = self.first.build(code)
+        for make, change in zip(made, changes, strict=True):
+            name, given = change["code"]["name"], dict.fromkeys(change["given"], model)
+            technique = _built(name, make, **change["arguments"], **given)
+            _built(f"what {name} changes", technique.on_model, model)
+        return model
+
+
+BuiltFirst = Timm | Torchvision | Transformers | Components | Own
+BuiltBy = BuiltFirst | Changed
+
+
+def runs_code(builder: BuiltBy) -> bool:
+    """Whether building the model runs code that comes with the bundle."""
+    return isinstance(builder, Own | Changed)
 
 
 def read_builder(data: Any) -> BuiltBy:
     """What `describe` wrote, read back."""
+    match data:
+        case {"by": "changed", "first": dict(first), "changes": [*changes]}:
+            return Changed(_read_first(first), [_read_change(each) for each in changes])
+    return _read_first(data)
+
+
+def _read_first(data: Any) -> BuiltFirst:
     match data:
         case {"by": "timm", "name": str(name), "arguments": dict(arguments)}:
             return Timm(name, head=_read_head(data), fitted=_read_fitted(data), arguments=arguments)
@@ -207,6 +243,27 @@ def read_builder(data: Any) -> BuiltBy:
         case {"by": "own", "place": str(place), "name": str(name), "arguments": dict(arguments)}:
             return Own(place, name, arguments, _read_head(data))
     raise ValueError("how the model is built can't be read")
+
+
+def _change_data(change: Change, sources: Sources) -> dict[str, Any]:
+    name = change.technique.__qualname__
+    if change.lost:
+        raise Failure(
+            f"a bundle can't hold the argument `{change.lost[0]}` of {name}",
+            "let its constructor take numbers, texts and lists of them",
+        )
+    return {
+        "code": point_at(change.technique, sources),
+        "arguments": plain(change.arguments, f"the arguments of {name}"),
+        "given": list(change.given),
+    }
+
+
+def _read_change(data: Any) -> dict[str, Any]:
+    match data:
+        case {"code": {"name": str()} as code, "arguments": dict(arguments), "given": [*given]}:
+            return {"code": code, "arguments": arguments, "given": [str(name) for name in given]}
+    raise ValueError("a change of the model can't be read")
 
 
 def _read_head(data: Mapping[str, Any]) -> tuple[str, int] | None:

@@ -9,6 +9,7 @@ from leaven.bundle.over import told
 from leaven.bundle.steps import has_code
 from leaven.formats.commands import typed
 from leaven.formats.score_text import score_text
+from leaven.formats.trained import is_built_by_code
 
 
 def card(manifest: Manifest, name: str) -> str:
@@ -44,6 +45,8 @@ def _kind(built_by: Mapping[str, Any]) -> str:
             return f"A {name} (built by transformers)"
         case {"by": "components", "parts": parts}:
             return f"A model of {len(parts)} Leaven components"
+        case {"by": "changed", "first": first}:
+            return f"{_kind(first)}, changed by custom code"
         case {"name": name}:
             return f"A custom model, {name}"
     return "A model"
@@ -51,7 +54,7 @@ def _kind(built_by: Mapping[str, Any]) -> str:
 
 def needs_trust(manifest: Manifest) -> bool:
     """Whether the bundle holds code that must be trusted to use it."""
-    return manifest.built_by.get("by") == "own" or has_code(manifest.preprocess)
+    return is_built_by_code(manifest.built_by) or has_code(manifest.preprocess)
 
 
 def _but(manifest: Manifest) -> str:

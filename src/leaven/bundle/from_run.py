@@ -1,7 +1,7 @@
 """The bundle of a finished run: how its model is built comes from what was recorded when the program built it.
 
 A model that libraries or components made is described by their calls, and loading it runs no code. One that the
-program changed in another way, or that the user's code makes, is built by that code, for whoever trusts it.
+program changed in another way, or that the user's code makes or changes, is built by that code, for whoever trusts it.
 """
 
 import inspect
@@ -10,16 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
-from leaven.bundle.building import BuiltBy, Components, Own, Timm, Torchvision, Transformers
+from leaven.bundle import golden
+from leaven.bundle.building import (
+    BuiltBy,
+    BuiltFirst,
+    Changed,
+    Components,
+    Own,
+    Timm,
+    Torchvision,
+    Transformers,
+    plain,
+    runs_code,
+)
 from leaven.bundle.inputs import candidates
 from leaven.bundle.over import Over
-from leaven.bundle.saving import save
+from leaven.bundle.saving import rebuilt, save
+from leaven.bundle.source_code import Code, Sources
 from leaven.formats import status_line
 from leaven.formats.run_folder import BUNDLE
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import USER_FILE, Failure
-from leaven.runtime.model.builder import Built, built
+from leaven.runtime.model.builder import Built, Change, built, record
+from leaven.runtime.model.masks import has_masks
 from leaven.runtime.run.run import Run
 from leaven.techniques.adapters.adapter import adapters_of
 
@@ -41,7 +56,7 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
                 raise
             continue
         first, *_ = candidates(data.example)
-        run.announce(file, trust_code=isinstance(built_by, Own), example=first.example.typed)
+        run.announce(file, trust_code=runs_code(built_by), example=first.example.typed)
         return
 
 
@@ -61,8 +76,82 @@ def _save(file: Path, run: Run, model: nn.Module, data: Data, scores: dict[str, 
     )
 
 
+# -- changes by the user's techniques
+
+
+def note_change(model: nn.Module, technique: Any, /, **arguments: Any) -> None:
+    """Note what a technique of the user's has changed in a model: the bundle lets it change its model in the same way.
+
+    That is tried at once: a change that can't be repeated is refused before anything is trained.
+    """
+    given = tuple(name for name, value in arguments.items() if value is model)
+    rest = {name: value for name, value in arguments.items() if name not in given}
+    lost = tuple(name for name, value in rest.items() if not _is_plain(value))
+    held = {name: value for name, value in rest.items() if name not in lost}
+    record(model, changes=(*built(model).changes, Change(type(technique), held, given, lost)))
+    if not _is_finished(model):
+        return
+    problem = None
+    for way in _ways(model):
+        try:
+            _build_like(model, way)
+        except Failure as failure:
+            problem = failure
+        else:
+            return
+    if problem is not None:
+        name = type(technique).__name__
+        headline = f"the model could not be saved: what {name}.on_model changes can't be repeated: {problem.headline}"
+        raise Failure(headline, problem.help, about=name)
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        plain(value, "")
+    except Failure:
+        return False
+    return True
+
+
+def _is_finished(model: nn.Module) -> bool:
+    """Whether a model has the layers that it will be saved with: adapters are merged and masks applied at the end, and
+    the sizes of lazy layers are known after their first batch."""
+    has_lazy = any(map(is_lazy, (*model.parameters(), *model.buffers())))
+    return not has_lazy and not adapters_of(model) and not has_masks(model)
+
+
+def _build_like(model: nn.Module, way: BuiltBy) -> None:
+    """Build a model again, which must have the same layers. The model itself does not run: it might change."""
+    sources = Sources()
+    with golden.fixed_seed():
+        described = way.describe(sources)
+        code = Code(sources.members, is_trusted=True, bundle=BUNDLE)
+        again, _ = rebuilt(described, None, code, model, model.state_dict(), Path(BUNDLE))
+    kinds, others = _kinds(model), _kinds(again)
+    for path in (*kinds, *others):
+        if kinds.get(path) != others.get(path):
+            found = f"a {others[path]}" if path in others else "missing"
+            raise Failure(f"built again, {path or 'the model'} is {found}, not a {kinds.get(path, 'layer at all')}")
+
+
+def _kinds(model: nn.Module) -> dict[str, str]:
+    return {path: type(layer).__qualname__ for path, layer in model.named_modules()}
+
+
+# -- ways to build a model
+
+
 def _ways(model: nn.Module) -> Iterator[BuiltBy]:
-    """How the model can be built again: by the calls that made it; else by the program's function."""
+    """How the model can be built again: by the calls that made it, else by the program's function; either may have to
+    be followed by what the user's techniques change."""
+    changes = built(model).changes
+    for first in _first_ways(model):
+        yield first
+        if changes:
+            yield Changed(first, changes)
+
+
+def _first_ways(model: nn.Module) -> Iterator[BuiltFirst]:
     known = built(model)
     if (described := _described(model, known)) is not None:
         yield described
@@ -73,7 +162,7 @@ def _ways(model: nn.Module) -> Iterator[BuiltBy]:
             yield Own(file, known.function.__name__, known.arguments, reads=[each for each in used if each])
 
 
-def _described(model: nn.Module, known: Built) -> BuiltBy | None:
+def _described(model: nn.Module, known: Built) -> BuiltFirst | None:
     """The calls that made a model, as data; None where they are not known, or not plain data."""
     made = known.made
     try:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from leaven.bundle import golden, limits
 from leaven.bundle.archive import CARD, GOLDEN, MANIFEST, damaged, read_archive
-from leaven.bundle.building import BuiltBy, Own, read_builder
+from leaven.bundle.building import BuiltBy, read_builder, runs_code
 from leaven.bundle.bundle import Bundle
 from leaven.bundle.golden import Steps
 from leaven.bundle.manifest import Manifest, read_manifest, versions
@@ -73,7 +73,7 @@ def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.
 def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code, most: int) -> nn.Module:
     """The model. First it is built without memory for its weights, to see how large it is."""
     try:
-        if not isinstance(builder, Own):
+        if not runs_code(builder):
             with limits.limited(most), torch.device("meta"), suppress(Failure):
                 builder.build(code)
         with limits.limited(most):

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.building import BuiltBy, Timm, Torchvision, Transformers
+from leaven.bundle.building import BuiltBy, Changed, Timm, Torchvision, Transformers
 from leaven.bundle.source_code import Code
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
@@ -97,7 +97,9 @@ def _source(data: Mapping[str, Any]) -> str:
 
 
 def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path) -> dict[str, Tensor]:
-    """The weights that a bundle stands on, by the model's own names."""
+    """The weights that a bundle stands on, by the names of the model before user code changed it."""
+    if isinstance(builder, Changed):
+        builder = builder.first
     if isinstance(builder, Transformers):
         return dict(published_model(_text_source(data["weights"], file), builder.config, builder.pooling).state_dict())
     match data["weights"]:

@@ -72,8 +72,8 @@ def save(
         _compare_steps(preprocess, rebuild(steps, code), steps, tried)
         weights, stands_on = _weights(module), None
         if over is not None:
-            stands_on, weights = left_out(over, built_by, code, module, weights, path)
-        again, sizes = _rebuilt(built, stands_on, code, module, weights, path)
+            stands_on, weights = left_out(over, read_builder(built), code, module, weights, path)
+        again, sizes = rebuilt(built, stands_on, code, module, weights, path)
         outputs = _compare_models(module, again, tried.prepared, task)
     if outputs.shape[1] != (task.row_size(target) or outputs.shape[1]):
         raise Failure(f"the model has {outputs.shape[1]} outputs, but the data has {len(target.names)} names for them")
@@ -158,7 +158,7 @@ def _weights(module: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def _rebuilt(
+def rebuilt(
     built_data: Mapping[str, Any],
     stands_on: Mapping[str, Any] | None,
     code: Code,

@@ -28,6 +28,11 @@ class Told:
     shape: tuple[int, ...]
 
 
+def is_built_by_code(built_by: Mapping[str, Any]) -> bool:
+    """Whether building the model of a bundle runs code that comes with it."""
+    return built_by.get("by") in ("own", "changed")
+
+
 def bundle_tells(file: Path) -> Told | None:
     """What a bundle says about itself; None for what is not a bundle or can't be read."""
     try:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from leaven.catalog.card import Card
+from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath, Invocation, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, note
 from leaven.language.fixes import write
 from leaven.language.source import Span
 from leaven.messages.places import setting_span, span_of
+from leaven.messages.suggestions import similar
 
 _FORMS = {"vector": "(N, C)", "image": "(N, C, H, W)"}
 
@@ -89,6 +91,16 @@ def no_head(source: Invocation) -> Diagnostic:
         f"{source.card.bare_name} has no head that could be replaced",
         Spot(span_of(source.origin), "it has no classifier"),
         fix="choose another model: `leaven catalog search` lists what there is",
+    )
+
+
+def no_such_head(place: Span, path: str, model: str, near: Sequence[str]) -> Diagnostic:
+    """`head="path"` names no layer of the model."""
+    return error(
+        "unknown-layer",
+        f"{model} has no layer named `{path}`",
+        Spot(place, "no layer matches"),
+        fix=similar(place, [quoted(each) for each in near], " (`leaven inspect` lists them)"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.layers import Layers
-from leaven.catalog.values import Invocation
+from leaven.catalog.values import Invocation, is_written
 from leaven.plan.plan import (
     BuildModel,
     Chain,
@@ -100,7 +100,14 @@ def _head(
             replaced = path or (_plain_head(layers) if weights is not None and source.card.kind != "user" else None)
     if replaced is None:
         return layers.head if weights is not None else (), None, True
-    return (replaced,) if isinstance(weights, FileWeights) else (), replaced, False  # the file may be of other classes
+    new = (replaced,) if isinstance(weights, FileWeights) else ()  # the file may be of other classes
+    return (new, None, True) if _is_fitted_by_data(source) else (new, replaced, False)
+
+
+def _is_fitted_by_data(source: Invocation) -> bool:
+    """Whether a model in user code has a parameter for its number of outputs, which the recipe leaves to the data."""
+    parameter = source.card.outputs_parameter if source.card.kind == "user" else None
+    return parameter is not None and not any(s.name == parameter.name and is_written(s.origin) for s in source.settings)
 
 
 def _new_text_head(model: Model, weights: Weights | None) -> tuple[str, ...]:

@@ -145,9 +145,9 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
         return [*lines, *_criterion(phase, values), *_solve(phase, phase.solver, values)]
     lines += [
         *_criterion(phase, values),
-        *_optimizer(phase, techniques, values),
+        *_optimizer(phase, techniques, values, teachers),
         *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
-        *(line for one in techniques if not one.is_made_first for line in made(one, values, teachers)),
+        *(line for one in techniques if one.is_made_last for line in made(one, values, teachers)),
     ]
     if is_sharing:
         return [*lines, *statement("", call(_SHARED, *_given(phase)))]
@@ -266,7 +266,7 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
     ]
 
 
-def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
+def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
     optimizer = phase.optimizer
     parameters: Code = call(values.runtime("trainable"), "model")
     if optimizer.groups:
@@ -274,6 +274,7 @@ def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values) -> lis
         parameters = call(values.runtime("parameter_groups"), "model", *groups)
     lines = statement("optimizer = ", values.call(optimizer.call, parameters), cite_call(optimizer.call))
     for one in techniques:
+        lines += made(one, values, teachers) if one.is_for_optimizer else []
         if one.has(PARAMETERS_METHOD):
             lines.append(f'    optimizer.add_param_group({{"params": list({one.name}.parameters())}})')
     lines += [f"    {line}" for line in calls(techniques, "on_optimizer")]

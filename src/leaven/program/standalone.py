@@ -24,7 +24,7 @@ from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, 
 from leaven.program.values import Values, cite
 
 MASK_FOLDER = "leaven.runtime.mask_folder"
-_LEFT_OUT = {"leaven.runtime.model_builder"}  # it is for bundles
+_LEFT_OUT = {"leaven.runtime.model_builder", "leaven.bundle.note_change"}  # they are for bundles
 _LOADERS = (("only_starters", "load_packaged"), ("plain_files", "load_file"))
 _OF_TARGETS = {  # helpers for tasks other than classification
     "leaven.runtime.table": "table_of_targets",

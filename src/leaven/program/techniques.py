@@ -46,8 +46,18 @@ class Used:
 
     @property
     def is_made_first(self) -> bool:
-        """Whether it must be there before the optimizer."""
-        return any(map(self.has, ("on_data", "on_model", "on_optimizer", PARAMETERS_METHOD)))
+        """Whether it must be there before the layers are frozen."""
+        return any(map(self.has, ("on_data", "on_model")))
+
+    @property
+    def is_for_optimizer(self) -> bool:
+        """Whether it must be there as soon as the optimizer is."""
+        return not self.is_made_first and any(map(self.has, ("on_optimizer", PARAMETERS_METHOD)))
+
+    @property
+    def is_made_last(self) -> bool:
+        """Whether it is needed only in the loop."""
+        return not self.is_made_first and not self.is_for_optimizer
 
 
 def used_in(phase: TrainPhase, names: Names) -> list[Used]:
@@ -73,13 +83,24 @@ def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
     """The lines that make a technique, and let it change the model."""
     cited = cite_call(one.use.call)
     changed = [f"    {line}" for line in calls([one], "on_model")]
+    if one.has("on_model") and one.use.call.is_user:
+        changed += _noted(one, values)
     if one.has("on_data"):  # it is made already
         return changed
     code = _constructor(one.use, values, teachers)
-    if one.use.hooks == ("on_model",):
+    if one.use.hooks == ("on_model",) and len(changed) == 1:
         return statement("", code, cited, suffix=one.call("on_model").removeprefix(one.name))
     asked = f"    phase.store_teacher({one.name}.teacher, data.train)  # it is asked once about every image"
     return [*statement(f"{one.name} = ", code, cited), *changed, *([asked] if one.use.asks_once else [])]
+
+
+def _noted(one: Used, values: Values) -> list[str]:
+    """The line that lets the bundle repeat what a technique of the user's changes in the model."""
+    function = values.imports.use("leaven.bundle.note_change")
+    if not function:
+        return []
+    noted = call(function, "model", one.name, *_provided(one.use), *values.items(one.use.call.arguments))
+    return statement("", noted, "so that the bundle can repeat it; tried here")
 
 
 def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> list[str]:
@@ -94,9 +115,13 @@ def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> l
 
 
 def _constructor(use: UseTechnique, values: Values, teachers: Teachers) -> Code:
-    had = [Item(_stages(use) if name == "stages" else PROVIDED[name], f"{name}=") for name in use.wants]
     models = [Item(_model(model, values, teachers), f"{name}=") for name, model in use.models]
-    return call(values.target(use.call), *had, *models, *values.items(use.call.arguments))
+    return call(values.target(use.call), *_provided(use), *models, *values.items(use.call.arguments))
+
+
+def _provided(use: UseTechnique) -> list[Item]:
+    """What the constructor asks for and the program has."""
+    return [Item(_stages(use) if name == "stages" else PROVIDED[name], f"{name}=") for name in use.wants]
 
 
 def _stages(use: UseTechnique) -> Code:

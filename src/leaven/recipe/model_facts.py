@@ -63,7 +63,7 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         return _pipeline(model.source, data)
     card = model.source.card
     if card.kind == "user":
-        return _own_model(model, model.source, scope, run_code)
+        return _own_model(model, model.source, chosen, scope, run_code)
     known = card.model
     size = known.input_size
     wished = _wished_size(model.source)
@@ -160,7 +160,7 @@ def _needed(scope: Scope) -> str:
     return f"{scope.outputs or 'the'} {'classes' if scope.has_classes else 'outputs'}"
 
 
-def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -> ModelFacts:
+def _own_model(model: Model, source: Invocation, chosen: Invocation, scope: Scope, run_code: bool) -> ModelFacts:
     """A model in user code: its layers are known only when its code runs."""
     card = source.card
     outputs = card.outputs_parameter
@@ -174,7 +174,19 @@ def _own_model(model: Model, source: Invocation, scope: Scope, run_code: bool) -
         return described
     alias, _, name = card.name.partition(".")
     file, arguments = scope.modules[alias].module.place, _plain_arguments(source, scope.outputs)
-    return _with_layers(described, source, {"file": str(file), "name": name, "arguments": arguments}, scope)
+    described = _with_layers(described, source, {"file": str(file), "name": name, "arguments": arguments}, scope)
+    if described.layers is not None and isinstance(model.head, NewHead) and model.head.path is not None:
+        return replace(described, layers=_with_named_head(described.layers, model.head.path, card.name, chosen, scope))
+    return described
+
+
+def _with_named_head(layers: Layers, path: str, model: str, chosen: Invocation, scope: Scope) -> Layers:
+    """The layers, of which the recipe says which one is the head."""
+    paths = [module.path for module in layers.modules if module.path]
+    if path in paths:
+        return replace(layers, head=(path,))
+    scope.add(messages.no_such_head(setting_span(chosen["head"], chosen), path, model, lookup.nearest(path, paths)))
+    return layers
 
 
 # -- layers

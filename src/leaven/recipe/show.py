@@ -90,7 +90,7 @@ def _model(model: Model) -> Iterator[Line]:
 def _without_fitted(model: Model) -> Invocation:
     """The call that makes a model, without the number of outputs that the data gives in place of a default."""
     assert isinstance(model.source, Invocation)
-    if model.source.card.kind != "user" or model.head != NewHead(None):
+    if model.source.card.kind != "user" or not isinstance(model.head, NewHead):
         return model.source
     outputs = model.source.card.outputs_parameter
     if outputs is None:

@@ -17,7 +17,7 @@ from leaven.formats.class_names import (
 )
 from leaven.formats.layer_names import is_glob, is_named, is_under
 from leaven.formats.run_folder import BUNDLE, newest
-from leaven.formats.trained import Told, bundle_tells, safetensors_shapes
+from leaven.formats.trained import Told, bundle_tells, is_built_by_code, safetensors_shapes
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import teachers as messages
 from leaven.messages.places import span_of
@@ -143,7 +143,7 @@ def _bundle(teacher: Invocation, matches_outputs: bool, data: DataFacts) -> Iter
     if told is None:
         yield messages.not_a_bundle(teacher, file)
         return
-    if told.built_by.get("by") == "own" and not teacher.value("trust_code"):
+    if is_built_by_code(told.built_by) and not teacher.value("trust_code"):
         yield messages.untrusted_code(teacher, file)
     if matches_outputs:
         yield from _classes(teacher, told, data)

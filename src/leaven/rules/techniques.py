@@ -16,7 +16,7 @@ from leaven.recipe.task import Task
 
 _BRANCHES = ("drop_path", "stochastic_depth")  # what libraries call modules that can skip a branch
 _BRANCH_TYPES = ("ResBlock", "DropPath", "StochasticDepth")
-_BEFORE_TRAINING = ("on_data", "on_model", "on_optimizer")
+_BEFORE_TRAINING = ("on_data", "on_model")
 _LATE = ("criterion", "optimizer", "phase")  # what exists only after these hooks
 
 

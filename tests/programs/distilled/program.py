@@ -98,6 +98,8 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     phase = run.phase("taught", model, data, epochs=4, is_last=True)  # line 9
     run.snapshots["taught"] = runtime.frozen_copy(model)
     teacher = build_teacher()
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     distill_features_2 = techniques.DistillFeatures(  # line 12
         model=model,
         data=data,
@@ -109,8 +111,6 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         weight=10,
         size=64,
     )
-    criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     optimizer.add_param_group({"params": list(distill_features_2.parameters())})
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 10

@@ -60,9 +60,9 @@ def build_metrics(num_classes: int) -> task.Metrics:
 def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "from the head down" (line 8): 4 epochs."""
     phase = run.phase("from the head down", model, data, epochs=4)  # line 8
-    layer_decay = techniques.LayerDecay(model=model, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
+    layer_decay = techniques.LayerDecay(model=model, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
     layer_decay.on_optimizer(optimizer)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11

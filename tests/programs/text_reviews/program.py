@@ -95,17 +95,17 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "upper" (line 11): 2 epochs; 5,324,162 of 22,566,146 parameters trainable."""
     phase = run.phase("upper", model, data, epochs=2, is_last=True)  # line 11
-    layer_decay = techniques.LayerDecay(  # line 13
-        model=model,
-        stages=[["bert.encoder.layer.3"], ["bert.encoder.layer.4"], ["bert.encoder.layer.5"], ["classifier"]],
-        factor=0.8,
-    )
     runtime.freeze(  # line 12
         model,
         only=["bert.embeddings", "bert.encoder.layer.0", "bert.encoder.layer.1", "bert.encoder.layer.2"],
     )
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-5)
+    layer_decay = techniques.LayerDecay(  # line 13
+        model=model,
+        stages=[["bert.encoder.layer.3"], ["bert.encoder.layer.4"], ["bert.encoder.layer.5"], ["classifier"]],
+        factor=0.8,
+    )
     layer_decay.on_optimizer(optimizer)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)

@@ -4,7 +4,8 @@
 torchvision's, Leaven's components, the user's own) note on their result what they were called with, and so do the
 functions of this room that change a model (`replace_head`, `load_weights`). A bundle that is loaded makes the same
 calls again, without loading weights. Where these do not make the same model, because the program was edited to change
-it in another way, the bundle takes in the program and calls its function.
+it in another way, the bundle takes in the program and calls its function. What techniques of the user's change
+afterwards is noted as well, and they change the bundle's model likewise.
 """
 
 import argparse
@@ -41,6 +42,19 @@ class Made:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a technique of the user's has changed in a model: its class, and the plain values it was made with.
+
+    `given` are the parameters that get the model itself, `lost` those whose values no file can hold.
+    """
+
+    technique: type
+    arguments: Mapping[str, Any]
+    given: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Weights:
     """Where the weights of a model come from: a package, a file, or the tag that a library publishes them under."""
 
@@ -61,6 +75,7 @@ class Built:
     weights: Weights | None = None
     function: Callable[..., nn.Module] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the function
+    changes: tuple[Change, ...] = ()  # after it was built
 
 
 def built(model: nn.Module) -> Built:
