@@ -63,7 +63,7 @@ def _sections(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[tuple[str, s
     if plan.sweep is not None:
         yield "sweep", "", [*_sweep(plan.sweep), *_choices(plan, "", costs, of_trials=True)]
     yield "data", "", [*_data(plan.data), *_choices(plan, "", costs)]
-    yield "model", "", list(_model(plan.model, plan.task))
+    yield "model", "", [*_model(plan.model, plan.task), *_threads(plan)]
     for phase in plan.phases:
         length = "solved" if phase.solver is not None else phase.epochs.text
         yield f'phase "{phase.name}", {length}', _why(phase.because), list(_phase(phase, plan, costs))
@@ -117,6 +117,12 @@ def _model(model: BuildModel, task: Task | None = None) -> Iterator[Line]:
     if model.replaced_head is not None:
         unit = "class" if task is None or task.outputs == "num_classes" else "number"
         yield f"a new head, {model.replaced_head}", f"default: one output per {unit}"
+
+
+def _threads(plan: Plan) -> Iterator[Line]:
+    """How many threads compute, where that is not one per core."""
+    if (threads := plan.run.argument("threads")) is not None:
+        yield "one thread" if threads.value == 1 else f"threads {threads.text}", _why(threads.because)
 
 
 def _teacher(model: BuildModel | EarlierModel) -> str:

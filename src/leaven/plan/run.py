@@ -5,6 +5,7 @@ from functools import reduce
 from leaven.binding.scores import metric_label
 from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Pending, Quantity, Score, Setting, is_written
 from leaven.plan.plan import Metric, ProgramArg, Sweep, UserModule
+from leaven.plan.threads import threads_of
 from leaven.plan.translate import (
     argument,
     arguments_of,
@@ -34,6 +35,8 @@ def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
     if lower:
         arguments.append(Argument("lower_is_better", lower))
     arguments += [_setting(train[name]) for name in ("devices", "strategy", "precision") if _is_chosen(train[name])]
+    if (threads := threads_of(recipe)) is not None:
+        arguments.append(threads)
     loggers = [log for log in recipe.logs if log.card.name in _LOGGERS]
     if loggers:
         reasons = because(*(log.origin for log in loggers))

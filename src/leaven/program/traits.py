@@ -135,6 +135,7 @@ def _of_run(plan: Plan) -> dict[str, bool]:
         "accumulate": any(phase.accumulate is not None for phase in plan.phases),
         "clip": any(phase.clip is not None for phase in plan.phases),
         "loggers": plan.run.argument("loggers") is not None,
+        "threads": plan.run.argument("threads") is not None,
         "lower": any(score.rpartition(".")[2] in lower for score in watched),
         "save_every": checkpoint_setting(plan, "epochs") is not None,
         "keep_all": keeps(plan) == "all",

@@ -27,7 +27,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=3, monitor="val.accuracy", precision="bf16-mixed")  # line 7
+    return runtime.Run(args, seed=3, monitor="val.accuracy", precision="bf16-mixed", threads=1)  # line 7
 
 
 def build_data() -> runtime.Data:

@@ -29,7 +29,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)
+    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3, threads=1)
 
 
 def build_data() -> runtime.Data:

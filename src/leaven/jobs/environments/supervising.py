@@ -24,6 +24,7 @@ def described(task: Task, *, python: str, folder: str, grace: float) -> dict[str
         "folder": folder,
         "otherwise": str(task.run),  # where there is no such folder
         "environment": {
+            "OMP_WAIT_POLICY": "passive",  # threads that wait take no time from other jobs
             **task.variables,
             "OMP_NUM_THREADS": str(max(1, task.resources.cpus // task.resources.processes)),
             "PYTHONUNBUFFERED": "1",  # the log shows a line when it is printed

@@ -46,6 +46,7 @@ class Run:
         seed: int,
         monitor: str,
         precision: Any = "32-true",  #: if wrapped
+        threads: int,  #: if threads
         lower_is_better: Sequence[str] = (),  #: if lower
         save_every: int = 1,  #: if save_every
         loggers: Iterable[Callable[[Path], Logger]] = (),  #: if loggers
@@ -64,7 +65,8 @@ class Run:
         print(f"run {self.folder}")
         if not args.resume:  #: if args
             (self.folder / "args.json").write_text(json.dumps({**vars(args), "resume": None}))
-        self.saved = self.load("last.pt") or {"phase": -1, "threads": torch.get_num_threads()}
+        self.saved = self.load("last.pt") or {"phase": -1, "threads": threads}  #: if threads
+        self.saved = self.load("last.pt") or {"phase": -1, "threads": torch.get_num_threads()}  #: if not threads
         torch.set_num_threads(self.saved["threads"])  # sums of floats depend on it
         self.phases = self.epochs = 0  # so far
         self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began  #: if snapshots

@@ -67,7 +67,8 @@ class CheckpointPolicy:
 class Run:
     """A training run in a folder of its own. `monitor` is the score that decides which epoch is the best.
 
-    `epochs` are those of all phases, for the time left. `devices`, `precision` and `strategy` are Fabric's.
+    `epochs` are those of all phases, for the time left. `devices`, `precision` and `strategy` are Fabric's. `threads`
+    compute on a processor, by default one per core; a run that is resumed has as many as before.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Run:
         devices: int | str = "auto",
         strategy: str = "auto",
         precision: str = "32-true",
+        threads: int | None = None,
         loggers: Iterable[Callable[[Path], Logger]] = (),
         checkpoint: CheckpointPolicy | None = None,
     ) -> None:
@@ -112,7 +114,7 @@ class Run:
         self._precision = fabric.strategy.precision
         self._first_phase: str | None = args.from_phase  # None once the program has come to it
         self.loggers = [make(self.folder) for make in loggers] if self.writes else []
-        processes_before = self._record_start(args)
+        processes_before = self._record_start(args, threads)
         self.stop = StopSignal(fabric) if self.trial is None else self.trial.group.stop
         self.before_batch: Callable[[Phase], None] = _nothing
         self.uses_planner = not self.is_quick
@@ -148,7 +150,7 @@ class Run:
             return read_ending(self.folder, checkpoint)
         return best_so_far(self.folder, keeps_best=self.checkpoint.keep != "last")
 
-    def _record_start(self, args: argparse.Namespace) -> int | None:
+    def _record_start(self, args: argparse.Namespace, threads: int | None) -> int | None:
         """Note in the lock what the run runs with; one that is resumed runs with what is there.
 
         Returns with how many processes it has run so far, if it is resumed with another number.
@@ -158,7 +160,9 @@ class Run:
         before = lock.get("processes", now)
         is_other = not is_new and not finishes and before != now
         if not is_new and not is_other:  # sums of floats depend on the number of threads
-            torch.set_num_threads(lock["threads"])
+            threads = lock["threads"]
+        if threads is not None:
+            torch.set_num_threads(threads)
         self.fabric.barrier()  # nobody reads the lock while it is written
         facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.started_by()]}
         if is_new:
