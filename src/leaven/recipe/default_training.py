@@ -25,7 +25,7 @@ MANY_SAMPLES = 100_000
 class Rates(Record):
     """The learning rates of a kind of models."""
 
-    new: float  # for layers that start from random values, alone
+    new: float  # for layers that start from random values, alone or beside adapters
     reused: float
     few_reused: float  # for adapters, or normalisation and biases alone: few parameters have to move further
     new_beside: float  # for new layers beside reused ones
@@ -34,7 +34,7 @@ class Rates(Record):
 
 RATES = {
     "image": Rates(new=3e-3, reused=3e-4, few_reused=1e-3, new_beside=3e-3, scratch=1e-3),
-    "text": Rates(new=3e-3, reused=5e-5, few_reused=5e-4, new_beside=5e-4, scratch=3e-4),
+    "text": Rates(new=3e-3, reused=5e-5, few_reused=1e-3, new_beside=5e-4, scratch=3e-4),
 }
 _EPOCHS = {  # below so many samples, so many epochs; the last for any number
     "image": ((FEW_SAMPLES, 20), (MANY_SAMPLES, 10), (None, 5)),
@@ -77,11 +77,12 @@ class Start(Record):
 
 
 class Rate(Record):
-    """A learning rate, that of new layers if it differs, and why."""
+    """A learning rate and why; new layers beside others, and theirs."""
 
     rate: float
     reason: str
     new: Selector | None = None
+    of_new: float = 0.0
 
 
 def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | None) -> Optimizer:
@@ -97,7 +98,7 @@ def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | N
     if chosen.new is not None and not groups:
         assert start.layers is not None
         new = Selection(chosen.new, matching(chosen.new, start.layers))
-        groups = (Group(new, (Setting("lr", start.rates.new_beside, origin),), origin),)
+        groups = (Group(new, (Setting("lr", chosen.of_new, origin),), origin),)
     return Optimizer(_credited(call, settings, origin), groups)
 
 
@@ -117,12 +118,13 @@ def _rate(start: Start, freezing: Freezing | None) -> Rate:
     if not reused and not start.has_adapters:
         return Rate(start.rates.new, "only new layers are trainable")
     few = start.has_adapters or reused < FEW_REUSED * sum(p.count for p in start.layers.parameters)
-    rate = start.rates.few_reused if few else start.rates.reused
+    rates = start.rates
+    rate, of_new = (rates.few_reused, rates.new) if few else (rates.reused, rates.new_beside)
     what = "adapters" if start.has_adapters else "few reused parameters" if few else "reused layers"
-    if not new or rate == start.rates.new_beside:
+    if not new:
         return Rate(rate, f"{what} are trainable")
     joined = reduce(Joined, [one.selector for one in new])
-    return Rate(rate, f"{what} are trainable; new ones learn faster", joined)
+    return Rate(rate, f"{what} are trainable; new layers learn faster", joined, of_new)
 
 
 def _names(selections: Sequence[Selection]) -> frozenset[str]:

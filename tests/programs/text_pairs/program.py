@@ -59,7 +59,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     ).on_model(model)
     runtime.freeze(model, only=["distilbert"], dropout="on")  # line 4; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-4)
+    optimizer = torch.optim.AdamW(
+        runtime.parameter_groups(model, (["pre_classifier", "classifier"], {"lr": 3e-3})),
+        lr=1e-3,
+    )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 

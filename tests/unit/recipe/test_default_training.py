@@ -42,6 +42,16 @@ def test_the_rate_is_chosen_by_what_is_trainable(text: str, expected: list[float
     assert rates(phases(text)[0]) == expected
 
 
+@pytest.mark.parametrize(
+    ("technique", "expected"),
+    [("freeze all - head", [3e-3]), ('lora rank=8, on="*query" + "*value"', [1e-3, 3e-3]), ("", [5e-5, 5e-4])],
+)
+def test_text_models_have_rates_of_their_own(technique: str, expected: list[float], tmp_path: Path) -> None:
+    (tmp_path / "sms.csv").write_text("text,label\n" + "".join(f"message {at},{at % 2}\n" for at in range(40)))
+    data = 'data csv("sms.csv", text="text", label="label")\n'
+    assert rates(phases(f"model minilm(pretrained=true)\n{data}{technique}\n", tmp_path)[0]) == expected
+
+
 def test_a_head_that_a_phase_has_trained_is_no_longer_new() -> None:
     head, everything = phases(REUSED + 'phase "head", epochs=1 { freeze all - head }\nphase "all", epochs=1\n')
     assert rates(head) == [3e-3]
@@ -98,5 +108,5 @@ def test_few_images_are_gone_through_more_often(tmp_path: Path) -> None:
 
 def test_show_says_why() -> None:
     shown = leaven.show(Source("recipe.leaven", REUSED + 'phase "all", epochs=1\n'))
-    assert "# default: reused layers are trainable; new ones learn faster" in shown
+    assert "# default: reused layers are trainable; new layers learn faster" in shown
     assert "# default: 1,437 training samples are too few for batch norms" in shown
