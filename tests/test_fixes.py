@@ -19,7 +19,7 @@ from leaven.cli.main import leaven
 PAGES = sorted((Path(__file__).parent / "lang").glob("*.md"))
 SECTIONS = [section for page in PAGES for section in read_sections(page) if section.block("leaven")]
 
-LEFT = "; that leaves another error: "
+LEFT = "; then also fix: "
 
 # A second mistake, which the first one hid, is reported next.
 REVEALING = {

@@ -67,9 +67,10 @@ class RecipeError(ValueError):
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         from leaven.language.report import render_full
+        from leaven.statements.in_python import in_python
 
         self.diagnostics = diagnostics
-        super().__init__("\n\n".join(render_full(diagnostic) for diagnostic in diagnostics))
+        super().__init__("\n\n".join(render_full(in_python(diagnostic)) for diagnostic in diagnostics))
 
 
 def parse(recipe: str | Path | Source) -> Parsed:

@@ -14,6 +14,7 @@ from leaven.language.fixes import Fix, write_option
 from leaven.language.parser import parse_value
 from leaven.language.source import Source, Span
 from leaven.messages import names as messages
+from leaven.messages.habits import is_known
 from leaven.messages.options import option_for_argument
 from leaven.statements.assemble import Assembled
 from leaven.statements.options import Options, given
@@ -39,7 +40,8 @@ def read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
     for name, statement in assembled.args.items():
         scope.args[name] = _arg(statement, texts.pop(name, None), assembled.args, scope, is_swept=name in swept)
     for name, source in texts.items():
-        near = lookup.nearest(name, [*assembled.args, "model", "data", "checkpoint", "output", "set", "with"])
+        flags = () if is_known(name) else ("model", "data", "checkpoint", "output", "set", "with")
+        near = lookup.nearest(name, [*assembled.args, *flags])
         whole = source.span(0, len(source.text))
         option = None if near else _option(whole, name, assembled)
         scope.add(messages.unknown_option(name, source, near, option))
@@ -59,7 +61,7 @@ def swept_arg(sweep: syntax.Statement) -> str | None:
     return None
 
 
-def _option(place: Span, name: str, assembled: Assembled) -> Fix | None:
+def _option(place: Span, name: str, assembled: Assembled) -> Fix | str | None:
     """What sets an argument that was given like an `arg`: `--lr 1e-4`, `--optimizer.lr 1e-4`."""
     if "." in name:
         return write_option(place, f"--set {shlex.quote(f'{name}={place.text}')}")

@@ -38,7 +38,7 @@ from leaven.catalog.values import (
 from leaven.language import syntax
 from leaven.language.source import SourceKind, Span
 from leaven.messages import arguments as argument_messages
-from leaven.messages import describe, names
+from leaven.messages import describe, names, other_names
 from leaven.messages import values as messages
 from leaven.statements.changed_arguments import with_changes
 
@@ -125,6 +125,8 @@ class Binder:
                 return self._call(value, parameter)
             case syntax.Pipeline() | syntax.Binary(operator="*") if set(types) & {"transforms", "model"}:
                 return read_pipeline(value, "transform" if "transforms" in types else "component", self)
+            case syntax.Binary() if other_names.kind_of(parameter):
+                return self.scope.add(other_names.unknown_value(value, other_names.kind_of(parameter)))
             case syntax.Number() | syntax.Binary() | syntax.Negative():
                 return self._number(value, parameter)
             case syntax.String(value=text):
@@ -171,7 +173,8 @@ class Binder:
     def _number(self, value: syntax.Value, parameter: Parameter) -> Value | Unknown:
         types = set(parameter.types)
         is_bare = isinstance(value, syntax.Number) and value.unit is None
-        if is_bare and "choice" in types and not types & {"int", "float"}:
+        is_dashed = isinstance(value, syntax.Binary) and calculate(value, self.scope) is None  # `16-mixed`
+        if (is_bare or is_dashed) and "choice" in types and not types & {"int", "float", "quantity", "any"}:
             return self._choice(value, value.span.text, parameter)
         number = calculate(value, self.scope)
         if number is None:
@@ -300,7 +303,7 @@ class Binder:
         kind = next(word for word in parameter.types if word in _CARD_KINDS)
         if parameter.name == "model" and self.is_component(call.name.path):
             return read_pipeline(call, "component", self)
-        card = self.card(call.name, kind)
+        card = self.card(call.name, kind, call)
         if isinstance(card, Unknown):
             return UNKNOWN
         if kind == "model":
@@ -334,23 +337,23 @@ class Binder:
         kept = tuple(s for s in found.settings if s.name in own or isinstance(s.origin, Written))
         return replace(found, settings=kept)
 
-    def card(self, name: syntax.Name, kind: str) -> Card | Unknown:
-        """The card of that kind that a name means."""
+    def card(self, name: syntax.Name, kind: str, call: syntax.Call | None = None) -> Card | Unknown:
+        """The card of that kind that a name means, which is that of a call."""
         user = self.scope.user_card(name.path)
         if user is not None:
             return user
         found = lookup.find(kind, name.path)
         if found:
             return found[0]
-        return self.scope.report_undefined(name) or self._no_such_card(name, kind)
+        return self.scope.report_undefined(name) or self._no_such_card(name, kind, call)
 
-    def _no_such_card(self, name: syntax.Name, kind: str) -> Unknown:
+    def _no_such_card(self, name: syntax.Name, kind: str, call: syntax.Call | None) -> Unknown:
         candidates = lookup.names(kind)
         if kind == "component":
             lets = self.scope.lets.items()
             candidates = [*candidates, *(n for n, let in lets if not isinstance(let.value, syntax.Number))]
         near = self.scope.nearest(name.path.rpartition(".")[2], candidates)
-        return self.scope.add(names.no_such_card(name, kind, candidates, near))
+        return self.scope.add(names.no_such_card(name, kind, candidates, near, call))
 
 
 MODEL_PARAMETERS = (

@@ -33,6 +33,14 @@ def _natural_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
+def _distance(name: str, other: str) -> int:
+    """How far apart the numbers in two names are, where they differ in nothing else."""
+    numbers = [[int(digits) for digits in re.findall(r"\d{1,9}", each)] for each in (name, other)]
+    if re.sub(r"\d+", "", name) != re.sub(r"\d+", "", other) or len(numbers[0]) != len(numbers[1]):
+        return 0
+    return sum(abs(one - two) for one, two in zip(*numbers, strict=True))
+
+
 def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     """The candidates that `word` most likely stands for."""
     from difflib import SequenceMatcher, get_close_matches
@@ -50,7 +58,7 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     close = get_close_matches(plain, folded, n=max(1, len(folded)), cutoff=0.7)
     ratios = {name: SequenceMatcher(None, name, plain).ratio() for name in close}
     close = [name for name in close if ratios[name] > ratios[close[0]] - 0.05]
-    close.sort(key=lambda name: (-ratios[name], _natural_order(name)))
+    close.sort(key=lambda name: (-ratios[name], _distance(name, plain), _natural_order(name)))
     if not close and len(plain) >= 4:
         close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))]
     return [folded[name] for name in close[:limit]]

@@ -84,9 +84,12 @@ class RecipeCommand(click.Command):
         dashed = [word for word in recipes if word.startswith("-") and word != "-" and not Path(word).exists()]
         if not dashed and (not args or not all(map(_can_be_read_again, recipes))):  # the checker reports these too
             return
+        from leaven.messages.habits import is_known
+
         known = [flag_of(name) for name in declared(recipes)]
         options = [name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")]
-        for word in (*dashed, *(word for word in map(flag_of, args) if word not in known)):
+        unknown = [flag_of(arg) for arg in args if flag_of(arg) not in known and not is_known(arg)]
+        for word in (*dashed, *unknown):
             near = _nearest_flag(word, (*known, *options))
             if word in dashed or near in options:
                 hint = f"Did you mean `{near}`?" if near else f"`leaven {ctx.info_name} --help` lists them."
@@ -136,6 +139,7 @@ def _refuse_habits(ctx: click.Context, words: Sequence[str], args: Mapping[str, 
 
 def _as_option(word: str, recipe: str) -> str | None:
     """The option that sets what another tool sets by `epochs=3` or `optimizer.lr=1e-3`, if one does."""
+    from leaven.language.fixes import Fix
     from leaven.messages.options import option_for_argument
     from leaven.rules.checker import check
     from leaven.statements.assemble import assemble
@@ -146,7 +150,7 @@ def _as_option(word: str, recipe: str) -> str | None:
     statements, last = assemble(source).statements, name.rpartition(".")[2]
     argument = option_for_argument(source.span(0, 0), last, value, statements)
     candidates = [f"{flag_of(name)} {shlex.quote(value)}", f"--set {shlex.quote(f'{name}={value}')}"]
-    candidates += [argument.edits[0].text] if argument else []
+    candidates += [argument.edits[0].text] if isinstance(argument, Fix) and argument.edits else []
     return next(
         (one for one in candidates if exit_code(check(source, options_of(one)).diagnostics) != USAGE_ERROR), None
     )

@@ -23,6 +23,7 @@ from leaven.plan.compiling import compile_source
 from leaven.plan.costs import expected_costs
 from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
+from leaven.plan.translate import move_together, started_in
 from leaven.program.emit import emit
 from leaven.recipe.recipe import Recipe
 from leaven.rules.inputs import size_of_images
@@ -44,7 +45,11 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     """Print the program, or write it to a file."""
     is_printed = output is None or str(output) == "-"
     file = "program.py" if output is None or is_printed else output.name
-    plan = compile_recipe(word, options)[2]
+    folder = Path() if output is None or is_printed else output.parent
+    recipe_folder = source_or_exit(word).folder if word != "-" else Path()
+    start = folder if move_together(folder, recipe_folder) else recipe_folder
+    with started_in(start):
+        plan = compile_recipe(word, options)[2]
     text = _standalone(plan, file) if is_standalone else emit(plan, file)
     if output is None or is_printed:
         click.echo(text, nl=False)
@@ -53,7 +58,15 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
         write_text(output, text)
     except OSError as problem:
         _fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
-    click.echo(f"{output}: `python {output}` trains", err=True)
+    click.echo(f"{output}: {_command(output, start)} trains", err=True)
+
+
+def _command(program: Path, start: Path) -> str:
+    """How a program is started, in the folder that its paths are relative to."""
+    if start.resolve() == Path.cwd():
+        return f"`python {shlex.quote(str(program))}`"
+    file = program.name if program.parent == start else str(program.resolve())
+    return f"`cd {shlex.quote(str(start))} && python {shlex.quote(file)}`"
 
 
 def _standalone(plan: Plan, file: str) -> str:

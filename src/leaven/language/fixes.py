@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from leaven.language.record import Record
 from leaven.language.source import Span
 
-_LONGEST = 80  # characters of a quoted text; a longer one is no help
+_LONGEST = 120  # characters of a quoted text; a longer one is no help
 
 
 class Edit(Record):
@@ -21,25 +21,25 @@ class Edit(Record):
 
 
 class Fix(Record):
-    """How to fix it: `before`, then the part `shown` as it reads after the edits, then `after`.
+    """How to fix it: `caveat`, `before`, then the part `shown` as it reads after the edits, then `after`.
 
-    Without edits it is advice. Where trying a guess shows that it is wrong, `otherwise` is the advice instead, if there
-    is any. `remains` is the error that is left in the text that is quoted.
+    Without edits it is advice. Where trying the edits shows that they leave an error, `otherwise` is the fix instead,
+    if there is any. `remains` is a fact that no edit can change: a file that does not exist.
     """
 
     before: str
     edits: tuple[Edit, ...] = ()
     shown: Span | None = None
     after: str = ""
-    is_guess: bool = False
-    otherwise: str = ""
+    otherwise: "Fix | str" = ""
+    caveat: str = ""
     remains: str = ""
 
     @property
     def message(self) -> str:
         quoted = f"`{shortened(edited(self.shown, self.edits))}`" if self.shown is not None else ""
-        remains = f"; that leaves another error: {self.remains}" if self.remains else ""
-        return f"{self.before}{quoted}{self.after}{remains}"
+        remains = f"; then also fix: {self.remains}" if self.remains else ""
+        return f"{self.caveat}{self.before}{quoted}{self.after}{remains}"
 
 
 def write(span: Span, text: str, before: str = "write ", *, shown: Span | None = None, after: str = "") -> Fix:

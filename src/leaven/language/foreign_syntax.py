@@ -7,13 +7,15 @@ something else is wrong.
 import re
 from dataclasses import replace
 
+from leaven.language import yaml_blocks
 from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.source import Span
 from leaven.language.tokens import Token, line_from, rest_of_line, text_after, through
 
 _VALUE_IS_CALL = ("model", "data", "optimizer", "schedule", "loss", "metrics")
-_OF_TRAIN = ("epochs", "batch", "precision", "seed", "accumulate", "clip", "devices")
+_OF_LAYERS = ("freeze", "unfreeze", "reinit")
+_NUMBERS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6"}
 _ONLY_KEYWORD_ARGUMENTS = ("train", "checkpoint", "split")
 _OPERATORS = {"except": "-", "but": "-", "without": "-", "minus": "-", "and": "+", "plus": "+"}
 _LONGEST_PATH = 200
@@ -26,31 +28,68 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     word, value = statement[0], rest_of_line(token)
     sign, whole = Span(token.span.source, word.span.end, token.span.end), word.span.to(line_from(token))
-    label, notes = f"a statement has no `{token}` after its name", []
     on_its_line = f"write it on the line of its statement: `… {word}={value}`"
-    let = f"to name a value, write `let {word} = {value}`"
-    is_equals, is_indented = token.type == "EQUALS", word.span.column > 1
+    is_equals = token.type == "EQUALS"
     is_number = re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value) is not None
-    space = " " * (not token.span.source.text[sign.end : sign.end + 1].isspace())
+    label, notes = f"a statement has no `{token}` after its name", []
     if not value:
-        fix = remove(sign, f"remove the `{token}`", "; arguments go on this line, a block in braces")
-    elif _is_in_block(word) and is_number:
-        fix = replace(write(sign, space, shown=whole), is_guess=True, otherwise=on_its_line)
-    elif str(word) in _OF_TRAIN and not is_indented:
-        label, fix = _ARGUMENT_LINE, write(whole, f"train {word}={value}")
-        fix = replace(fix, is_guess=True, otherwise=on_its_line)
-    elif not is_equals and is_indented:
-        label, fix = _ARGUMENT_LINE, Fix(on_its_line)
-    elif not is_number:
-        fix = write(sign, space, shown=whole)
-        notes = [let] if is_equals else []
-    elif is_equals:
+        return _indented_block(word, token, sign)
+    space = " " * (not token.span.source.text[sign.end : sign.end + 1].isspace())
+    fix = write(sign, space, shown=whole)  # `epochs 3` is then reported, with a fix of its own
+    if is_equals and is_number and not _is_in_block(word):
         label = "neither a statement nor a `let`"
         notes = [f"{_ARGUMENT_LINE}, as in `train epochs=10`"]
-        fix = write(word.span.at_start, "let ", "to name a value, write ", shown=whole)
+        fix = replace(fix, otherwise=write(word.span.at_start, "let ", "to name a value, write ", shown=whole))
+    elif is_equals and not is_number:
+        notes = [f"to name a value, write `let {word} = {value}`"]
+    elif is_number or word.span.column > 1:
+        fix = replace(fix, otherwise=on_its_line)
     else:
-        fix = Fix(on_its_line)
+        fix = replace(fix, otherwise=f"remove the `{token}`")
     return error("assignment", f"unexpected `{token}` after `{word}`", Spot(token.span, label), notes=notes, fix=fix)
+
+
+def _indented_block(word: Token, token: Token, sign: Span) -> Diagnostic:
+    """`model:` with what belongs to it on the lines below, as YAML has it."""
+    block = yaml_blocks.block_after(word.span) if token.type == "COLON" else None
+    text = yaml_blocks.as_statements(str(word), block) if block is not None else None
+    fix = remove(sign, f"remove the `{token}`", "; arguments go on this line, a block in braces")
+    label = f"a statement has no `{token}` after its name"
+    if block is not None:
+        label = "arguments go on this line, a block in braces"
+        fix = Fix('for example, `model resnet18(pretrained=true)`, `phase "head", epochs=3 { freeze all - head }`')
+    if block is not None and text is not None:
+        fix = replace(write(word.span.to(block), text), otherwise=fix)
+    return error("assignment", f"unexpected `{token}` after `{word}`", Spot(token.span, label), fix=fix)
+
+
+def end_of_indented(statement: list[Token], token: Token) -> int:
+    """Where a block ends that is indented as in YAML and reported as a whole; else the start of the token."""
+    block = None
+    if len(statement) == 1 and token.type == "COLON" and not rest_of_line(token):
+        block = yaml_blocks.block_after(statement[0].span)
+    return block.end if block is not None else token.span.start
+
+
+def counted_layers(statement: list[Token], token: Token) -> Diagnostic | None:
+    """`unfreeze last 2 layers`, `freeze the first 3 stages`, `freeze last 30%`."""
+    if str(statement[0]) not in _OF_LAYERS or len(statement) < 2:
+        return None
+    text = line_from(statement[1]).text
+    found = re.match(r"(?:the )?(first|last|top|bottom|final) (\d+|\w+) ?(%|layers?|stages?|blocks?)?", text)
+    count = _NUMBERS.get(found[2], found[2]) if found else ""
+    if found is None or not count.isdigit() or token.span.start >= statement[1].span.start + found.end():
+        return None
+    span = token.span.source.span(statement[1].span.start, statement[1].span.start + found.end())
+    selector = "first" if found[1] in ("first", "bottom") else "last"
+    fix: Fix = write(span, f"{selector}({count}{'%' * (found[3] == '%')})", shown=statement[0].span.to(span))
+    if (found[3] or "").startswith(("stage", "block")):
+        stages = ", ".join(str(number + 1) for number in range(min(int(count), 9)))
+        fix = write(span, f"stages({stages})", shown=statement[0].span.to(span))
+        fix = fix if selector == "first" else Fix("stages are counted from the first: `stages(3, 4)`")
+    return error(
+        "unexpected-token", f"`{span.text}` is not a selector", Spot(span, "the number goes in parentheses"), fix=fix
+    )
 
 
 def _is_in_block(word: Token) -> bool:
@@ -145,15 +184,21 @@ def name_with_dash(statement: list[Token], token: Token) -> Diagnostic | None:
     parts = statement[-3:]
     if token.type not in ("LPAR", "CALL") or [part.type for part in parts] != ["NAME", "MINUS", "NUMBER"]:
         return None
-    span = parts[0].span.to(parts[-1].span)
+    start = token.span.source.text.rfind(" ", 0, token.span.start) + 1
+    span = token.span.source.span(max(start, statement[0].span.end), token.span.start)
     name = f"{parts[0]}{parts[-1]}"
     if " " in span.text or not name.isidentifier():
         return None
+    fix = write(span, name)
+    closing = re.match(r"[^()\r\n]*\)", text_after(token))
+    if closing:  # in quotes it is reported with the name that a recipe has for it
+        call = Span(span.source, span.start, token.span.end + closing.end())
+        fix = replace(write(call, f'"{span.text}"'), otherwise=fix)
     return error(
         "invalid-name",
         f"`{span.text}` is not a name",
         Spot(parts[1].span, "a name has no dash"),
-        fix=write(span, name),
+        fix=fix,
     )
 
 

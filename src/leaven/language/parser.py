@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
 
-from leaven.language import lexical_errors, parse_tables, syntax, syntax_errors
+from leaven.language import foreign_syntax, lexical_errors, parse_tables, syntax, syntax_errors
 from leaven.language.diagnostics import Diagnostic, in_order
 from leaven.language.lalr_parser import Grammar, LalrParser
 from leaven.language.layout import ESCAPES, apply_layout
@@ -102,7 +102,8 @@ class _RecoveringParser:
         if "BROKEN" not in self.parser.accepts():
             return False
         self.parser.feed(Token("BROKEN", first.value, first.span))
-        while token.type not in _STATEMENT_BOUNDS:
+        end = foreign_syntax.end_of_indented(statement, token)
+        while token.type not in _STATEMENT_BOUNDS or token.span.start < end:
             token = next(tokens)
         self.parser.feed(token)
         return True

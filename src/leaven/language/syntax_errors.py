@@ -5,6 +5,7 @@ and the edit that fixes it. Everything else about the recipe is left to the chec
 """
 
 import re
+from dataclasses import replace
 
 from leaven.language import foreign_syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
@@ -226,6 +227,7 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
     habits = (
         foreign_syntax.name_with_dash,
         foreign_syntax.from_import,
+        foreign_syntax.counted_layers,
         foreign_syntax.number_without_equals,
         foreign_syntax.missing_parentheses,
         foreign_syntax.word_for_operator,
@@ -236,7 +238,9 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
         "missing-comma",
         f"missing comma before `{token}`",
         Spot(token.span, "the next argument starts here"),
-        fix=write(before.span.at_end, ",", shown=before.span.to(token.span)),
+        fix=replace(
+            write(before.span.at_end, ",", shown=before.span.to(token.span)), otherwise=f"put a comma before `{token}`"
+        ),
     )
 
 

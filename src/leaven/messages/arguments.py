@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leaven.catalog import lookup, own
-from leaven.catalog.card import KINDS, OUTPUTS_PARAMETERS, Card, Parameter
+from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
@@ -93,7 +94,9 @@ def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
         "positional argument follows keyword argument",
         Spot(use.arguments[index].span, "positional argument"),
         Spot(keyword, "keyword argument"),
-        fix=advice if any(map(_has_open_string, ordered)) else write(whole, ", ".join(ordered), f"{advice}: "),
+        fix=advice
+        if any(map(_has_open_string, ordered))
+        else replace(write(whole, ", ".join(ordered), f"{advice}: "), otherwise=advice),
     )
 
 
@@ -231,6 +234,7 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     card, name, names = use.card, keyword.path, [parameter.name for parameter in use.parameters]
     if inner := _inside_call(use, argument, name):
         return inner
+    from leaven.catalog.habits import SYNONYMS
     from leaven.messages import habits
 
     if card.kind == "data" and (fix := habits.splits_as_arguments(use.name, use.arguments)):
@@ -239,12 +243,16 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     if form and form.belongs_to(card) and habits.other_form(name, form.value):
         return write(argument.span, form.as_argument)
     near = [parameter.name for parameter in use.parameters if parameter.target == name] or lookup.nearest(name, names)
+    if habits.remark_on(name, card.kind) and name not in SYNONYMS:
+        near = []  # rather than what is only spelt alike
     if fix := suggestions.similar(keyword.span, near):
         return fix
     if card.name == "sweep":
         return write(Span(argument.span.source, keyword.span.end, argument.value.span.start), ", ", shown=argument.span)
     if elsewhere := _elsewhere(use, argument, name, form):
         return elsewhere
+    if remark := habits.remark_on(name, card.kind):
+        return remark
     if not names:
         return "it takes no arguments"
     return "it takes " + describe.some([f"`{name}`" for name in names], 10)
@@ -256,15 +264,16 @@ def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: "Form | Non
     from leaven.messages import habits
 
     card, index = use.card, use.arguments.index(argument)
-    word, value = SYNONYMS.get(name, name), shortened(argument.value.span.text)
-    if own.read("statement", f"data.{word}") and card.name != "data" and word in (name, "workers", "size"):
+    word, value = SYNONYMS.get(name.lower(), name), shortened(argument.value.span.text)
+    in_data = habits.form_in_data(name, value)
+    if not in_data and own.read("statement", f"data.{word}") and word in (name, "workers", "size"):
+        in_data = f"{word} {value}"
+    if in_data and card.name != "data" and not habits.remark_on(name, card.kind):
         place = argument.span.source
         option = options.option_for_data(word, value) if place.kind is SourceKind.OPTION else None
         if option:
             return write_option(place.span(0, len(place.text)), option)
-        return f"write it in the block of `data`: `data … {{ {word} {value} }}`"
-    if card.kind == "model" and name in OUTPUTS_PARAMETERS:
-        return "remove it: the model gets a new head with one output per class"
+        return f"write it in the block of `data`: `data … {{ {in_data} }}`"
     if form and not form.argument:
         advice = f"it is a statement of its own: `{form.as_statement}`"
         return habits.moved(form, use.name, use.arguments, index, advice)

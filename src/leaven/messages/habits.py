@@ -21,6 +21,11 @@ _LOOKAHEAD = 120  # characters
 _LAST_OF_TIMM = 10  # `_LEVEL_DENOM`: there, the strongest operations are those of `m10`
 _LAST_MAGNITUDE = 30  # of torchvision's `rand_augment`, with its 31 bins
 _SCALES = "; timm's scale ends at 10, torchvision's at 30; timm also skips half of the operations"
+_KNOWN = frozenset(
+    name.partition("=")[0]
+    for table in (habits.OTHER_FORMS, habits.OTHER_FORMS_IN_DATA, habits.NOT_NEEDED, habits.NEAREST)
+    for name in table
+)
 
 
 class Form(Record):
@@ -55,19 +60,64 @@ class Form(Record):
 
 def other_form(name: str, value: str) -> Form | None:
     """What a name of another tool with that value is here, where the value reads differently."""
-    form = habits.OTHER_FORMS.get(name)
-    if form is None or (value == "false" and "{" not in form):
+    form = habits.OTHER_FORMS.get(f"{name}={value.lower()}")
+    if form is None:
+        form = habits.OTHER_FORMS.get(name)
+        is_off = value.lower() == "false" and form is not None and "{" not in form
+        form = None if is_off else form
+    if form is None:
         return None
-    path, _, text = form.partition("=")
+    path, _, text = _filled_in(form, value).partition("=")
     statement, _, argument = path.partition(".")
-    return Form(statement, argument, text.format(value, percent=_percentage(value), name=value.strip('"')))
+    return Form(statement, argument, text)
+
+
+def form_in_data(name: str, value: str) -> str | None:
+    """What a name of another tool with that value is in the block of `data`."""
+    form = habits.OTHER_FORMS_IN_DATA.get(name)
+    return _filled_in(form, value) if form else None
+
+
+def is_known(name: str) -> bool:
+    """Whether it is a setting of another tool that is written in another form here, or not at all."""
+    return name in _KNOWN
+
+
+def remark_on(name: str, kind: str = "") -> str | None:
+    """Why a name of another tool has no counterpart: it is not needed, or something else comes nearest."""
+    needless = habits.NOT_NEEDED.get(f"{kind}.{name}") or habits.NOT_NEEDED.get(name)
+    return f"remove it: {needless}" if needless else habits.NEAREST.get(name)
+
+
+def _filled_in(form: str, value: str) -> str:
+    plain = value.strip('"')
+    return form.format(
+        value,
+        percent=_percentage(value),
+        name=_as_name(plain),
+        text=quoted(plain),
+        globs=_as_globs(value),
+        next=int(value) + 1 if value.isdigit() else "…",
+    )
+
+
+def _as_name(text: str) -> str:
+    """The name that a recipe has for a value of another tool: `adamw_torch` is `adamw`."""
+    word = text.lower()
+    return habits.SYNONYMS.get(word, text)
+
+
+def _as_globs(value: str) -> str:
+    """`["query", "value"]` as patterns that match these layers anywhere: `"*query" + "*value"`."""
+    names = re.findall(r"[\w.*-]+", value)
+    return " + ".join(quoted(name if "*" in name else f"*{name}") for name in names)
 
 
 def form_of(name: str, value: str) -> Form | None:
     """What a name with that value is here, an argument of a statement that is often named alone included."""
     if form := other_form(name, value):
         return form
-    word = habits.SYNONYMS.get(name, name)
+    word = habits.SYNONYMS.get(name.lower(), name)
     owner = suggestions.owner_of(word)
     return Form(owner, word, value) if owner else None
 
@@ -87,11 +137,11 @@ def moved(form: Form, name: Span, arguments: Sequence[syntax.Argument], index: i
     if name.source is not source:  # `change optimizer, head=1`, where another recipe or none names the optimizer
         return Fix(otherwise)
     if len(arguments) == 1 and name.end < argument.start and source.text[name.end] != "(":
-        return Fix(words, (Edit(name.to(argument), form.as_statement),), name.to(argument), "", True, otherwise)
+        return Fix(words, (Edit(name.to(argument), form.as_statement),), name.to(argument), "", otherwise)
     line = source.line_starts[name.line - 1]
     indent = re.match(r"[ \t]*", source.line(name.line))
     above = Edit(source.span(line, line), f"{indent[0] if indent else ''}{form.as_statement}\n")
-    return Fix(words, (above, Edit(_with_comma(arguments, index), "")), above.span, "", True, otherwise)
+    return Fix(words, (above, Edit(_with_comma(arguments, index), "")), above.span, "", otherwise)
 
 
 def _with_comma(arguments: Sequence[syntax.Argument], index: int) -> Span:
@@ -116,7 +166,7 @@ def splits_as_arguments(name: Span, arguments: Sequence[syntax.Argument]) -> Fix
     closing = whole.source.text[whole.end : whole.end + 1] == ")"
     shown = Span(whole.source, name.start, whole.end + closing)
     edits = (Edit(whole, quoted(folders.pop())),)
-    return Fix("name the folder that contains the splits: ", edits, shown, is_guess=True, otherwise=advice)
+    return Fix("name the folder that contains the splits: ", edits, shown, otherwise=advice)
 
 
 def instead_of_name(name: syntax.Name, parameter: Parameter) -> Fix | None:

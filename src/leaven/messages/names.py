@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from leaven.catalog import library, lookup
@@ -14,7 +13,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
 from leaven.language.fixes import Fix, write, write_option
 from leaven.language.source import Source, Span, flag_of
-from leaven.messages import describe, places
+from leaven.messages import describe, other_names, places
 from leaven.messages.published_weights import unknown_tag
 from leaven.messages.suggestions import as_statement, similar
 
@@ -69,8 +68,10 @@ def not_in_module(name: syntax.Name, module: ImportedModule, near: Sequence[str]
     )
 
 
-def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: Sequence[str]) -> Diagnostic:
-    """A name that is no optimizer, loss, transform, …; `near` are similar candidates."""
+def no_such_card(
+    name: syntax.Name, kind: str, candidates: Sequence[str], near: Sequence[str], call: syntax.Call | None = None
+) -> Diagnostic:
+    """A name that is no optimizer, loss, transform, …; `near` are similar candidates, `call` is what it calls."""
     path, noun = name.path, describe.KIND_NOUNS[kind]
     prefix, dot, rest = path.rpartition(".")
     is_library = prefix in lookup.LIBRARIES
@@ -80,13 +81,16 @@ def no_such_card(name: syntax.Name, kind: str, candidates: Sequence[str], near: 
         ]
     elif dot:
         near = [rest] if lookup.find(kind, rest) else []
-    notes = [f"nothing is imported as `{path.partition('.')[0]}`"] if dot and not is_library else []
+    elsewhere = other_names.instead_of_call(call, kind) if call is not None else None
+    is_own = dot and not is_library and elsewhere is None
+    notes = [f"nothing is imported as `{path.partition('.')[0]}`"] if is_own else []
     if kind in lookup.LIBRARY_KINDS:
         notes += [f"{absent} could not be read: {reason}" for absent, reason in library.installed().absent().items()]
     fix: Fix | str | None = _folder(name) if kind == "data" else None
     if kind == "model" and (published := unknown_tag(path)):
         notes, fix = [], published
-    fix = fix or similar(name.span, near) or as_statement(path, without=kind)
+    is_same = kind == "model" and dot and bool(near)  # `models.resnet50(…)`: the arguments are kept
+    fix = fix or (None if is_same else elsewhere) or similar(name.span, near) or as_statement(path, without=kind)
     if fix is None and dot and not is_library and "." not in prefix:
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
     elif fix is None and len(set(candidates)) <= 8:
@@ -231,7 +235,7 @@ def missing_arg(name: syntax.Name) -> Diagnostic:
         "missing-argument",
         f"the recipe needs a value for `{name.path}`",
         Spot(name.span, "has no default"),
-        fix=f"pass it on the command line: `{flag_of(name.path)} …`",
+        fix=f"give it a value: `{flag_of(name.path)} …`",
     )
 
 
@@ -258,11 +262,11 @@ def later_arg(use: syntax.Name) -> Diagnostic:
     )
 
 
-def unknown_option(name: str, source: Source, near: Sequence[str], option: Fix | None) -> Diagnostic:
+def unknown_option(name: str, source: Source, near: Sequence[str], option: Fix | str | None) -> Diagnostic:
     """`--lr` where there is no such `arg`; `option` is what to write for an argument of that name."""
     whole = source.span(0, len(source.text))
     plain, flags = name.replace(".", "_"), [f"{flag_of(word)} {shlex.quote(source.text)}" for word in near[:1]]
-    similar_flag = replace(write_option(whole, flags[0], "did you mean ", "?"), is_guess=True) if flags else None
+    similar_flag = write_option(whole, flags[0], "did you mean ", "?") if flags else None
     return error(
         "unknown-option",
         f"the recipe has no `arg {name}`",

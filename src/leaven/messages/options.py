@@ -6,7 +6,6 @@ recipe: `--set optimizer.lr=…`, or `--set phase.head.optimizer.lr=…`.
 
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
@@ -32,7 +31,7 @@ def option_for(owner: str, name: str, value: str, statements: Sequence[BodyState
     return setting((owner,), f"{name}={value}")
 
 
-def option_for_argument(place: Span, name: str, value: str, statements: Sequence[BodyStatement]) -> Fix | None:
+def option_for_argument(place: Span, name: str, value: str, statements: Sequence[BodyStatement]) -> Fix | str | None:
     """How an argument is set whose statement was not named; None where no statement has one of that name."""
     from leaven.catalog.habits import SYNONYMS
     from leaven.messages import habits
@@ -43,11 +42,15 @@ def option_for_argument(place: Span, name: str, value: str, statements: Sequence
         return write_option(place, option_for(form.statement, form.argument, form.value, statements))
     if setting_of_data := option_for_data(SYNONYMS.get(name, name), value):
         return write_option(place, setting_of_data)
+    if in_data := habits.form_in_data(name, value):
+        return f"write it in the recipe: `data … {{ {in_data} }}`"
+    if remark := habits.remark_on(name):
+        return remark
     near = lookup.nearest(name, suggestions.owned_arguments(), limit=1)
     if not near:
         return None
     option = option_for(suggestions.owner_of(near[0]), near[0], value, statements)
-    return replace(write_option(place, option, "did you mean ", "?"), is_guess=True)
+    return write_option(place, option, "did you mean ", "?")
 
 
 def option_for_data(name: str, value: str) -> str | None:

@@ -1,6 +1,7 @@
 """Reports about statements: unknown, misplaced, repeated, with an unexpected block; recipes that extend others."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
@@ -31,8 +32,25 @@ def unknown(statement: syntax.Statement, context: str, near: Sequence[str]) -> D
         f"unknown statement `{name.path}`",
         Spot(name.span, f"not a statement {CONTEXTS[context]}"),
         notes=[f"nothing is imported as `{alias}`"] if dot else [],
-        fix=similar(name.span, near) or _as_argument(statement, context),
+        fix=_instead_of(statement, context, near),
     )
+
+
+def _instead_of(statement: syntax.Statement, context: str, near: Sequence[str]) -> Fix | str:
+    """What was meant: another word for a statement, an argument of one, or what is only spelt alike."""
+    from leaven.catalog.habits import SYNONYMS
+    from leaven.messages import habits
+
+    word = statement.name.path.rpartition(".")[2].lower()  # `learn.fine_tune(3)`
+    meant = SYNONYMS.get(word, "")
+    if "." in statement.name.path and (own.read("statement", meant) or own.read("technique", meant)):
+        near = [meant]
+    elif meant not in near and (habits.is_known(statement.name.path) or habits.is_known(word)):
+        near = ()
+    guess = similar(statement.name.span, near)
+    if guess is None:
+        return _as_argument(statement, context)
+    return replace(guess, otherwise=f"in a recipe it is `{meant}`") if meant in near else guess
 
 
 def misplaced(statement: syntax.Statement, context: str) -> Diagnostic | None:
@@ -146,7 +164,7 @@ def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, Fix | st
         if context == "data":
             in_data = Edit(statement.span, f"train {call}")
             joined = f"join it to those of `train` or `eval`: `-> {call}`"
-            return "a transform", Fix("write ", (in_data,), statement.span, f" or `eval {call}`", True, joined)
+            return "a transform", Fix("write ", (in_data,), statement.span, f" or `eval {call}`", joined)
         return "a transform", f"write it in the block of `data`: `data … {{ train {call} }}`"
     for kind in ("optimizer", "schedule", "loss", "model", "data"):
         if context in ("recipe", "phase") and lookup.find(kind, path):
@@ -161,20 +179,30 @@ def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
     from leaven.catalog.habits import SYNONYMS
     from leaven.messages import habits
 
-    word = SYNONYMS.get(statement.name.path, statement.name.path)
+    name = statement.name.path
+    if not habits.is_known(name):
+        name = name.rpartition(".")[2]
+    word = SYNONYMS.get(name, name)
     value = statement.arguments[0].span.text if len(statement.arguments) == 1 else "…"
     if context == "phase" and word == "epochs":
         return f"write it in the line of the phase: `phase …, epochs={value}`"
     if context == "optimizer":
         return f"write `group {statement.name.path}, lr=…` for layers with settings of their own"
-    form = habits.form_of(statement.name.path, value if statement.arguments else "true")
+    form = habits.form_of(name, value if statement.arguments else "true")
     if form and context == "recipe" and statement.block is None and "…" not in form.value:
         advice = f"`{form.argument or form.value}` is an argument: `{form.as_part}`"
         words = f"`{form.argument}` is an argument: write " if form.argument else "write "
-        return Fix(words, (Edit(statement.span, form.as_statement),), statement.span, "", True, advice)
+        return Fix(words, (Edit(statement.span, form.as_statement),), statement.span, "", advice)
     if form:
         outside = " outside the block" if context == "data" else ""
         return f"`{form.argument or form.statement}` is set by `{form.as_statement}`{outside}"
+    in_data = habits.form_in_data(name, value)
+    if in_data and context == "data":
+        return write(statement.span, in_data) if "…" not in in_data else f"in a recipe it is `{in_data}`"
+    if in_data:
+        return f"write it in the block of `data`: `data … {{ {in_data} }}`"
+    if remark := habits.remark_on(name, context):
+        return remark
     if word in _PYTHON:
         return f"a recipe has no `{word}`; `arg` defines what can be set when you run it"
     if context == "data":

@@ -19,7 +19,7 @@ def similar(span: Span, names: Sequence[str], after: str = "") -> Fix | None:
     if not names:
         return None
     others = describe.either([f"`{name}`" for name in names])[len(names[0]) + 2 :]
-    return Fix("did you mean ", (Edit(span, names[0]),), span, f"{others}?{after}", is_guess=True)
+    return Fix("did you mean ", (Edit(span, names[0]),), span, f"{others}?{after}")
 
 
 # -- a value of another type
@@ -47,7 +47,7 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
 
 
 def _for_text(value: syntax.String, parameter: Parameter) -> Fix | str | None:
-    from leaven.messages import habits
+    from leaven.messages import habits, other_names
     from leaven.messages.published_weights import by_tag
 
     types, text = set(parameter.types), value.value
@@ -57,9 +57,11 @@ def _for_text(value: syntax.String, parameter: Parameter) -> Fix | str | None:
         return write(value.span, text, _NO_QUOTES)
     if "bool" in types and text.lower() in ("true", "false"):
         return write(value.span, text.lower(), _NO_QUOTES)
-    if "data" in types:
-        table = text.endswith((".csv", ".tsv"))
-        return write(value.span, f'csv("{text}", image="…", label="…")' if table else f'folder("{text}")')
+    if kind := other_names.kind_of(parameter):
+        is_here = bool(lookup.find(kind, text)) or (kind == "data" and (value.span.source.folder / text).is_dir())
+        elsewhere = None if is_here else other_names.instead_of(value.span, kind, text)
+        if elsewhere is not None or kind == "data":
+            return elsewhere or write(value.span, f"folder({quoted(text)})")
     if "function" in types and text.endswith(".py"):
         alias = text.rpartition("/")[2].removesuffix(".py")
         return f'import the file, `import "{text}" as {alias}`, and name the function: `{alias}.my_function`'

@@ -1,8 +1,11 @@
 """From the values of a recipe to those of a plan: cards become import paths, syntax becomes calculations."""
 
 import os.path
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from leaven.binding.parameter_defaults import is_chosen
@@ -90,11 +93,34 @@ def plain_value(value: Any) -> Value:
     raise AssertionError(f"no value of a plan: {value!r}")
 
 
+_STARTED_IN = ContextVar[Path | None]("_STARTED_IN", default=None)
+
+
+@contextmanager
+def started_in(folder: Path | None) -> Iterator[None]:
+    """Paths in the plan are relative to this folder, for a program to share; None for a run in the current one."""
+    before = _STARTED_IN.set(folder)
+    try:
+        yield
+    finally:
+        _STARTED_IN.reset(before)
+
+
 def path_text(place: os.PathLike[str]) -> str:
-    """A path relative to where the program is started, if it is inside; else an absolute one."""
-    absolute = os.path.abspath(place)
-    relative = os.path.relpath(absolute)
-    return absolute if relative.startswith("..") else relative
+    """A path relative to where the program is started; absolute for what does not move with it."""
+    absolute, start = os.path.abspath(place), _STARTED_IN.get()
+    relative = os.path.relpath(absolute, start)
+    moves_along = not relative.startswith("..") or (start is not None and move_together(Path(absolute), start))
+    return relative if moves_along else absolute
+
+
+def move_together(one: Path, other: Path) -> bool:
+    """Whether two places are in a folder that can be moved as a whole: neither the root, nor one above the home."""
+    try:
+        common = Path(os.path.commonpath([os.path.abspath(one), os.path.abspath(other)]))
+    except ValueError:  # on different drives
+        return False
+    return common != Path(common.anchor) and common not in Path.home().parents
 
 
 def _expression(value: syntax.Value) -> Value:

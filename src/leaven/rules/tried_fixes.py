@@ -1,8 +1,8 @@
 """Tries every fix before it is reported: applied, it must remove its report and leave no error in what it quotes.
 
 Where an error is left that has a fix of its own, both are reported as one: `model = f(pretrained=True)` becomes
-`model f(pretrained=true)`. Where one is left that has none, the help names it, unless the fix is a guess: a wrong guess
-is not reported. Only imported where something is wrong.
+`model f(pretrained=true)`. Where one is left that has none, the fix is not reported, but what it says to do otherwise.
+Only a file that does not exist is no fault of a fix: the help names it. Only imported where something is wrong.
 """
 
 import shlex
@@ -18,6 +18,8 @@ from leaven.statements.options import Options
 
 MAX_STEPS = 4  # fixes that are reported as one
 MAX_CHARACTERS = 200_000  # checked again in all: a long recipe with many errors is reported without trying their fixes
+
+_NOT_OF_THE_TEXT = "missing-file"
 
 Check = Callable[[Source, Options], Sequence[Diagnostic]]
 
@@ -158,32 +160,41 @@ def _tried(
     fix = report.fix
     if fix is None or not fix.edits:
         return report
+    works = _as_tried(report, fix, found, recipe, check_again)
+    if works is not None:
+        return replace(report, fix=works)
+    otherwise = fix.otherwise if isinstance(fix.otherwise, Fix) else Fix(fix.otherwise) if fix.otherwise else None
+    return _tried(replace(report, fix=otherwise), [one for one in found if one is not report], recipe, check_again)
+
+
+def _as_tried(
+    report: Diagnostic,
+    fix: Fix,
+    found: Sequence[Diagnostic],
+    recipe: Recipe,
+    check_again: Callable[[Source, Options], Sequence[Diagnostic] | None],
+) -> Fix | None:
+    """A fix with those of the errors that it leaves; None where one is left that has none."""
     trial, left = apply(recipe, fix.edits), list[Diagnostic]()
     for step in range(MAX_STEPS):
         after = check_again(trial.recipe.source, trial.recipe.given) if trial is not None else None
         if trial is None or after is None:
-            return report
+            return fix
         left = errors_left(report, found, after, trial, fix.shown)
         following = next(filter(None, (_following(one, trial) for one in left)), None)
         if following is None or step == MAX_STEPS - 1:
             break
-        trial = apply(recipe, trial.then(following))
+        if following.caveat:
+            fix = replace(fix, caveat=following.caveat, before="")
+        trial = apply(recipe, trial.then(following.edits[0]))
     assert trial is not None
-    return replace(report, fix=_as_tried(fix, trial, left, report.headline))
-
-
-def _as_tried(fix: Fix, trial: Trial, left: Sequence[Diagnostic], headline: str) -> Fix | None:
-    """What is left of a fix: all of it, all but an error that it names, its advice, or nothing."""
+    if left and (left[0].id != _NOT_OF_THE_TEXT or fix.shown is None or fix.otherwise):
+        return None
     shown = fix.shown
     for edit in trial.edits:
         if shown is not None and edit.span.start <= shown.end and shown.start <= edit.span.end:
             shown = Span(shown.source, min(shown.start, edit.span.start), max(shown.end, edit.span.end))
-    joined = replace(fix, edits=trial.edits, shown=shown)
-    if not left:
-        return joined
-    if fix.is_guess or fix.shown is None or headline == left[0].headline:
-        return Fix(fix.otherwise) if fix.otherwise else None
-    return replace(joined, remains=left[0].headline)
+    return replace(fix, edits=trial.edits, shown=shown, remains=left[0].headline if left else "")
 
 
 def errors_left(
@@ -197,7 +208,7 @@ def errors_left(
     return [one for one in again if trial.key(one) == trial.key(report)] + about
 
 
-def _following(report: Diagnostic, trial: Trial) -> Edit | None:
-    """The edit that fixes what other edits left."""
+def _following(report: Diagnostic, trial: Trial) -> Fix | None:
+    """The fix of what other edits left."""
     edits = report.fix.edits if report.fix is not None else ()
-    return edits[0] if len(edits) == 1 and trial.is_edited(edits[0].span.source) else None
+    return report.fix if len(edits) == 1 and trial.is_edited(edits[0].span.source) else None

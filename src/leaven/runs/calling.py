@@ -11,6 +11,7 @@ from leaven.runs.beginning import beginning
 from leaven.runs.run import Run, run_in
 from leaven.runs.starting import flags_of, new_run
 from leaven.runs.sweeping import new_sweep, run_sweep
+from leaven.statements.in_python import in_python
 from leaven.statements.options import Options
 
 
@@ -25,7 +26,7 @@ def start(
         return compiled.diagnostics
     for report in compiled.diagnostics:
         if report.severity is Severity.WARNING:
-            warnings.warn(render_concise(report), stacklevel=3)
+            warnings.warn(render_concise(in_python(report)), stacklevel=3)
     if name is not None and (wrong := run_folder.wrong_name(name)):
         raise ValueError(wrong)
     begin = beginning(compiled.plan, from_phase, of)
