@@ -6,7 +6,7 @@ A section is a heading and the fenced blocks below it. The word behind the fence
     ```python net.py         another file that the recipe needs, with its name
     ```csv faces.csv         a table; the images that it lists are there, unless they are called `missing…`
     ```files                 files that need only be there, one path per line; a folder ends with `/`. Images have two
-                             pixels: as a mask, one of class 0 and one of class 1
+                             pixels: as a mask, one of class 0 and one of class 1; with `=40x30`, so many
     ```options               words of the command line behind `leaven check recipe.leaven`
     ```report                what `leaven check` prints, without its last line, which sums up
 
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from click.testing import CliRunner
+from PIL import Image
 
 from leaven.cli.main import leaven
 
@@ -99,7 +100,11 @@ def lay_out(section: Section, folder: Path) -> list[str]:
                 if path.endswith("/"):
                     (folder / path).mkdir(parents=True)
                 else:
-                    _write(folder / path, TINY if _IMAGE.fullmatch(path) else "")
+                    name, _, size = path.partition("=")
+                    _write(folder / name, TINY if _IMAGE.fullmatch(name) else "")
+                    if size:
+                        width, height = map(int, size.split("x"))
+                        Image.new("RGB", (width, height)).save(folder / name)
         elif block.word == "options":
             options = shlex.split(block.text)
         elif block.name:

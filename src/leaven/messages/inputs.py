@@ -3,7 +3,7 @@
 import re
 
 from leaven.catalog.values import Invocation, Origin
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, Spot, error, warning
 from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
 from leaven.messages.places import span_of, spots
@@ -75,13 +75,15 @@ def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: boo
     )
 
 
-def different_shapes(place: Span, shorter: int, is_resized: bool) -> Diagnostic:
-    return error(
-        "input-size",
-        "the images have different shapes after these transforms, so they can't be put into one batch",
-        Spot(place, "keeps the aspect ratio" if is_resized else "as they come from the data"),
-        fix=f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`",
-    )
+def different_shapes(place: Span, shorter: int, is_resized: bool, example: str) -> Diagnostic:
+    """`example` names two images that differ; without one, it is not known whether any do."""
+    spot = Spot(place, "keeps the aspect ratio" if is_resized else "as they come from the data")
+    fix = f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`"
+    if not example:
+        fact = "images that have different shapes after these transforms can't be put into one batch"
+        return warning("input-size", fact, spot, fix=f"if their shapes differ, {fix}")
+    fact = "the images have different shapes after these transforms, so they can't be put into one batch"
+    return error("input-size", fact, spot, notes=(example,), fix=fix)
 
 
 def other_size(

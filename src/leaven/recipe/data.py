@@ -94,6 +94,13 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
     )
 
 
+def sizes_on_disk(data: Invocation, described: DataFacts) -> Mapping[tuple[int, int], str]:
+    """The heights and widths of images on disk, each with one that has it; empty where nobody knows."""
+    found = _on_disk(data, described, skips_bad=False) if data.card.data.on_disk and described.is_known else None
+    sizes = getattr(found, "sizes", None)
+    return sizes() if sizes is not None else {}
+
+
 def _is_switch(data: Invocation, argument: str) -> bool:
     """Whether an argument is true or false."""
     parameter = data.card.parameter(argument)

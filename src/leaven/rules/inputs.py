@@ -12,7 +12,7 @@ from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import inputs as messages
 from leaven.messages.places import span_of
-from leaven.recipe.data import DataFacts
+from leaven.recipe.data import DataFacts, sizes_on_disk
 from leaven.recipe.default_transforms import USUAL_SIZE, height_and_width
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, takes_size
@@ -47,9 +47,24 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
             continue
         image, places = _through(transforms, draft.data)
         if places["size"].start not in reported:
-            found = list(_image(image, draft.model_facts, places))
+            image, example = _looked_at(image, transforms, draft) if image.varies else (image, "")
+            found = list(_image(image, draft.model_facts, places, example))
             reported |= {places["size"].start} if found else set()
             yield from found
+
+
+def _looked_at(image: Image, transforms: Transforms, draft: Draft) -> tuple[Image, str]:
+    """What the transforms make of the images on disk: of one shape, or an example of two that differ."""
+    made: dict[tuple[int, int], str] = {}
+    for size, file in sizes_on_disk(draft.data.source, draft.data_facts).items():
+        after = _through(transforms, replace(draft.data, size=size))[0]
+        if after.size is None:
+            return image, ""
+        made.setdefault(after.size, file)
+    if len(made) == 1:
+        return replace(image, size=next(iter(made)), varies=False), ""
+    told = [f"`{file}` becomes {height} x {width}" for (height, width), file in made.items()]
+    return image, ", ".join(told[:2])
 
 
 def _text(draft: Draft) -> Iterator[Diagnostic]:
@@ -159,12 +174,19 @@ def _after(transform: Invocation, image: Image) -> Image:
         channels = transform.value("num_output_channels", 1)
         return replace(image, channels=channels if isinstance(channels, int) else None)
     if name == "resize" and isinstance(size, int):
-        if image.size is not None and image.size[0] == image.size[1]:
-            return replace(image, size=(size, size), varies=False)
+        if image.size is not None and transform.value("max_size") is None:
+            return replace(image, size=_resized(image.size, size), varies=False)
         return replace(image, size=None, shorter=size, varies=True)
     if size is not None and ("crop" in name or name == "resize"):
         return replace(image, size=height_and_width(size), varies=False)
     return Image(image.channels) if name in _UNKNOWN_SIZE else image
+
+
+def _resized(size: tuple[int, int], shorter: int) -> tuple[int, int]:
+    """The height and width of an image whose shorter side is given another length, as torchvision rounds it."""
+    height, width = size
+    longer = int(shorter * max(size) / min(size))
+    return (shorter, longer) if height <= width else (longer, shorter)
 
 
 def _inner(transform: Invocation) -> list[Invocation]:
@@ -176,14 +198,14 @@ def _inner(transform: Invocation) -> list[Invocation]:
 # -- whether the model takes it
 
 
-def _image(image: Image, facts: ModelFacts, places: Mapping[str, Span]) -> Iterator[Diagnostic]:
-    """The first reason why the model can't take such an image."""
+def _image(image: Image, facts: ModelFacts, places: Mapping[str, Span], example: str) -> Iterator[Diagnostic]:
+    """The first reason why the model can't take such an image; `example` is one of two that differ in shape."""
     place, usual = places["size"], facts.size[0] if facts.size else USUAL_SIZE
     if image.channels and facts.channels and image.channels != facts.channels:
         has_in_chans = "in_chans" in facts.arguments
         yield messages.channels(facts.name, facts.channels, image.channels, places["channels"], has_in_chans)
     elif image.varies:
-        yield messages.different_shapes(place, image.shorter or usual, image.shorter is not None)
+        yield messages.different_shapes(place, image.shorter or usual, image.shorter is not None, example)
     elif image.size is None:
         return
     elif facts.is_size_fixed and facts.size is not None and image.size != facts.size:

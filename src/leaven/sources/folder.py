@@ -60,6 +60,16 @@ class Folder(NamedTuple):
             sizes[split] = len(files) - before
         return Samples(classes, values, files, predefined(sizes), findings=(*read.findings, *copies(files, values)))
 
+    def sizes(self) -> dict[tuple[int, int], str]:
+        """The heights and widths of its images, each with one that has it."""
+        from leaven.sources.image_sizes import image_sizes
+
+        if self.target is not None:
+            return self._listed(self.target).sizes()
+        parts = read_image_folder(self.path, self.name).parts.values()
+        files = [file for part in parts for name in part.classes for file in sorted(image_files(part.folder / name))]
+        return image_sizes(files, self.path)
+
     def _doubts(self, counts: Mapping[str, int]) -> tuple[Finding, ...]:
         """What is probably not meant, as a warning."""
         from leaven.formats.doubtful_labels import doubt_folders

@@ -91,6 +91,20 @@ class Table:
         findings = (*ignored, *doubted, *skipped, *found.findings)
         return Samples(target, values, found.files, predefined(sizes), found.images, findings, texts=found.texts)
 
+    def sizes(self) -> dict[tuple[int, int], str]:
+        """The heights and widths of the images that it lists, each with one that has it; none of those inside of it."""
+        from leaven.sources.image_sizes import image_sizes
+
+        files: list[str] = []
+        try:
+            for file in self._labelled(self._tables())[0].values():
+                root = self._root(file)
+                rows = self._rows(file, [], is_look=True)
+                files += [str(root / row.input) for row in rows if isinstance(row.input, str)]
+        except BadSource:  # which a look reports
+            return {}
+        return image_sizes(files, self.path if self.path.is_dir() else self.path.parent)
+
     def _check_first_image(self, tables: Mapping[str, Path], rows: Mapping[str, Sequence[Row]]) -> None:
         """A table with the wrong root is found by its first image."""
         split, file = next(iter(tables.items()))
@@ -108,6 +122,10 @@ class Table:
         if self.text is not None:
             return TextColumns(text_columns(self.text))
         return ImageColumn(self.image or FILE_NAME, self.ending)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.separator, self.header, tuple(self.columns or ()), self.quote, self.encoding)
 
     @property
     def _skips(self) -> bool:
@@ -246,8 +264,7 @@ class Table:
 
     def _open(self, file: Path) -> TableFile:
         """The table in a file; where bad texts are skipped, so are those in another encoding."""
-        layout = Layout(self.separator, self.header, tuple(self.columns or ()), self.quote, self.encoding)
-        return open_table(file, layout, is_lenient=self._skips and self.inputs.may_be_broken)
+        return open_table(file, self.layout, is_lenient=self._skips and self.inputs.may_be_broken)
 
     def _convert(self, file: Path) -> str:
         skipping = f"; {SKIPPING} such rows" if self.inputs.may_be_broken else ""
