@@ -10,8 +10,8 @@ WORDS = (
 )
 
 
-def make(folder: Path, *, architectures: str = "BertModel", **settings: Any) -> Path:
-    """Write the model and its tokenizer into a folder."""
+def make(folder: Path, *, architectures: str = "BertModel", longest: int = 64, **settings: Any) -> Path:
+    """Write the model and its tokenizer, for texts of so many tokens, into a folder."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizer
 
@@ -19,10 +19,10 @@ def make(folder: Path, *, architectures: str = "BertModel", **settings: Any) -> 
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
     vocabulary += [word for word in WORDS if word not in vocabulary]
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **{**sizes, **settings})
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=longest, **{**sizes, **settings})
     torch.manual_seed(0)
     BertModel(config).save_pretrained(folder)
-    tokenizer = BertTokenizer(vocab={word: at for at, word in enumerate(vocabulary)}, model_max_length=64)
+    tokenizer = BertTokenizer(vocab={word: at for at, word in enumerate(vocabulary)}, model_max_length=longest)
     tokenizer.save_pretrained(folder)
     text = (folder / "config.json").read_text()
     (folder / "config.json").write_text(text.replace("BertModel", architectures))

@@ -21,7 +21,6 @@ from leaven.bundle.inputs import Takes
 from leaven.bundle.labels import from_pairs, relabelled
 from leaven.bundle.manifest import Manifest
 from leaven.bundle.measured import Measured
-from leaven.formats.tables import is_table
 from leaven.formats.target import Known
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset
@@ -159,7 +158,7 @@ def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
     found = manifest.takes.folder(path, measured, manifest.task, manifest.target)
     if found is not None:
         return found
-    if not path.exists() or not (is_table(path) or path.is_dir()):
+    if not path.exists() or not (manifest.takes.is_table(path) or path.is_dir()):
         raise Failure(f"{path} {'is neither a folder nor a table' if path.exists() else 'does not exist'}")
     columns = measured.columns or manifest.target.columns
     return manifest.takes.table(path, measured, Known(manifest.target, columns))

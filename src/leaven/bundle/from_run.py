@@ -31,6 +31,7 @@ from leaven.bundle.saving import rebuilt, save
 from leaven.bundle.source_code import Code, Sources
 from leaven.formats import status_line
 from leaven.formats.run_folder import BUNDLE
+from leaven.formats.tables import PLAIN
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import USER_FILE, Failure
 from leaven.runtime.model.builder import Built, Change, built, record
@@ -61,13 +62,15 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
 
 
 def _save(file: Path, run: Run, model: nn.Module, data: Data, scores: dict[str, float], built_by: BuiltBy) -> None:
+    load = getattr(data.dataset, "load", None)
     save(
         file,
         model,
         built_by=built_by,
         preprocess=data.eval_transform,
         example=data.example,
-        columns=getattr(getattr(data.dataset, "load", None), "columns", ()),
+        columns=getattr(load, "columns", ()),
+        layout=getattr(load, "layout", PLAIN),
         target=data.target,
         scores=run.final_scores(scores),
         epoch=run.chosen.epoch if run.chosen is not None else None,

@@ -25,6 +25,7 @@ from leaven.bundle.over import Over, left_out, put_together
 from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
 from leaven.formats.run_folder import LOCK, read_json
+from leaven.formats.tables import PLAIN, Layout
 from leaven.formats.target import Target
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
@@ -50,6 +51,7 @@ def save(
     folder: str | os.PathLike[str] | None = None,
     example: Any = None,
     columns: Sequence[str] = (),
+    layout: Layout = PLAIN,
     over: Over | None = None,
     epoch: Epoch | None = None,
 ) -> Path:
@@ -57,8 +59,8 @@ def save(
 
     `example` is an image as the data gives it to the transforms: only its kind, mode and size are used. It is needed
     where the transforms don't change the size, or where images are greyscale. A text model needs one, too, and has
-    `columns`, those of the table that texts were read from. The records of the run are copied from `folder`. With
-    `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
+    `columns`, those of the table that texts were read from, and its `layout`. The records of the run are copied from
+    `folder`. With `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
     `epoch` is the one that the weights are of.
     """
     path = Path(os.fspath(file))
@@ -80,7 +82,7 @@ def save(
     manifest = Manifest(
         built_by=built,
         preprocess=steps,
-        takes=tried.takes.with_columns(columns),
+        takes=tried.takes.with_columns(columns, layout),
         shape=tuple(first_tensor(tried.prepared[0]).shape),
         target=target,
         scores={name: float(value) for name, value in (scores or {}).items()},

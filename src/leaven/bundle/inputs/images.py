@@ -18,6 +18,7 @@ from leaven.bundle.inputs.files import find_files, is_folder_or_pattern
 from leaven.bundle.inputs.opening import as_image
 from leaven.bundle.inputs.protocol import Example, Exported, Meant
 from leaven.bundle.measured import Measured
+from leaven.formats.tables import Layout, is_table
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, table
 from leaven.tasks.protocol import Task
@@ -71,7 +72,7 @@ class Images:
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str]) -> "Images":
+    def with_columns(self, columns: Sequence[str], layout: Layout) -> "Images":
         return self
 
     def probes(self) -> Sequence["Images"]:
@@ -170,6 +171,9 @@ class Images:
         """A folder, or a file of annotations, as the task reads it."""
         is_annotations = path.suffix == ".json" and path.is_file()
         return task.folder(path, target, measured.columns) if path.is_dir() or is_annotations else None
+
+    def is_table(self, path: Path) -> bool:
+        return is_table(path)
 
     def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
         return table(path, image=measured.image, target=target, root=measured.root, on_bad_file=measured.on_bad_file)

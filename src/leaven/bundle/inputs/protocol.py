@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.bundle.measured import Measured
+from leaven.formats.tables import Layout
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure
@@ -61,8 +62,8 @@ class Takes(Protocol):
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str]) -> "Takes":
-        """The same, read from these columns of a table, where that matters."""
+    def with_columns(self, columns: Sequence[str], layout: Layout) -> "Takes":
+        """The same, read from these columns of a table laid out so, where that matters."""
 
     def probes(self) -> "Sequence[Takes]":
         """The same in several sizes, which tell whether the transforms end with one; none where it can't vary."""
@@ -105,6 +106,9 @@ class Takes(Protocol):
 
     def folder(self, path: Path, measured: Measured, task: Task, target: Target) -> Dataset | None:
         """The labelled samples at a path; None where only a table could have them."""
+
+    def is_table(self, path: Path) -> bool:
+        """Whether a file is a table of such inputs."""
 
     def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
         """The labelled samples of a table."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leaven.formats.tables import formats, open_table
+from leaven.formats.tables import PLAIN, Layout, formats, is_table_like, layout_like, open_table
 from leaven.formats.texts import Text, parts_of
 from leaven.runtime.failures import Failure
 
@@ -16,8 +16,13 @@ STANDARD_INPUT = "-"
 LINES = (".txt", ".text", ".md", ".log")
 
 
-def find_texts(inputs: Sequence[str], parts: int, columns: Sequence[str]) -> tuple[list[Text], list[Failure]]:
-    """The texts that are meant, each of so many parts, in order; and what is wrong where there are none."""
+def find_texts(
+    inputs: Sequence[str], parts: int, columns: Sequence[str], layout: Layout = PLAIN
+) -> tuple[list[Text], list[Failure]]:
+    """The texts that are meant, each of so many parts, in order; and what is wrong where there are none.
+
+    A table has them in these columns; its layout may be that of the training.
+    """
     texts: list[Text] = []
     problems: list[Failure] = []
     are_plain = not any(given == STANDARD_INPUT or _is_path(given) for given in inputs)
@@ -25,7 +30,7 @@ def find_texts(inputs: Sequence[str], parts: int, columns: Sequence[str]) -> tup
         return [(inputs[0], inputs[1])], []
     for given in inputs:
         try:
-            texts += list(_meant(given, parts, columns))  # of a file that can't be read to its end, none
+            texts += list(_meant(given, parts, columns, layout))  # of a file that can't be read to its end, none
         except Failure as problem:
             problems.append(problem)
     return texts, problems
@@ -36,15 +41,15 @@ def in_one_line(text: Text) -> str:
     return " | ".join(" ".join(part.split()) for part in parts_of(text))
 
 
-def _meant(given: str, parts: int, columns: Sequence[str]) -> Iterator[Text]:
+def _meant(given: str, parts: int, columns: Sequence[str], layout: Layout) -> Iterator[Text]:
     if given == STANDARD_INPUT:
         yield from _lines(sys.stdin.read(), "standard input", parts)
     elif not _is_path(given):
         yield given
     elif not os.path.isfile(given):
         raise Failure(f"{given} {'is a folder' if os.path.isdir(given) else 'does not exist'}")
-    elif given.lower().endswith(tuple(formats())):
-        yield from _rows(Path(given), columns)
+    elif is_table_like(Path(given), layout):
+        yield from _rows(Path(given), columns, layout)
     else:
         try:
             yield from _lines(Path(given).read_text(encoding="utf-8-sig"), given, parts)
@@ -66,9 +71,9 @@ def _lines(content: str, name: str, parts: int) -> Iterator[Text]:
         yield line if parts == 1 else tuple(line.split("\t"))
 
 
-def _rows(file: Path, columns: Sequence[str]) -> Iterator[Text]:
+def _rows(file: Path, columns: Sequence[str], layout: Layout) -> Iterator[Text]:
     try:
-        table = open_table(file)
+        table = open_table(file, layout_like(file, columns, layout))
         there = table.columns()
         if missing := [column for column in columns if column not in there]:
             listed = ", ".join(there[:8])

@@ -16,7 +16,7 @@ from leaven.bundle.inputs.text_arguments import find_texts, in_one_line
 from leaven.bundle.labels import relabelled
 from leaven.bundle.measured import Measured
 from leaven.bundle.names import name_of
-from leaven.formats.tables import split_tables
+from leaven.formats.tables import PLAIN, Layout, is_table_like, layout_like, split_tables
 from leaven.formats.target import Known, Target
 from leaven.formats.texts import Text, text_fault
 from leaven.runtime.data.datasets import Dataset, table, text_folder
@@ -32,10 +32,12 @@ _GOLDEN = (  # two each, for models that read pairs
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts of one or two strings, which the model reads together; `columns` of a table had them in the training."""
+    """Texts of one or two strings, which the model reads together; `columns` of a table had them in the training,
+    which was laid out as `layout` says."""
 
     parts: int = 1
     columns: tuple[str, ...] = ()
+    layout: Layout = PLAIN
 
     noun: ClassVar[str] = "text"
     heading: ClassVar[str] = "text"
@@ -56,17 +58,19 @@ class Texts:
     def read(cls, data: Mapping[str, Any]) -> "Texts | None":
         match data:
             case {"kind": "text", "mode": str(), "size": [parts]}:
-                return cls(int(parts), tuple(map(str, data.get("columns", ()))))
+                return cls(int(parts), tuple(map(str, data.get("columns", ()))), layout_of(data.get("layout")))
         return None
 
     def to_json(self) -> dict[str, Any]:
         found = {"kind": "text", "mode": "", "size": [self.parts]}
-        return {**found, "columns": list(self.columns)} if self.columns else found
+        layout = {name: value for name, value in self.layout._asdict().items() if value != getattr(PLAIN, name)}
+        columns = {"columns": list(self.columns)} if self.columns else {}
+        return {**found, **columns, **({"layout": layout} if layout else {})}
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str]) -> "Texts":
-        return replace(self, columns=tuple(columns))
+    def with_columns(self, columns: Sequence[str], layout: Layout) -> "Texts":
+        return replace(self, columns=tuple(columns), layout=layout)
 
     def probes(self) -> Sequence["Texts"]:
         return ()
@@ -128,7 +132,7 @@ class Texts:
         return Failure(f"the model takes {'pairs of texts' if self.parts == 2 else 'single texts'}, not {has}", help)
 
     def meant(self, arguments: Sequence[str], columns: Sequence[str]) -> Meant:
-        texts, problems = find_texts(arguments, self.parts, tuple(columns) or self._columns)
+        texts, problems = find_texts(arguments, self.parts, tuple(columns) or self._columns, self.layout)
         return Meant([(in_one_line(text), text) for text in texts], problems, len(texts) == 1)
 
     def shortened(self, name: str, width: int) -> str:
@@ -147,9 +151,14 @@ class Texts:
         is_folder = path.is_dir() and not split_tables(path)
         return relabelled(text_folder(path), target, self.noun) if is_folder else None
 
+    def is_table(self, path: Path) -> bool:
+        return is_table_like(path, self.layout)
+
     def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
-        texts = measured.text or self._columns
-        return table(path, text=texts[0] if len(texts) == 1 else texts, target=target, on_bad_file=measured.on_bad_file)
+        texts = tuple(measured.text or self._columns)
+        layout = layout_like(path, (*texts, *target.columns), self.layout)
+        column = texts[0] if len(texts) == 1 else texts
+        return table(path, text=column, target=target, on_bad_file=measured.on_bad_file, **layout._asdict())
 
     def shown(self, sample: Any) -> Any:
         return sample
@@ -177,6 +186,15 @@ class Texts:
         sides = {0: torch.export.Dim("batch", min=1), 1: length}
         inputs = tuple(torch.stack([one[name] for one in padded]) for name in names)
         return Exported(_Named(model, names), names, inputs, (tuple(sides for _ in names),))
+
+
+def layout_of(data: Any) -> Layout:
+    """The layout of tables that a bundle has; what it should not have is left out."""
+    given = data if isinstance(data, dict) else {}
+    kinds: dict[str, Any] = {"separator": str, "header": bool, "quote": str | None, "encoding": str}
+    known = {name: given[name] for name, kind in kinds.items() if name in given and isinstance(given[name], kind)}
+    columns = given.get("columns")
+    return Layout(**known, columns=tuple(map(str, columns)) if isinstance(columns, list | tuple) else ())
 
 
 def _longest(preprocess: Any) -> int:

@@ -113,6 +113,31 @@ def open_table(file: Path, layout: Layout = PLAIN, *, is_lenient: bool = False) 
     return table
 
 
+def layout_like(path: Path, columns: Sequence[str], known: Layout) -> Layout:
+    """How a table, or those in a folder, is laid out, where others with these columns are as `known`.
+
+    It may also be laid out as usual, or have a header that the others don't have.
+    """
+    tables = [files[0] for files in split_tables(path).values()] if path.is_dir() else [path]
+    for layout in (PLAIN, known._replace(header=True, columns=())):
+        try:
+            if tables and all(set(columns) <= set(open_table(file, layout).columns()) for file in tables):
+                return layout
+        except (OSError, ValueError):  # reported when it is read
+            continue
+    return known
+
+
+def is_table_like(file: Path, known: Layout) -> bool:
+    """Whether a file is a table: by its ending, or because its first line has as many cells as others like it."""
+    if is_table(file):
+        return True
+    try:
+        return len(known.columns) > 1 and len(open_table(file, known).columns()) == len(known.columns)
+    except (OSError, ValueError):
+        return False
+
+
 def split_tables(folder: Path) -> dict[str, list[Path]]:
     """The tables of each split in a folder; more than one of a split is one too many."""
     for endings in (tuple(formats()), (OTHER_TEXT,)):

@@ -20,6 +20,7 @@ from leaven.formats import status_line
 from leaven.formats.file_hashes import hashes_in
 from leaven.formats.finding import BadSource
 from leaven.formats.regular import open_regular
+from leaven.formats.tables import PLAIN, Layout
 from leaven.formats.target import Target, TargetReader, Value
 from leaven.formats.texts import Text, parts_of, text_fault
 from leaven.runtime.data.images import open_image
@@ -225,7 +226,8 @@ def opened(source: Source) -> Dataset:
         warnings.warn(finding.fact, Caution, stacklevel=3)
     if samples.texts is not None or isinstance(source, TextFolder):
         read = ListedTexts(samples.texts) if samples.texts is not None else TextFiles(samples.files)
-        texts = Texts(read, samples.files, source.inputs.columns if isinstance(source, Table) else ())
+        columns, layout = (source.inputs.columns, source.layout) if isinstance(source, Table) else ((), PLAIN)
+        texts = Texts(read, samples.files, columns, layout)
         size, splits = len(samples.files), samples.predefined
         return Dataset(samples.target, samples.values, size, texts, texts.name, splits, True, texts.digests)
     if samples.pixels is not None:
@@ -258,6 +260,7 @@ class Texts:
     read: Callable[[int], Text]
     places: Sequence[str]
     columns: tuple[str, ...] = ()  # of the table that they come from
+    layout: Layout = PLAIN  # of that table
 
     def __call__(self, index: int) -> Text:
         text = self.read(index)
