@@ -13,12 +13,18 @@ from torch.nn.modules import module as hooks
 
 MOST_MODULES = 20_000
 SPARE_ELEMENTS = 2**26  # of layers that the bundle has no weights for: a published head for 22,000 classes
+SPARE_IN_TEXT = 2**22  # of a text model, all of whose weights are in the bundle
 MOST_PRUNED = 64  # a pruned model was at most so many times as large
 MOST_ELEMENTS_BELOW = 2**31  # of a model whose weights are elsewhere
 MOST_STEPS = 200
 LARGEST_SIDE = 4096  # pixels that a transform may make
 _SIDES = {"size", "max_size", "min_size", "padding", "patch_size"}
 LARGEST_RANK = 2**16
+LONGEST_TEXT = 2**17  # tokens
+LONGEST_PADDED = 2**13  # tokens that every text is padded to
+LARGEST_SETTING = 2**20  # of a text model, where its weights have no larger side
+MOST_LAYERS = 1000  # of a text model; some use the same weights in each
+SPARE_LABELS = 1000
 MOST_INPUTS = 16
 LARGEST_INPUT = 2**24  # numbers
 FLATTEST_INPUT = 16  # the longer side of an image, relative to the other
@@ -28,12 +34,12 @@ class TooLarge(ValueError):
     """What a bundle describes is larger than the limits here."""
 
 
-def most_elements(weights: Mapping[str, Tensor], *, is_pruned: bool, is_over: bool) -> int:
+def most_elements(weights: Mapping[str, Tensor], *, is_pruned: bool, is_over: bool, is_text: bool) -> int:
     """How many numbers the parameters of a bundle's model may have, while it is built."""
     held = sum(value.numel() for value in weights.values())
     if is_over:
         return MOST_ELEMENTS_BELOW
-    return held * (MOST_PRUNED if is_pruned else 2) + SPARE_ELEMENTS
+    return held * (MOST_PRUNED if is_pruned else 2) + (SPARE_IN_TEXT if is_text else SPARE_ELEMENTS)
 
 
 @contextmanager
@@ -81,8 +87,42 @@ def check_steps(data: Any) -> None:
             for name in _SIDES & one.keys():
                 if any(side > LARGEST_SIDE for side in _numbers(one[name])):
                     raise TooLarge(f"a transform makes images of more than {LARGEST_SIDE} pixels a side")
+            if "tokenizer" in one:
+                _check_length(one.get("arguments"))
     if steps > MOST_STEPS:
         raise TooLarge(f"it has {steps} transforms, more than {MOST_STEPS}")
+
+
+def _check_length(arguments: Any) -> None:
+    match arguments:
+        case {"max_length": int(length), "padding": padding}:
+            most = LONGEST_PADDED if padding == "max_length" else LONGEST_TEXT
+            if not 0 < length <= most:
+                raise TooLarge(f"its texts have {length:,} tokens, more than {most:,}")
+
+
+def check_size(takes: Any) -> None:
+    """Refuse a size, as data, that every image would be resized to."""
+    if any(side > LARGEST_SIDE for side in _numbers(takes.get("size"))):
+        raise TooLarge(f"it takes images of more than {LARGEST_SIDE} pixels a side")
+
+
+def check_configuration(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Refuse the settings of a text model that are larger than the sides of its weights: lists are made of some."""
+    side = max((size for value in weights.values() for size in value.shape), default=0)
+    labels = config.get("num_labels", 2)
+    if not isinstance(labels, int) or not 0 < labels <= max(side, SPARE_LABELS):
+        raise TooLarge(f"its model has {labels!r:.20} outputs, more than its weights have")
+    found: list[tuple[str, Any]] = [("", config)]
+    while found:
+        name, value = found.pop()
+        if isinstance(value, Mapping):
+            found += value.items()
+        if isinstance(value, list):
+            found += [(name, each) for each in value]
+        most = MOST_LAYERS if name.endswith(("layers", "_layer")) else max(side, LARGEST_SETTING)
+        if isinstance(value, int) and abs(value) > most and "theta" not in name:
+            raise TooLarge(f"the `{name}` of its model is {value!r:.20}, more than {most:,}")
 
 
 def check_adapters(over: Any) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from leaven.bundle import golden, limits
 from leaven.bundle.archive import CARD, GOLDEN, MANIFEST, damaged, read_archive
-from leaven.bundle.building import BuiltBy, read_builder, runs_code
+from leaven.bundle.building import BuiltBy, Transformers, read_builder, runs_code
 from leaven.bundle.bundle import Bundle
 from leaven.bundle.golden import Steps
 from leaven.bundle.manifest import Manifest, read_manifest, versions
@@ -21,6 +21,7 @@ from leaven.bundle.source_code import Code
 from leaven.bundle.steps import rebuild
 from leaven.formats.run_folder import BUNDLE, newest, only_in_smoke_test
 from leaven.runtime.data.model_inputs import first_tensor
+from leaven.runtime.downloads import offline
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.techniques.adapters.adapter import merge_adapters
@@ -45,16 +46,21 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
             manifest = read_manifest(members[MANIFEST], path.name)
             builder = read_builder(manifest.built_by)
             weights = safetensors.torch.load(members[BUNDLED_WEIGHTS])
+            if is_text := isinstance(builder, Transformers):
+                limits.check_configuration(builder.config, weights)
             inputs, outputs = golden.unpack(members[GOLDEN])
             limits.check_inputs(inputs, outputs)
             limits.check_steps(manifest.preprocess)
+            limits.check_size(manifest.takes.to_json())
             limits.check_adapters(manifest.over)
             code = Code(members, is_trusted=trust_code, bundle=str(path))
             steps = rebuild(manifest.preprocess, code)
             card = members[CARD].decode()
         except _UNREADABLE as problem:
             raise damaged(path, str(problem) or type(problem).__name__) from None
-        most = limits.most_elements(weights, is_pruned=bool(manifest.sizes), is_over=manifest.over is not None)
+        most = limits.most_elements(
+            weights, is_pruned=bool(manifest.sizes), is_over=manifest.over is not None, is_text=is_text
+        )
         model = _built(path, manifest, builder, code, most)
         if manifest.over is not None:
             weights = _put_together(path, manifest, model, weights, builder, code, most)
@@ -73,11 +79,14 @@ def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.
 def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code, most: int) -> nn.Module:
     """The model. First it is built without memory for its weights, to see how large it is."""
     try:
-        if not runs_code(builder):
+        if runs_code(builder):  # trusted code, which may do anything
+            with limits.limited(most):
+                return builder.build(code)
+        with offline():
             with limits.limited(most), torch.device("meta"), suppress(Failure):
                 builder.build(code)
-        with limits.limited(most):
-            return builder.build(code)
+            with limits.limited(most):
+                return builder.build(code)
     except limits.TooLarge as problem:
         raise damaged(path, str(problem)) from None
     except Failure as failure:

@@ -65,7 +65,7 @@ class Code:
         start = f"{TOKENIZER}/"
         self.tokenizer = {name.removeprefix(start): each for name, each in members.items() if name.startswith(start)}
         self._is_trusted = is_trusted
-        self._bundle = bundle
+        self.bundle = bundle
         self._folder: Path | None = None
         self._modules: dict[str, ModuleType] = {}
 
@@ -74,11 +74,11 @@ class Code:
         if not self._is_trusted:
             where = pointer.get("file") or pointer.get("module")
             raise Failure(
-                f"{self._bundle} needs code that comes with it ({where}), and code can do anything",
+                f"{self.bundle} needs code that comes with it ({where}), and code can do anything",
                 "if you trust whoever made it, say so: leaven.load(…, trust_code=True), or --trust-code",
             )
         if "module" in pointer:
-            found: Any = _imported_module(pointer["module"], self._bundle)
+            found: Any = _imported_module(pointer["module"], self.bundle)
         else:
             found = self._module(pointer["file"])
         for part in str(pointer["name"]).split("."):
@@ -91,7 +91,7 @@ class Code:
         if member in self._modules:
             return self._modules[member]
         if member not in self._members:
-            raise Failure(f"{self._bundle} has no {member}")
+            raise Failure(f"{self.bundle} has no {member}")
         file = self._unpacked() / member
         name = f"{file.stem}_" if is_library(file.stem) else file.stem
         spec = importlib.util.spec_from_file_location(name, file)
@@ -104,7 +104,7 @@ class Code:
                 spec.loader.exec_module(module)
             except Exception as problem:
                 raise Failure(
-                    f"{member} in {self._bundle} can't be run: {type(problem).__name__}: {problem}"
+                    f"{member} in {self.bundle} can't be run: {type(problem).__name__}: {problem}"
                 ) from problem
         self._modules[member] = module
         return module

@@ -1,5 +1,6 @@
 """Downloads: by one process for all, and with a clear failure where there is no network."""
 
+import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from torch import distributed
 from leaven.formats import status_line
 from leaven.runtime.failures import Failure
 
+_OFFLINE = "HF_HUB_OFFLINE"
 _NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
 
 
@@ -48,6 +50,27 @@ def from_hub(name: str) -> Iterator[None]:
             f"the weights of {name} could not be downloaded",
             f'without a network connection, use a file: `{name}(weights="{name}.pth")`',
         ) from None
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """While what a stranger wrote is loaded, the hub's library finds what is on this machine, and asks nobody else."""
+    before = os.environ.get(_OFFLINE)
+    constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
+    was_offline = constants.HF_HUB_OFFLINE if constants is not None else before in ("1", "ON", "YES", "TRUE")
+    os.environ[_OFFLINE] = "1"  # it may be imported only now
+    if constants is not None:
+        constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_OFFLINE]
+        else:
+            os.environ[_OFFLINE] = before
+        constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
+        if constants is not None:
+            constants.HF_HUB_OFFLINE = was_offline
 
 
 @contextmanager

@@ -390,6 +390,11 @@ class TestExhausting:
             "transform",
         )
 
+    def test_a_size_that_every_image_is_brought_to(self, tmp_path: Path, members: Members) -> None:
+        takes = {"kind": "image", "mode": "RGB", "size": [10**6, 10**6]}
+        other = changed(members, lambda manifest: manifest.update(takes=takes))
+        refused(write(tmp_path / "a.bundle", other), "it takes images of more than 4096 pixels a side")
+
     def test_an_adapters_rank(self, tmp_path: Path, members: Members) -> None:
         adapter = {"kind": "lora", "layers": ["2"], "rank": 10**9}
         over = {"weights": {"starter": "x"}, "new": [], "sha256": "", "adapters": [adapter]}

@@ -5,10 +5,12 @@ Decides what is stored of a text and how a batch is made of several; which texts
 """
 
 import hashlib
+import json
 import os
 import warnings
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1000  # texts that are tokenized together
 Padding = Literal["longest", "max_length"]
+_LETTERS_A_TOKEN = 1000  # at most, on average; a word that the tokenizer does not know may be long
+_MOST_LETTERS = 2**23
 _NO_LIMIT = 10**6  # tokenizers without a limit say a number above it
 TOKENIZER_FILES = (  # that a tokenizer is saved as; none of them holds code
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"),
@@ -66,7 +70,7 @@ class Tokenizer:
         """The tokenizer whose files are in a folder, without its model."""
         made = cls.__new__(cls)
         made.source, made.max_length, made.padding = str(folder), max_length, padding
-        made._tokenizer = _loaded(made.source)
+        made._tokenizer = _from_files(folder)
         return made
 
     def __call__(self, text: Text) -> Tokens:
@@ -119,17 +123,25 @@ class Tokenizer:
         if not texts:
             return []
         columns = list(zip(*map(self._parts, texts), strict=True))
-        encoded = self._tokenizer(
-            *map(list, columns),
-            truncation=is_truncated,
-            max_length=self.max_length if is_truncated else None,
-            verbose=False,
-        )
+        try:
+            encoded = self._tokenizer(
+                *map(list, columns),
+                truncation=is_truncated,
+                max_length=self.max_length if is_truncated else None,
+                verbose=False,
+            )
+        except BaseException as problem:
+            if type(problem).__name__ != "PanicException":  # of the tokenizers library; it is no Exception
+                raise
+            raise Failure(f"the tokenizer fails on a text: {problem}") from None
         names = [name for name in self.names if name in encoded]
         return [{name: encoded[name][at] for name in names} for at in range(len(texts))]
 
     def _parts(self, text: Text) -> tuple[str, ...]:
-        return parts_of(text)
+        """The strings of a text, as far as they can matter: tokenizing more would take memory for nothing."""
+        most = min(_LETTERS_A_TOKEN * self.max_length, _MOST_LETTERS)
+        kept = slice(-most, None) if self._tokenizer.truncation_side == "left" else slice(most)
+        return tuple(part[kept] for part in parts_of(text))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -170,8 +182,60 @@ def _loaded(source: str) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
     with files_of_model(source, "tokenizer"):
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            source, trust_remote_code=False, local_files_only=os.path.isdir(source)
+        )
     return found
+
+
+def _from_files(folder: Path) -> "PreTrainedTokenizerBase":
+    """The tokenizer that was saved in a folder. Of what the files say, only what changes tokens and padding is used."""
+    if not (folder / "tokenizer.json").is_file():
+        return _loaded(str(folder))
+    import tokenizers
+    import transformers
+
+    make: Any = transformers.PreTrainedTokenizerFast
+    told = _read_settings(folder)
+    kind = _class_of(told)
+    names, side = told.get("model_input_names"), told.get("padding_side")
+    rules = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    rules.no_padding()
+    rules.no_truncation()
+    special = {name: _token(told[name]) for name in ("pad_token", "eos_token") if told.get(name)}
+    found: PreTrainedTokenizerBase = make(
+        tokenizer_object=rules,
+        model_input_names=[*map(str, names)] if isinstance(names, list) else kind.model_input_names,
+        padding_side=side if side in ("left", "right") else kind.padding_side,
+        truncation_side="left" if told.get("truncation_side") == "left" else kind.truncation_side,
+        split_special_tokens=told.get("split_special_tokens") is True,
+        **special,
+    )
+    return found
+
+
+def _read_settings(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        with suppress(FileNotFoundError):
+            told = json.loads((folder / name).read_bytes())
+            found |= told if isinstance(told, dict) else {}
+    return found
+
+
+def _class_of(told: Mapping[str, Any]) -> Any:
+    """The library's class for a tokenizer, for what it says of all of its kind; it is not made."""
+    from transformers import PreTrainedTokenizerBase
+    from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
+
+    kind: Any = tokenizer_class_from_name(str(told.get("tokenizer_class", "")).removesuffix("Fast"))
+    is_one = isinstance(kind, type) and issubclass(kind, PreTrainedTokenizerBase)
+    return kind if is_one else PreTrainedTokenizerBase
+
+
+def _token(told: Any) -> str:
+    """A special token, which may be written with how it is matched."""
+    return str(told["content"] if isinstance(told, dict) else told)
 
 
 class EncodedTexts:

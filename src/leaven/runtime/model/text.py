@@ -9,7 +9,7 @@ import inspect
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +20,7 @@ from leaven.formats.text_models import is_generative, labels_of
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import Made, Weights, loads_weights, record
+from leaven.runtime.model.text_settings import architecture
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -67,12 +68,12 @@ def text_model(
 
 def from_configuration(settings: Mapping[str, Any], pooling: Pooling = "", known: Collection[str] = ()) -> nn.Module:
     """The model that a configuration describes, as data, without weights; the settings in `known` must be its own."""
-    from transformers import AutoConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    given = {name: value for name, value in settings.items() if name not in (*_NOT_KEPT, "model_type")}
     try:
-        config = AutoConfig.for_model(str(settings["model_type"]), **given)
-    except (KeyError, ValueError, TypeError) as problem:
+        kind: Any = CONFIG_MAPPING[str(settings["model_type"])]
+        config = kind(**architecture(kind, settings))
+    except (KeyError, ValueError, TypeError, AttributeError) as problem:
         raise Failure(f"the model's configuration can't be read: {problem}") from None
     plain = type(config)()
     if unknown := [name for name in known if not hasattr(plain, name)]:
@@ -82,8 +83,8 @@ def from_configuration(settings: Mapping[str, Any], pooling: Pooling = "", known
 
 def published_model(source: str, settings: Mapping[str, Any], pooling: Pooling) -> nn.Module:
     """The model that a configuration describes, as data, with weights of a folder or of the hub and a new head."""
-    given = {name: value for name, value in settings.items() if name not in (*_NOT_KEPT, "num_labels")}
-    return text_model(source, int(settings["num_labels"]), pretrained=True, pooling=pooling, **given)
+    given = architecture(type(read_configuration(source)), settings)
+    return text_model(source, int(given.pop("num_labels")), pretrained=True, pooling=pooling, **given)
 
 
 def text_labels(source: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -132,7 +133,9 @@ def read_configuration(source: str) -> "PretrainedConfig":
     from transformers import AutoConfig
 
     with files_of_model(source, "model"):
-        found: PretrainedConfig = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        found: PretrainedConfig = AutoConfig.from_pretrained(
+            source, trust_remote_code=False, local_files_only=os.path.isdir(source)
+        )
     return found
 
 
@@ -147,7 +150,7 @@ def files_of_model(source: str, what: str) -> Iterator[None]:
     if os.path.isdir(source):
         logging.disable_progress_bar()
     try:
-        with from_hub(source):
+        with nullcontext() if os.path.isdir(source) else from_hub(source):
             yield
     except Failure:
         raise _not_found(source, what) from None
@@ -187,7 +190,11 @@ def _filled(source: str, config: "PretrainedConfig") -> nn.Module:
 
     with files_of_model(source, "model"):
         model: nn.Module = AutoModelForSequenceClassification.from_pretrained(
-            source, config=config, ignore_mismatched_sizes=True, trust_remote_code=False
+            source,
+            config=config,
+            ignore_mismatched_sizes=True,
+            trust_remote_code=False,
+            local_files_only=os.path.isdir(source),
         )
     return model.float()
 
