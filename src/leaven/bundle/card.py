@@ -1,5 +1,6 @@
 """The card of a bundle: what a person who unpacks it reads."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +11,14 @@ from leaven.bundle.steps import has_code
 from leaven.formats.commands import typed
 from leaven.formats.score_text import score_text
 from leaven.formats.trained import is_built_by_code
+from leaven.formats.visible import as_code, in_markdown, visible
 
 
 def card(manifest: Manifest, name: str) -> str:
     """The card as Markdown."""
     about = manifest.task.describe(manifest.target, f"{manifest.takes.noun}s")
     sections = [
-        f"# {name}",
+        f"# {in_markdown(name)}",
         f"{_model(manifest)} that {about.purpose}. "
         f"Weights, transforms and {about.title.lower()} are in this one file; loading it runs no code{_but(manifest)}."
         f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
@@ -24,7 +26,7 @@ def card(manifest: Manifest, name: str) -> str:
         f"## {about.title}\n\n{about.outputs}",
         f"## Scores\n\n{_scores(manifest)}",
         f"## Input\n\n{manifest.takes.described(manifest.shape, manifest.preprocess)}",
-        f"## Made with\n\n{', '.join(f'{package} {number}' for package, number in manifest.versions.items())}",
+        f"## Made with\n\n{in_markdown(', '.join(f'{name} {number}' for name, number in manifest.versions.items()))}",
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -40,15 +42,15 @@ def _model(manifest: Manifest) -> str:
 def _kind(built_by: Mapping[str, Any]) -> str:
     match built_by:
         case {"by": "timm" | "torchvision" as library, "name": name}:
-            return f"A {name} (built by {library})"
+            return f"A {in_markdown(name)} (built by {library})"
         case {"by": "transformers", "name": name}:
-            return f"A {name} (built by transformers)"
+            return f"A {in_markdown(name)} (built by transformers)"
         case {"by": "components", "parts": parts}:
             return f"A model of {len(parts)} Leaven components"
         case {"by": "changed", "first": first}:
             return f"{_kind(first)}, changed by custom code"
         case {"name": name}:
-            return f"A custom model, {name}"
+            return f"A custom model, {in_markdown(name)}"
     return "A model"
 
 
@@ -65,15 +67,15 @@ def _usage(name: str, example: str, given: Example, is_trusting: bool) -> str:
     trust, flag = (", trust_code=True", " --trust-code") if is_trusting else ("", "")
     return (
         "## Use\n\n"
-        f'```python\nimport leaven\n\nmodel = leaven.load("{name}"{trust})\n'
+        f"```python\nimport leaven\n\nmodel = leaven.load({json.dumps(visible(name), ensure_ascii=False)}{trust})\n"
         f"print(model({given.python}){example})\n```\n\n"
-        f"On the command line: `leaven predict {typed(name)} {given.typed}{flag}`"
+        f"On the command line: {as_code(f'leaven predict {typed(name)} {given.typed}{flag}')}"
     )
 
 
 def _scores(manifest: Manifest) -> str:
-    epoch = f"Saved after epoch {manifest.epoch}.\n\n" if manifest.epoch is not None else ""
+    epoch = f"Saved after epoch {in_markdown(str(manifest.epoch))}.\n\n" if manifest.epoch is not None else ""
     if not manifest.scores:
         return f"{epoch}Not measured."
-    rows = (f"| {name} | {score_text(value)} |" for name, value in manifest.scores.items())
+    rows = (f"| {in_markdown(name)} | {score_text(value)} |" for name, value in manifest.scores.items())
     return epoch + "\n".join(["| | |", "|---|---|", *rows])

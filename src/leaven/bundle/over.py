@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from leaven.bundle.building import BuiltBy, Changed, Timm, Torchvision, Transformers
 from leaven.bundle.source_code import Code
+from leaven.formats.visible import in_markdown
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.text import packaged_folder, published_model
@@ -79,8 +80,8 @@ def put_together(
 def told(data: Mapping[str, Any]) -> str:
     """What whoever uses the bundle must have, in a sentence."""
     return (
-        f"It holds only what differs from the weights of {_source(data)} (sha256 {data['sha256']} of their tensors), "
-        "which it needs to be loaded, and adapters, for which `pip install peft` is needed."
+        f"It holds only what differs from the weights of {in_markdown(_source(data))} (sha256 {data['sha256']} of "
+        "their tensors), which it needs to be loaded, and adapters, for which `pip install peft` is needed."
     )
 
 

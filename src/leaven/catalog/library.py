@@ -17,6 +17,7 @@ from leaven.catalog.index import Index, Say
 from leaven.catalog.parameter_bounds import with_usual_bounds
 from leaven.catalog.traits import BY_KIND, as_tuples
 from leaven.formats import sealed, status_line
+from leaven.formats.visible import visible
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 
@@ -30,7 +31,7 @@ def installed() -> "Library":
 def _to_stderr(message: str) -> None:
     """Print a message for a log; in a terminal, the status line says it."""
     if not status_line.is_watched():
-        print(message, file=sys.stderr, flush=True)
+        print(visible(message), file=sys.stderr, flush=True)
 
 
 class Library:

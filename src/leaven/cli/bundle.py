@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import re
 import sys
@@ -14,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 from leaven.cli import drawing
+from leaven.cli.printing import echo, echo_json
 from leaven.formats import status_line
 from leaven.formats.run_folder import BUNDLE
+from leaven.formats.visible import visible
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
@@ -121,16 +122,16 @@ def predict(
         columns = [takes.heading, *(found[0][1].columns if found else ())]
         rows = [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)]
         _write_table(csv_file, columns, rows)
-        click.echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")
+        echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")
     elif as_json:
         told = [{takes.heading: shown, **answer.to_json(count)} for shown, answer in found]
-        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+        echo_json(told)
     elif found:
-        _print(found[0][1].describe(count) if is_one else _table(takes, found, count))
+        echo(found[0][1].describe(count) if is_one else _table(takes, found, count))
     for problem in problems:
         _report(problem)
     if problems and len(given) > 1:
-        click.echo(f"{len(problems)} of {len(given)} could not be read", err=True)
+        echo(f"{len(problems)} of {len(given)} could not be read", err=True)
     return 1 if problems else 0
 
 
@@ -184,17 +185,17 @@ def evaluate(
     asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True, "html": html}
     found = measured(_loaded(bundle, trust_code), asked, trust_code=trust_code)
     if as_json:
-        click.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
+        echo_json(found.to_json())
     else:
-        _print(str(found))
+        echo(str(found))
     written = [*([html] if html else []), *(write_plots(plots, found) if plots else [])]
     if wrong is not None:
         _write_table(wrong, (), found.wrong())
         written.append(wrong)
     for place in written:
-        click.echo(f"wrote {os.path.relpath(place)}", err=True)
+        echo(f"wrote {os.path.relpath(place)}", err=True)
     for file in found.skipped:
-        click.echo(f"error: {file} can't be used and was skipped", err=True)
+        echo(f"error: {file} can't be used and was skipped", err=True)
     return 1 if found.skipped else 0
 
 
@@ -219,19 +220,14 @@ def export(
     """
     model = _loaded(bundle, trust_code, device="cpu")
     written = model.export(to, output, size=size)
-    click.echo(f"{written}: {os.path.getsize(written) / 2**20:.1f} MB, same outputs as {model.path.name}")
+    echo(f"{written}: {os.path.getsize(written) / 2**20:.1f} MB, same outputs as {model.path.name}")
     return 0
 
 
-def _print(text: str) -> None:
-    """Print what comes from a bundle, without control characters: its author could command the terminal with them."""
-    click.echo("".join(mark if mark.isprintable() or mark == "\n" else "�" for mark in text))
-
-
 def _report(failure: "Failure") -> None:
-    click.echo(f"error: {failure.headline}", err=True)
+    echo(f"error: {failure.headline}", err=True)
     if failure.help:
-        click.echo(f"help: {failure.help}", err=True)
+        echo(f"help: {failure.help}", err=True)
 
 
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":
@@ -246,7 +242,7 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
     if found.path != bundle and found.path.name == BUNDLE:
         from leaven.runs.unfinished import not_up_to_date
 
-        click.echo(f"using {found.path}{not_up_to_date(bundle, found.path)}", err=True)
+        echo(f"using {found.path}{not_up_to_date(bundle, found.path)}", err=True)
     return found
 
 
@@ -267,15 +263,10 @@ def _table(takes: "Takes", found: "Sequence[tuple[str, Prediction]]", count: int
     names = [takes.shortened(shown, WIDEST) for shown, _ in found]
     cells = [answer.shown_cells(count) for _, answer in found]
     header = [takes.heading, *max(cells, key=len)]
-    rows = [[_one_line(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
+    rows = [[visible(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
     widths = [max(len(line[at]) for line in (header, *rows) if at < len(line)) for at in range(len(header))]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in (header, *rows)]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _one_line(cell: str) -> str:
-    """The text of a cell; a name may have any character, a row ends with its line."""
-    return "".join("�" if ord(mark) < ord(" ") else mark for mark in cell)
 
 
 def _above(threshold: float, answer: "Prediction") -> "Prediction":

@@ -14,10 +14,12 @@ from typing import Any
 
 import click
 
+from leaven.cli.printing import echo
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.formats import status_line
 from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.store import Store, Stored, StoreError, default_store, key_of
+from leaven.formats.visible import visible
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _WORDS = {"m": "minute", "h": "hour", "d": "day", "w": "week"}
@@ -46,14 +48,14 @@ def print_list(as_json: bool) -> int:
     store = _store()
     groups = groups_of(store)
     if as_json:
-        click.echo(json.dumps(_plain(store, groups), indent=2))
+        echo(json.dumps(_plain(store, groups), indent=2))
         return 0
     total = show_bytes(sum(group.bytes for group in groups))
-    click.echo(f"{store.folder}: {total} of at most {show_bytes(store.limit)}")
+    echo(f"{store.folder}: {total} of at most {show_bytes(store.limit)}")
     if groups:
-        click.echo(f"\n{'id':<8}  {'size':>7}  {'last use':<14}  what")
+        echo(f"\n{'id':<8}  {'size':>7}  {'last use':<14}  what")
     for group in groups:
-        click.echo(f"{group.id}  {show_bytes(group.bytes):>7}  {_ago(group.last_use):<14}  {group.what}")
+        echo(f"{group.id}  {show_bytes(group.bytes):>7}  {_ago(group.last_use):<14}  {group.what}")
     return 0
 
 
@@ -65,18 +67,16 @@ def verify_entries() -> int:
     with status_line.doing(f"reading {size}…"):
         good, damaged = store.verify()
     if not damaged:
-        click.echo(f"{_count(good)}, {size}: none is damaged" if good else "nothing is stored")
+        echo(f"{_count(good)}, {size}: none is damaged" if good else "nothing is stored")
         return 0
     for key in damaged:
         described = key in entries and entries[key].about is not None
-        click.echo(f"damaged: {_what(entries[key])} ({key})" if described else f"damaged: {key}")
+        echo(f"damaged: {_what(entries[key])} ({key})" if described else f"damaged: {key}")
     left = {entry.key for entry in store.entries()} & set(damaged)
     if left:
-        click.echo(f"{_count(len(left))} of them could not be removed from {store.folder}", err=True)
+        echo(f"{_count(len(left))} of them could not be removed from {store.folder}", err=True)
     else:
-        click.echo(
-            f"removed {_count(len(damaged))}, kept {good:,}. What is missing is computed again when it is needed."
-        )
+        echo(f"removed {_count(len(damaged))}, kept {good:,}. What is missing is computed again when it is needed.")
     return 1
 
 
@@ -86,16 +86,16 @@ def clear_entries(ids: Sequence[str], older_than: str | None) -> int:
     groups = groups_of(store)
     unknown = [id for id in ids if id not in {group.id for group in groups}]
     if unknown:
-        click.echo(f"nothing stored has the id {' or '.join(unknown)}; `leaven cache list` lists the ids", err=True)
+        echo(f"nothing stored has the id {' or '.join(unknown)}; `leaven cache list` lists the ids", err=True)
         return USAGE_ERROR
     meant = [entry for group in groups if not ids or group.id in ids for entry in group.entries]
     latest = time.time() - (_seconds(older_than) if older_than else 0.0)
     keys = {entry.key for entry in meant if entry.last_use <= latest}
     freed = store.clear(keys)
     left = keys & {entry.key for entry in store.entries()}
-    click.echo(f"removed {_count(len(keys) - len(left))}, {show_bytes(freed)}")
+    echo(f"removed {_count(len(keys) - len(left))}, {show_bytes(freed)}")
     if left:
-        click.echo(f"{_count(len(left))} could not be removed from {store.folder}", err=True)
+        echo(f"{_count(len(left))} could not be removed from {store.folder}", err=True)
         return CANT_WRITE
     return 0
 
@@ -130,7 +130,7 @@ def _what(entry: Stored) -> str:
         return "damaged; `leaven cache verify` removes it"
     group = entry.about.get("group")
     what = group if isinstance(group, str) else ", ".join(f"{name} {value}" for name, value in entry.about.items())
-    return "".join(char if char.isprintable() else " " for char in what) or "without a description"
+    return visible(what) or "without a description"
 
 
 def _plain(store: Store, groups: Sequence[Group]) -> dict[str, Any]:

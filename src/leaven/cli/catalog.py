@@ -4,12 +4,12 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-import click
-
 from leaven.catalog import habits, layers, lookup, model_sizes, model_survey
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
+from leaven.cli.printing import echo, echo_painted
+from leaven.formats.visible import visible_lines
 from leaven.language.markdown import render
 from leaven.language.terminal import painter, wants_color, width_of
 from leaven.messages import describe
@@ -30,12 +30,12 @@ def print_matches(words: Sequence[str], kind: str | None, limit: int | None) -> 
     has_models = any(card.kind == "model" for _, card in shown)
     for name, card in shown:
         facts = f"{_model_facts(card):<20}  " if has_models else ""
-        click.echo(f"{name:<32} {card.kind:<10} {facts}{card.summary[:100]}".rstrip())
+        echo(f"{name:<32} {card.kind:<10} {facts}{card.summary[:100]}".rstrip())
     if len(found) > limit:
-        click.echo(f"… and {len(found) - limit:,} more; --limit or --kind shows them")
+        echo(f"… and {len(found) - limit:,} more; --limit or --kind shows them")
     if not found:
         hint = _hint(" ".join(wanted), [kind] if kind else KINDS)
-        click.echo(f"no catalog entry matches {' '.join(words)!r}.{hint}", err=True)
+        echo(f"no catalog entry matches {' '.join(words)!r}.{hint}", err=True)
     return 0 if found else 1
 
 
@@ -97,27 +97,28 @@ def print_card(name: str, kind: str | None) -> int:
     cards = _cards(name, [kind] if kind else KINDS)
     for at, card in enumerate(cards):
         if at:
-            click.echo("\n" + "─" * 60 + "\n")
+            echo("\n" + "─" * 60 + "\n")
         for line in _card_lines(card):
-            click.echo(line)
+            echo(line)
         if card.article.strip():
-            click.echo()
+            echo()
             print_page(card.article)
     if cards:
         return 0
     elsewhere = [describe.KIND_NOUNS[card.kind] for card in _cards(name, KINDS)]
     if kind and elsewhere:
-        click.echo(f"`{name}` is {' and '.join(elsewhere)}, not {describe.KIND_NOUNS[kind]}.", err=True)
+        echo(f"`{name}` is {' and '.join(elsewhere)}, not {describe.KIND_NOUNS[kind]}.", err=True)
     else:
         hint = _hint(name, [kind] if kind else KINDS)
-        click.echo(f"the catalog has no entry `{name}`.{hint}", err=True)
+        echo(f"the catalog has no entry `{name}`.{hint}", err=True)
     return 1
 
 
 def print_page(text: str) -> None:
     """Print Markdown: as it is written, or rendered for a terminal."""
     width, color = width_of(sys.stdout), wants_color(sys.stdout)
-    click.echo(text.strip() if width is None else render(text, width, painter(color)).rstrip(), color=color)
+    text = visible_lines(text)
+    echo_painted(text.strip() if width is None else render(text, width, painter(color)).rstrip(), color=color)
 
 
 def _cards(name: str, kinds: Sequence[str]) -> list[Card]:

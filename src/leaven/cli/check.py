@@ -3,10 +3,10 @@
 import json
 from collections.abc import Sequence
 
-import click
-
 from leaven.catalog.values import Invocation, Quantity
+from leaven.cli.printing import echo
 from leaven.cli.recipe_command import RECIPE_ERROR, exit_code, open_source, print_reports
+from leaven.formats.visible import visible
 from leaven.language import report
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
@@ -29,9 +29,9 @@ def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, co
             continue
         print_reports(checked.diagnostics, concise=concise)
         if not concise or checked.recipe is not None:
-            click.echo(f"{'<stdin>' if word == '-' else report.visible(word)}: {_verdict(checked)}")
+            echo(f"{'<stdin>' if word == '-' else visible(word)}: {_verdict(checked)}")
     if as_json:
-        click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
+        echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
     return worst
 
 

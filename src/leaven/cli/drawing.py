@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+from leaven.cli.printing import echo
 
 if TYPE_CHECKING:
     from leaven.runtime.failures import Failure
@@ -47,5 +47,5 @@ def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, 
         write_whole(target, lambda beside, drawn=drawn, format=format: drawn.save(beside, format))  # type: ignore[misc]
     if found:
         told = place if is_file else place / ""
-        click.echo(f"wrote {os.path.relpath(told)}", err=True)
+        echo(f"wrote {os.path.relpath(told)}", err=True)
     return []

@@ -1,8 +1,7 @@
 """`leaven env`: which environments there are, and whether they can be used."""
 
-import click
-
 from leaven.cli.job_tables import aligned
+from leaven.cli.printing import echo
 from leaven.jobs.checking import checks
 from leaven.jobs.environments.environment import Check, Unreachable
 from leaven.jobs.requests import environment_of
@@ -20,7 +19,7 @@ def print_list() -> int:
             rows.append([name, given["kind"], f"does not answer: {problem}"])
             continue
         rows.append([name, given["kind"], str(has) if has is not None else "a queue of its own"])
-    click.echo("\n".join(aligned(rows)))
+    echo("\n".join(aligned(rows)))
     return 0
 
 
@@ -30,11 +29,11 @@ def check_environment(name: str) -> int:
     for found in checks(load_settings(), name):
         _print_check(found)
         is_right &= found.is_right
-    click.echo(f"{name} can be used" if is_right else f"{name} can't be used")
+    echo(f"{name} can be used" if is_right else f"{name} can't be used")
     return 0 if is_right else 1
 
 
 def _print_check(found: Check) -> None:
-    click.echo(f"{'ok     ' if found.is_right else 'missing'}  {found.what}: {found.found}")
+    echo(f"{'ok     ' if found.is_right else 'missing'}  {found.what}: {found.found}")
     if found.help:
-        click.echo(f"         {found.help}")
+        echo(f"         {found.help}")

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import click
-
 import leaven
 from leaven.catalog import lookup, own, selectors
 from leaven.catalog.card import KINDS
 from leaven.cli.catalog import print_card, print_page
+from leaven.cli.printing import echo
 from leaven.messages.scores import SPLITS
 from leaven.messages.suggestions import owner_of
 
@@ -37,10 +36,10 @@ def page(id: str) -> str | None:
 def print_explanation(id: str | None) -> int:
     """Print the page or article; returns the exit code."""
     if id is None:
-        click.echo("Report ids:\n")
+        echo("Report ids:\n")
         for name in names():
-            click.echo(f"  {name}")
-        click.echo(f"\nFor example: leaven explain unknown-layer. Your own models and more: leaven explain {_GUIDE}")
+            echo(f"  {name}")
+        echo(f"\nFor example: leaven explain unknown-layer. Your own models and more: leaven explain {_GUIDE}")
         return 0
     wanted = id.removesuffix("]").rpartition("[")[2]  # as a report shows it: warning[unused-name]
     text = page(wanted)
@@ -56,12 +55,12 @@ def print_explanation(id: str | None) -> int:
         return print_card(wanted, None)
     known = _word(wanted)
     if known:
-        click.echo(known)
+        echo(known)
         return 0
     near = lookup.nearest(wanted, [_GUIDE, *names(), *own.names("technique"), *own.names("statement")])
     hint = " or ".join(f"`{name}`" for name in near)
     hint = f"Did you mean {hint}?" if near else f"`leaven catalog search {wanted}` searches all articles."
-    click.echo(f"there is no report or catalog entry `{id}`. {hint}", err=True)
+    echo(f"there is no report or catalog entry `{id}`. {hint}", err=True)
     return 2
 
 

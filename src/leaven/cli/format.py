@@ -4,14 +4,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
+from leaven.cli.printing import echo, echo_file
 from leaven.cli.recipe_command import open_source, print_reports
 from leaven.formats.atomic_files import write_text
+from leaven.formats.visible import visible
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.formatter import format_tree
 from leaven.language.parser import parse
-from leaven.language.report import visible
 
 
 def format_files(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
@@ -28,27 +27,27 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
     parsed = parse(source)
     if parsed.diagnostics:
         print_reports(parsed.diagnostics, err=True)
-        click.echo(f"{name}: not changed", err=True)
+        echo(f"{name}: not changed", err=True)
         return 1
     formatted = format_tree(parsed.tree)
     is_input = str(file) == "-" or not file.is_file()
     if is_input and not (only_check or diff):
-        click.echo(formatted, nl=False)
+        echo_file(formatted)
         return 0
     before = source.text if is_input else file.read_bytes().decode()  # with a byte order mark, which is removed too
     if before == formatted:
         return 0
     if diff:
-        click.echo(_difference(before, formatted, str(file)), nl=False)
+        echo_file(_difference(before, formatted, str(file)))
     elif only_check:
-        click.echo(f"{name} would change")
+        echo(f"{name} would change")
     else:
         try:
             write_text(file, formatted)
         except OSError as problem:
-            click.echo(f"can't write {name}: {problem.strerror}", err=True)
+            echo(f"can't write {name}: {problem.strerror}", err=True)
             return 1
-        click.echo(f"{name} formatted")
+        echo(f"{name} formatted")
     return int(only_check or diff)
 
 

@@ -4,11 +4,10 @@ import os.path
 import sys
 from collections.abc import Sequence
 
-import click
-
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.published import library_model
+from leaven.cli.printing import echo
 from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
 from leaven.formats.class_names import published_set
 from leaven.language.source import Source
@@ -36,15 +35,15 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     name, layers, outputs, diagnostics = model_layers(source, options, size=size, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
-        click.echo(f"the layers of {name} are not known", err=True)
+        echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
     plan = compiled.plan
     _print(name, layers, plan)
     if outputs is not None and layers.head:
-        click.echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
+        echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
     _print_stages(layers)
     if plan is None:
-        click.echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
+        echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
 
 
 def _print_model(card: Card) -> None:
@@ -54,11 +53,11 @@ def _print_model(card: Card) -> None:
     name, layers, _, diagnostics = model_layers(source, size=size)
     if layers is None:
         print_reports(diagnostics, err=True)
-        click.echo(f"the layers of {name} are not known", err=True)
+        echo(f"the layers of {name} are not known", err=True)
         sys.exit(1)
     _print(name, layers, None)
     _print_stages(layers)
-    click.echo(f"weights: {_weights(card)}")
+    echo(f"weights: {_weights(card)}")
 
 
 def _weights(card: Card) -> str:
@@ -76,17 +75,17 @@ def _weights(card: Card) -> str:
 
 def _print(name: str, layers: Layers, plan: Plan | None) -> None:
     for line in _table(layers, plan):
-        click.echo(line)
+        echo(line)
     total = sum(parameter.count for parameter in layers.parameters)
     flops = sum(count for path, count in layers.flops.items() if "." not in path)
     cost = f", {_large(flops)}FLOPs for an image of {_size(layers.trial_size)}" if flops and layers.trial_size else ""
-    click.echo(f"\n{name}: {total:,} parameters{cost}")
-    click.echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
+    echo(f"\n{name}: {total:,} parameters{cost}")
+    echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
 
 
 def _print_stages(layers: Layers) -> None:
     if layers.stages:
-        click.echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
+        echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
 
 
 def _table(layers: Layers, plan: Plan | None) -> list[str]:

@@ -3,8 +3,7 @@
 import os
 import sys
 
-import click
-
+from leaven.cli.printing import echo, echo_raw
 from leaven.jobs.printed import read_logs
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State
@@ -17,23 +16,23 @@ def print_logs(settings: Settings, store: JobStore, job: Job, *, follow: bool, a
     shown: set[int] = set()
     for chunk in read_logs(settings, store, job, follows=follow, attempt=attempt):
         if chunk.problem:
-            click.echo(chunk.problem, err=True)
+            echo(chunk.problem, err=True)
             continue
         if chunk.attempt not in shown and attempt is None and len(store.attempts(job.id)) > 1:
-            click.echo(f"--- attempt {chunk.attempt}", err=True)
+            echo(f"--- attempt {chunk.attempt}", err=True)
         shown.add(chunk.attempt)
         _print(chunk.text)
     job = store.job(str(job.id))
     if not shown:
-        click.echo(f"{job.name} has not been started: it is {job.shown_state}", err=True)
+        echo(f"{job.name} has not been started: it is {job.shown_state}", err=True)
     if follow:
-        click.echo(f"{job.name}: {job.shown_state}{f' ({job.reason})' if job.reason else ''}", err=True)
+        echo(f"{job.name}: {job.shown_state}{f' ({job.reason})' if job.reason else ''}", err=True)
     return int(follow and job.state in ENDED and job.state is not State.SUCCEEDED)
 
 
 def _print(text: bytes) -> None:
     if text:
         sys.stdout.flush()
-        click.echo(text.decode(errors="replace"), nl=False)
+        echo_raw(text.decode(errors="replace"))
     if not os.isatty(1):
         sys.stdout.flush()

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from leaven.cli.printing import echo
 from leaven.formats.duration_text import duration_text
 from leaven.jobs import coordinator
 from leaven.jobs.progress import progress_text
@@ -25,7 +26,7 @@ _WIDEST = 100  # of what is said of a job
 
 def print_jobs(settings: Settings, store: JobStore, *, is_all: bool) -> None:
     """Print the jobs that have not ended and the last that have, or all."""
-    click.echo("\n".join(_lines(settings, store, is_all=is_all)))
+    echo("\n".join(_lines(settings, store, is_all=is_all)))
 
 
 def watch(settings: Settings, store: JobStore) -> None:
@@ -33,7 +34,9 @@ def watch(settings: Settings, store: JobStore) -> None:
     is_terminal = sys.stdout.isatty()
     while True:
         lines = _lines(settings, store, is_all=False)
-        click.echo(("\x1b[H\x1b[2J" if is_terminal else "") + "\n".join(lines))
+        if is_terminal:
+            click.clear()
+        echo("\n".join(lines))
         time.sleep(_SECONDS)
 
 
@@ -95,7 +98,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def print_json(found: Sequence[Job]) -> None:
-    click.echo(json.dumps([job.to_json() for job in found], indent=1))
+    echo(json.dumps([job.to_json() for job in found], indent=1))
 
 
 def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
@@ -103,7 +106,7 @@ def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
     attempts, after = store.attempts(job.id), store.after(job.id)
     if as_json:
         tries = [asdict(one) for one in attempts]
-        click.echo(json.dumps({**job.to_json(), "after": after, "tries": tries}, indent=1))
+        echo(json.dumps({**job.to_json(), "after": after, "tries": tries}, indent=1))
         return
     asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
     is_going = job.state not in ENDED and not job.is_paused
@@ -119,7 +122,7 @@ def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
         *([["progress", progress_text(job.progress)]] if job.progress else []),
         ["package", job.package],
     ]
-    click.echo("\n".join(aligned(rows)))
+    echo("\n".join(aligned(rows)))
     if attempts:
         table = [["attempt", "started", "time", "outcome", "why"]]
         for one in attempts:
@@ -127,7 +130,7 @@ def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
             took = duration_text(end - one.started) if one.started else ""
             outcome = one.outcome.value if one.outcome else "under way"
             table.append([str(one.number), when(one.started) if one.started else "", took, outcome, one.reason])
-        click.echo("\n" + "\n".join(aligned(table)))
+        echo("\n" + "\n".join(aligned(table)))
 
 
 def _needs(job: Job) -> str:
@@ -147,11 +150,11 @@ def print_status(settings: Settings, store: JobStore) -> int:
     """Print whether a coordinator leads the store; the exit code is 1 where none does."""
     found = coordinator.status(settings, store)
     if found is None:
-        click.echo("no coordinator is running")
+        echo("no coordinator is running")
     else:
         since = f" since {when(float(str(found['since'])))}" if "since" in found else ""
-        click.echo(f"running{since} on {found.get('host', '?')}, process {found.get('pid', '?')}")
+        echo(f"running{since} on {found.get('host', '?')}, process {found.get('pid', '?')}")
     counts = store.counts()
     shown = ", ".join(f"{counts[state]:,} {state.value}" for state in State if state in counts)
-    click.echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
+    echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
     return 0 if found is not None else 1

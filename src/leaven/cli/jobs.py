@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from leaven.cli.command_group import Commands
+from leaven.cli.printing import echo
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ def reports(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
         try:
             sys.exit(command(*args, **given) or 0)
         except Problem as problem:
-            click.echo(f"error: {problem.headline}", err=True)
+            echo(f"error: {problem.headline}", err=True)
             if problem.help:
-                click.echo(f"help: {problem.help}", err=True)
+                echo(f"help: {problem.help}", err=True)
             sys.exit(USAGE_ERROR)
         except OSError as problem:
             if problem.filename is None:
                 raise
-            click.echo(f"error: can't write {problem.filename}: {problem.strerror}", err=True)
+            echo(f"error: can't write {problem.filename}: {problem.strerror}", err=True)
             sys.exit(CANT_WRITE)
 
     return run
@@ -112,9 +113,9 @@ def submit(
     coordinator.start(settings)
     job = store.job(str(ids[-1]))
     if len(ids) > 1:
-        click.echo(f"jobs {ids[0]} to {ids[-2]}: the trials of {job.run}")
-    click.echo(f"job {job.id} ({job.name}) is queued on {environment}; run {job.run}")
-    click.echo(f"to follow it: leaven jobs logs -f {job.id}")
+        echo(f"jobs {ids[0]} to {ids[-2]}: the trials of {job.run}")
+    echo(f"job {job.id} ({job.name}) is queued on {environment}; run {job.run}")
+    echo(f"to follow it: leaven jobs logs -f {job.id}")
     return 0
 
 
@@ -151,7 +152,7 @@ def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool,
     package = _packed(recipes[0], options, resources, is_quick=quick)
     file = file or Path(f"{package.manifest.name}.job")
     write_bytes(file, package.content)
-    click.echo(f"{file}: {len(package.members)} files, sha256 {package.hash}")
+    echo(f"{file}: {len(package.members)} files, sha256 {package.hash}")
     return 0
 
 
@@ -238,7 +239,7 @@ def _command(name: str, done: str, text: str) -> None:
         getattr(requests, name)(store, found)
         coordinator.start(settings)
         for job in found:
-            click.echo(f"{job.name} {done}")
+            echo(f"{job.name} {done}")
         return 0
 
 
@@ -260,7 +261,7 @@ def priority(word: str, number: int) -> int:
     job = store.job(word)
     store.set_priority([job.id], number)
     coordinator.start(settings)
-    click.echo(f"{job.name} has priority {number}")
+    echo(f"{job.name} has priority {number}")
     return 0
 
 
@@ -277,7 +278,7 @@ def clean(words: tuple[str, ...], is_all: bool) -> int:
         raise click.UsageError("give the jobs to forget, or --all")
     settings, store = _open()
     count = requests.clean(store, settings, store.jobs(states=ENDED) if is_all else _found(store, words))
-    click.echo(f"forgot {count} job{'s' * (count != 1)}")
+    echo(f"forgot {count} job{'s' * (count != 1)}")
     return 0
 
 
@@ -329,14 +330,14 @@ def start(foreground: bool) -> int:
 
     settings, store = _open()
     if has_leader(settings.store, settings.folder):
-        click.echo("a coordinator is running already")
+        echo("a coordinator is running already")
         return 0
     store.close()
     if foreground:
         process.serve(settings)
         return 0
     process.start(settings, stays=True)
-    click.echo(f"started; its log is {settings.log}")
+    echo(f"started; its log is {settings.log}")
     return 0
 
 
@@ -352,7 +353,7 @@ def serve(host: str, port: int) -> int:
     from leaven.jobs import server
     from leaven.jobs.settings import load_settings
 
-    server.serve(load_settings(), host, port, click.echo)
+    server.serve(load_settings(), host, port, echo)
     return 0
 
 
@@ -363,7 +364,7 @@ def stop() -> int:
     from leaven.jobs import coordinator as process
 
     settings, store = _open()
-    click.echo("stopped" if process.stop(settings, store) else "no coordinator is running")
+    echo("stopped" if process.stop(settings, store) else "no coordinator is running")
     return 0
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
-import click
-
+from leaven.cli.printing import echo
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.cli.run import compile_recipe
 from leaven.pictures.batch import Rows, draw_batch
@@ -27,7 +26,7 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
     plan = compile_recipe(word, options, requires_args=True)[2]
     if plan.data.eval.is_tokenizing and file is None:
         lines = _seen(plan, split, epoch, look_at_texts)
-        click.echo("\n".join(lines or ()))
+        echo("\n".join(lines or ()))
         return 0 if lines is not None else 1
     recipe = Path("recipe" if word == "-" else word)
     file = file or recipe.with_name(f"{recipe.stem}_look.png")
@@ -35,10 +34,10 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
         format_of(file)
         check_installed("`leaven look`")
     except CantDraw as problem:
-        click.echo(f"error: {problem}", err=True)
+        echo(f"error: {problem}", err=True)
         return USAGE_ERROR
     if plan.data.eval.is_tokenizing:
-        click.echo("error: texts are printed, not drawn; leave out -o", err=True)
+        echo("error: texts are printed, not drawn; leave out -o", err=True)
         return USAGE_ERROR
     sections = _seen(plan, split, epoch, look_at_images)
     if sections is None:
@@ -46,9 +45,9 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
     try:
         draw_batch(sections, file)
     except OSError as problem:
-        click.echo(f"error: can't write {file}: {problem.strerror}", err=True)
+        echo(f"error: can't write {file}: {problem.strerror}", err=True)
         return CANT_WRITE
-    click.echo(file)
+    echo(file)
     return 0
 
 
@@ -88,7 +87,7 @@ def _seen(
             if os.environ.get("LEAVEN_DEBUG"):
                 raise
             failure = problem if isinstance(problem, Failure) else unexpected(problem)
-            click.echo(report(failure, problem.__traceback__, file), err=True)
+            echo(report(failure, problem.__traceback__, file), err=True)
             return None
         finally:
             if data is not None:

@@ -14,6 +14,7 @@ from leaven import __version__
 from leaven.cli import bundle, completion, jobs
 from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
+from leaven.cli.printing import echo, echo_painted, echo_raw
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, report_and_exit
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
@@ -76,14 +77,16 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 
         from leaven.recipe.plain_data import to_json
 
-        click.echo(json.dumps(to_json(recipe), indent=2))
+        echo(json.dumps(to_json(recipe), indent=2))
     else:
+        from leaven.formats.visible import visible_lines
         from leaven.language.highlight import highlight
         from leaven.language.terminal import painter, wants_color, width_of
 
         color = wants_color(sys.stdout)
         text = showing.to_text(recipe, width_of(sys.stdout))
-        click.echo(highlight(text, painter(color)), nl=False, color=color)
+        text = visible_lines(text) if sys.stdout.isatty() else text
+        echo_painted(highlight(text, painter(color)), nl=False, color=color)
 
 
 @leaven.command(cls=RecipeCommand)
@@ -361,7 +364,7 @@ def completion_script(shell: str) -> None:
 
     completer = get_completion_class(shell)
     assert completer is not None
-    click.echo(completer(leaven, {}, "leaven", "_LEAVEN_COMPLETE").source())
+    echo_raw(completer(leaven, {}, "leaven", "_LEAVEN_COMPLETE").source())
 
 
 def main() -> None:
@@ -373,10 +376,12 @@ def main() -> None:
     try:
         sys.exit(leaven.main(prog_name="leaven", standalone_mode=False))
     except click.ClickException as problem:
-        (_with_habit(problem) if isinstance(problem, click.NoSuchOption) else problem).show()
+        shown = io.StringIO()
+        (_with_habit(problem) if isinstance(problem, click.NoSuchOption) else problem).show(shown)
+        echo(shown.getvalue(), err=True, nl=False)
         sys.exit(problem.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
     except Exception as failure:
         sys.exit(_failed(failure))
@@ -410,18 +415,18 @@ def _accept_any_output() -> None:
 def _failed(failure: Exception) -> int:
     """Print what went wrong; returns the exit code."""
     if isinstance(failure, FileNotFoundError) and failure.filename is None:  # only the current directory has no name
-        click.echo("the current directory no longer exists", err=True)
+        echo("the current directory no longer exists", err=True)
         return USAGE_ERROR
     if isinstance(failure, OSError) and failure.filename is None:  # not a file that was to be opened, so the output
-        click.echo(f"could not write the output: {failure.strerror}", err=True)
+        echo(f"could not write the output: {failure.strerror}", err=True)
         return CANT_WRITE
     if os.environ.get("LEAVEN_DEBUG"):
         raise failure
     if isinstance(failure, OSError) and failure.strerror:
-        click.echo(f"error: {os.fsdecode(failure.filename)}: {failure.strerror}", err=True)
+        echo(f"error: {os.fsdecode(failure.filename)}: {failure.strerror}", err=True)
         return USAGE_ERROR
     what = f"{type(failure).__name__}: {failure}"
-    click.echo(f"Leaven itself failed ({what}). This is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
+    echo(f"Leaven itself failed ({what}). This is a bug; LEAVEN_DEBUG=1 shows where.", err=True)
     return OUR_BUG
 
 

@@ -10,6 +10,7 @@ import click
 from leaven.cli.new_objects import SUGGESTED as SUGGESTED_FOR_OBJECTS
 from leaven.cli.new_objects import AnnotatedFolder, look_at_objects, write_detection_recipe
 from leaven.cli.new_tables import look_and_ask, table_at
+from leaven.cli.printing import echo, echo_file
 from leaven.first.recipes import model_call, recipe_of_table, training_on_images, training_on_texts
 from leaven.first.said import NotUnderstood, Said
 from leaven.formats.atomic_files import write_text
@@ -84,7 +85,7 @@ def write_first_recipe(
     if isinstance(look, AnnotatedFolder):
         _write_for_objects(look, model, epochs, target, scratch=scratch, is_printed=is_printed, can_ask=can_ask)
         return
-    click.echo(_seen(look), err=is_printed)
+    echo(_seen(look), err=is_printed)
     suggested = SUGGESTED_FOR_TEXTS if look.noun == "texts" else SUGGESTED
     if model is None:
         model = _ask_model(suggested, scratch, err=is_printed) if can_ask else _suggested(suggested, scratch)[0]
@@ -104,7 +105,7 @@ def _write_for_objects(
     is_printed: bool,
     can_ask: bool,
 ) -> None:
-    click.echo(look.seen, err=is_printed)
+    echo(look.seen, err=is_printed)
     if model is None:
         usual = next(iter(SUGGESTED_FOR_OBJECTS))
         model = _ask_model(SUGGESTED_FOR_OBJECTS, scratch, err=is_printed) if can_ask else usual
@@ -130,7 +131,7 @@ def _write_for_table(
         raise click.UsageError(str(problem)) from None
     stem = path if path.is_dir() else path.with_suffix("")
     target = target or _target(f"{_recipe_name(stem)}.leaven", force)
-    click.echo(look.seen, err=is_printed)
+    echo(look.seen, err=is_printed)
     suggested = SUGGESTED if look.roles.image is not None else SUGGESTED_FOR_TEXTS
     if model is None:
         model = _ask_model(suggested, scratch, err=is_printed) if can_ask else _suggested(suggested, scratch)[0]
@@ -144,13 +145,13 @@ def _write(text: str, target: Path, *, is_printed: bool) -> None:
     if not _is_right(text, target):
         sys.exit(1)
     if is_printed:
-        click.echo(text, nl=False)
+        echo_file(text)
         return
     try:
         write_text(target, text)
     except OSError as problem:
         raise click.UsageError(f"{target} can't be written: {problem.strerror}") from None
-    click.echo(f"\n{text}\nwritten to {target}; next: leaven check {typed(target)}")
+    echo(f"\n{text}\nwritten to {target}; next: leaven check {typed(target)}")
 
 
 def _target(output: str, force: bool) -> Path:
@@ -177,7 +178,7 @@ def _is_right(text: str, target: Path) -> bool:
     checked = check(Source(str(target), text, target.parent))
     if checked.recipe is None:
         print_reports([d for d in checked.diagnostics if d.is_error], err=True)
-        click.echo("nothing was written", err=True)
+        echo("nothing was written", err=True)
     return checked.recipe is not None
 
 
@@ -307,5 +308,5 @@ def _suggested(names: Mapping[str, str], scratch: bool) -> list[str]:
 def _ask_model(suggested: Mapping[str, str], scratch: bool, *, err: bool) -> str:
     names = _suggested(suggested, scratch)
     for name in names:
-        click.echo(f"  {name:<20} {suggested[name]}", err=err)
+        echo(f"  {name:<20} {suggested[name]}", err=err)
     return str(click.prompt("Which model to start from?", default=names[0], err=err))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from leaven.cli.printing import echo
 from leaven.first.said import Guess, Said
 from leaven.first.table import TableLook, look_at_table, tables_at
 from leaven.formats.image_folder import is_image, read_image_folder
@@ -62,7 +63,7 @@ def look_and_ask(path: Path, said: Said, *, can_ask: bool, err: bool) -> TableLo
 
 def _answered(guess: Guess, look: TableLook, said: Said, *, err: bool) -> Said:
     """What is said, with the answer to a question."""
-    click.echo(f"{look.path}: {guess.told}?", err=err)
+    echo(f"{look.path}: {guess.told}?", err=err)
     if guess.about == "header":
         return replace(said, header=click.confirm(guess.question, default=bool(guess.answer), err=err))
     choice = click.Choice(guess.choices)

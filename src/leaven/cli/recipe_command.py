@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leaven.cli import completion
+from leaven.cli.printing import echo_painted
 from leaven.language.source import flag_of
 
 if TYPE_CHECKING:
@@ -259,9 +260,9 @@ def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, con
     color = wants_color(sys.stderr if err else sys.stdout)
     for diagnostic in diagnostics:
         if concise or diagnostic.severity is Severity.NOTE:
-            click.echo(render_concise(diagnostic), err=err, color=color)
+            echo_painted(render_concise(diagnostic), err=err, color=color)
         else:
-            click.echo(render_full(diagnostic, color=color) + "\n", err=err, color=color)
+            echo_painted(render_full(diagnostic, color=color) + "\n", err=err, color=color)
 
 
 def report_and_exit(word: str, options: "Options") -> "Recipe":

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from leaven.cli.printing import echo, echo_file, echo_painted
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
 from leaven.formats import run_folder, status_line, sweep_folder
 from leaven.formats.atomic_files import write_text
@@ -38,7 +39,7 @@ def print_plan(word: str, options: Options) -> None:
     _, recipe, plan = compile_recipe(word, options)
     costs = expected_costs(plan, size_of_images(recipe.data))
     color = wants_color(sys.stdout)
-    click.echo(explain(plan, width_of(sys.stdout), color, costs), nl=False, color=color)
+    echo_painted(explain(plan, width_of(sys.stdout), color, costs), nl=False, color=color)
 
 
 def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
@@ -52,13 +53,13 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
         plan = compile_recipe(word, options)[2]
     text = _standalone(plan, file) if is_standalone else emit(plan, file)
     if output is None or is_printed:
-        click.echo(text, nl=False)
+        echo_file(text)
         return
     try:
         write_text(output, text)
     except OSError as problem:
         _fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
-    click.echo(f"{output}: {_command(output, start)} trains", err=True)
+    echo(f"{output}: {_command(output, start)} trains", err=True)
 
 
 def _command(program: Path, start: Path) -> str:
@@ -100,7 +101,7 @@ def start_run(
             _fail(f"{there} exists already; choose another name, or resume it: {to_resume(there)}")
         _fail(f"can't write to {plan.output.text}: {problem.strerror}", code=CANT_WRITE)
     if plan.sweep is not None:
-        click.echo(f"sweep {folder}")
+        echo(f"sweep {folder}")
         _sweep(folder, run_sweep)
     _become(folder, flags_of(begin, is_quick=is_quick))
 
@@ -131,7 +132,7 @@ def resume_run(folder: Path, epochs: str | None, devices: int | None) -> NoRetur
         _fail(f"{folder} was a smoke test; it can't be trained further")
     if not more and run_folder.is_finished(folder) and run_folder.is_trained(folder):
         how = "" if was_quick or is_sweep else f"; `{to_resume(folder)} --epochs +10` trains it further"
-        click.echo(f"{folder} is finished{how}")
+        echo(f"{folder} is finished{how}")
         sys.exit(0)
     if is_sweep and devices:
         _fail(f"{folder} is a sweep; its trials train on the devices that the recipe names")
@@ -155,7 +156,7 @@ def finish_run(place: Path, output: Path | None) -> NoReturn:
     if not is_checkpoint and run_folder.is_finished(folder):
         further = to_resume(folder)
         rest = "" if run_folder.is_trained(folder) else f" early; `{further}` trains the rest of it"
-        click.echo(f"{folder} is finished{rest}")
+        echo(f"{folder} is finished{rest}")
         sys.exit(0)
     if is_sweep:
         _sweep(_return_to_start(folder), end_sweep)
@@ -169,7 +170,7 @@ def _sweep(folder: Path, run: Callable[[Path, str], None]) -> NoReturn:
         run(folder, _typed())
     except KeyboardInterrupt:
         use = "\nto use its best trial so far: " + to_finish(folder) if sweep_folder.best_trial(folder) else ""
-        click.echo(f"to resume: {to_resume(folder)}{use}", err=True)
+        echo(f"to resume: {to_resume(folder)}{use}", err=True)
         sys.exit(INTERRUPTED)
     except ProgramFailed as failure:
         _fail(failure.headline, failure.help, code=1)
@@ -220,7 +221,7 @@ def _typed() -> str:
 
 
 def _fail(headline: str, help: str = "", *, code: int = USAGE_ERROR) -> NoReturn:
-    click.echo(f"error: {headline}", err=True)
+    echo(f"error: {headline}", err=True)
     if help:
-        click.echo(f"help: {help}", err=True)
+        echo(f"help: {help}", err=True)
     sys.exit(code)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from leaven.formats.visible import visible
+
 ERASE = "\r\x1b[K"
 _SECONDS = 0.1  # between two updates of a line that changes often
 _USUAL_WIDTH = 80
@@ -40,7 +42,8 @@ def show(text: str) -> None:
     """Says something in place of what the line said; an empty text erases it."""
     global _text
     if text != _text and is_watched():
-        shown = text if len(text) < width() else text[: width() - 2] + "…"
+        shown = visible(text)
+        shown = shown if len(shown) < width() else shown[: width() - 2] + "…"
         sys.stderr.write(f"{ERASE}{shown}")
         sys.stderr.flush()
         _text = text

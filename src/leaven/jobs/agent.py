@@ -18,6 +18,7 @@ import sys
 import threading
 from pathlib import Path
 
+from leaven.formats.visible import visible
 from leaven.jobs import supervisor
 from leaven.jobs.environments.launching import FIRST_NODE, THIS_NODE
 from leaven.jobs.object_store import Folder, folder_at
@@ -75,7 +76,7 @@ class Agent:
             supervisor.write_until_done(str(self.folder / supervisor.OUTCOME), outcome)
             self.tell()
         except OSError as problem:  # a rented machine must not wait for ever, for access that has expired
-            print(f"gave up sending what the attempt has made: {problem}", file=sys.stderr)
+            print(f"gave up sending what the attempt has made: {visible(str(problem))}", file=sys.stderr)
             return 1
         return int(outcome["outcome"] != "succeeded")
 

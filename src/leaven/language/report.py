@@ -4,11 +4,11 @@ Decides only the appearance: the words come with the diagnostic, and the caller 
 recipe is never printed raw: control characters are shown as visible symbols.
 """
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from leaven.formats.visible import visible
 from leaven.language.diagnostics import Diagnostic, Severity, Spot
 from leaven.language.fixes import Edit
 from leaven.language.record import Record
@@ -17,9 +17,6 @@ from leaven.language.terminal import Paint, columns, painter
 
 LINE_WIDTH = 160  # columns of a source line that are shown; a longer line is cut around its marks
 MESSAGE_WIDTH = 500  # characters of one line of a message, which may quote a name as long as the file
-TAB = "    "
-
-_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def render_full(diagnostic: Diagnostic, color: bool = False) -> str:
@@ -189,23 +186,6 @@ def _cost(text: str) -> int:
 def _columns(text: str) -> int:
     """The width of a text in a terminal."""
     return columns(visible(text))
-
-
-def visible(text: str) -> str:
-    """A text with every control character replaced by a visible symbol."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else _symbol(character) for character in text)
-
-
-def _symbol(character: str) -> str:
-    if character == "\t":
-        return TAB
-    if character < " ":
-        return chr(0x2400 + ord(character))
-    if character == "\x7f":
-        return "\u2421"
-    return f"<U+{ord(character):04X}>" if unicodedata.category(character) in _INVISIBLE else character
 
 
 def _message(text: str) -> str:

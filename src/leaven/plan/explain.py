@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from leaven.catalog.value_text import value_text
 from leaven.formats.split_sizes import sizes_text
+from leaven.formats.visible import visible
 from leaven.language.remarks import MARK, SPACE, Line, aligned
 from leaven.language.terminal import painter
 from leaven.plan.costs import Cost
@@ -35,7 +36,7 @@ def explain(plan: Plan, width: int | None = None, color: bool = False, costs: Se
     With costs, what the planner chose is compared with what the recipe asks for.
     """
     paint = painter(color)
-    lines = [f"{paint('headline', plan.name)}: {_length(plan)}", ""]
+    lines = [f"{paint('headline', visible(plan.name))}: {_length(plan)}", ""]
     for text, why in aligned(_rows(plan, costs), REASON_COLUMN, width, at=SPACE, hanging=len(INDENT) + 4):
         title = text[: 0 if text.startswith(" ") else len(text) if text.startswith("phase") else len(INDENT)]
         shown = paint("headline", title) + text[len(title) :]
@@ -47,10 +48,10 @@ def _rows(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[Line]:
     """What is done and why; the first column has the titles of the sections."""
     for title, why, steps in _sections(plan, costs):
         if len(title) > len(INDENT):
-            yield title, why
+            yield visible(title), visible(why)
             title = INDENT
         for at, (what, reason) in enumerate(steps):
-            yield (INDENT if at else title.ljust(len(INDENT))) + what, reason
+            yield (INDENT if at else title.ljust(len(INDENT))) + visible(what), visible(reason)
 
 
 def _length(plan: Plan) -> str:

@@ -21,6 +21,7 @@ from leaven.formats.commands import to_resume
 from leaven.formats.run_in_progress import hold
 from leaven.formats.score_text import score_text
 from leaven.formats.sweep_folder import Result, Trials
+from leaven.formats.visible import visible, visible_lines
 from leaven.language.source import Source, flag_of
 from leaven.plan.plan import Plan, Sweep
 from leaven.plan.values import Plain
@@ -98,13 +99,13 @@ def _train_each(folder: Path, left: Sequence[Result], called: str) -> None:
     sweep = sweep_folder.read_trials(folder)
     for one in left:
         trial, number = one.trial, one.number
-        print(f"\ntrial {number}/{len(sweep.trials)}: {trial.text}", flush=True)
+        print(f"\ntrial {number}/{len(sweep.trials)}: {visible(trial.text)}", flush=True)
         try:
             run_in_process(folder / trial.name, trial.flags, called=called)
         except ProgramFailed as failure:
             if not sweep_folder.result_of(folder, number, sweep).diverged:
                 raise
-            print(f"diverged: {failure.headline}", flush=True)
+            print(f"diverged: {visible_lines(failure.headline)}", flush=True)
 
 
 class _Owner:
@@ -131,10 +132,8 @@ def end_sweep(folder: Path, called: str) -> None:
     write_text(folder / run_folder.LOCK, json.dumps({**of_best, **lock, **ended}, indent=2) + "\n")
     write_text(folder / sweep_folder.TABLE, csv_table(found, sweep_folder.read_trials(folder).by))
     model = folder / run_folder.BUNDLE
-    print(
-        f"\n{table(found, sweep_folder.read_trials(folder).by)}\n\nsaved the model of {best.name} as {model}",
-        flush=True,
-    )
+    shown = table(found, sweep_folder.read_trials(folder).by)
+    print(visible_lines(f"\n{shown}\n\nsaved the model of {best.name} as {model}"), flush=True)
 
 
 def _link(file: Path, to: Path) -> None:

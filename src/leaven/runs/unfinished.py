@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from leaven.formats import run_folder, status_line, sweep_folder
 from leaven.formats.commands import to_finish, to_peek
 from leaven.formats.run_in_progress import is_in_progress
+from leaven.formats.visible import visible
 from leaven.language.recorded_recipe import recorded_recipe
 from leaven.plan.compiling import compile_source
 from leaven.program.files import write_program
@@ -73,7 +74,8 @@ def load_unfinished(found: Unfinished, *, trust_code: bool = False, device: str 
     model.path = folder / (found.checkpoint or run_folder.BEST)
     used = next((line for line in said.splitlines() if line.startswith("using ")), f"using {model.path}")
     with status_line.doing(""):
-        print(f"unfinished run: {used}" if not found.checkpoint else f"{used}, of {folder}", file=sys.stderr)
+        told = f"unfinished run: {used}" if not found.checkpoint else f"{used}, of {folder}"
+        print(visible(told), file=sys.stderr)
     return model
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from leaven.formats import status_line
+from leaven.formats.visible import visible, visible_lines
 
 USER_FILE = "__leaven_user_file__"  # the attribute that holds the path of a module the user wrote
 
@@ -91,11 +92,10 @@ def _show_warning(
 ) -> None:
     """Print a warning. It may have names of files in it, which must not command the terminal."""
     if not issubclass(category, Caution):
-        otherwise(message, category, *place, **more)
+        otherwise(visible_lines(str(message)), category, *place, **more)
         return
     status_line.erase()
-    text = "".join(mark if mark.isprintable() else "�" for mark in str(message))
-    print(f"warning: {text}", file=sys.stderr, flush=True)
+    print(f"warning: {visible(str(message))}", file=sys.stderr, flush=True)
 
 
 class Diverged(Failure):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from leaven.formats.score_text import score_text
+from leaven.formats.visible import in_markdown, visible
 from leaven.tasks.protocol import Table
 
 MOST_NAMES = 100  # on the card of a bundle
@@ -12,7 +13,7 @@ MOST_ROWS = 30  # of a table in a report
 def names_on_card(names: Sequence[str]) -> str:
     """Names on the card of a bundle; of many, the first."""
     more = [f"and {len(names) - MOST_NAMES} more, listed in `bundle.json`"] if len(names) > MOST_NAMES else []
-    return ", ".join([*names[:MOST_NAMES], *more])
+    return ", ".join([*map(in_markdown, names[:MOST_NAMES]), *more])
 
 
 def score_lines(scores: Mapping[str, float]) -> list[str]:
@@ -39,6 +40,7 @@ def table_lines(table: Table, one: str, many: str) -> list[str]:
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as columns, the first to the left and the others to the right."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return [
         "  ".join([f"{row[0]:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))])

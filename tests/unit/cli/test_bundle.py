@@ -107,7 +107,7 @@ class TestPredict:
 
     def test_a_name_of_two_lines_is_one_row(self, folder: Path) -> None:
         (folder / "data/blue/c.png").rename(folder / "data/blue/c\nd.png")
-        assert run(commands.predict, "data/blue").stdout.splitlines()[1] == "data/blue/c�d.png  blue   100.0 %"
+        assert run(commands.predict, "data/blue").stdout.splitlines()[1] == "data/blue/c␊d.png  blue   100.0 %"
 
     def test_a_pattern(self, folder: Path) -> None:
         assert len(run(commands.predict, "data/**/*.png").stdout.splitlines()) == 4
@@ -154,7 +154,7 @@ class TestPredict:
         save = partial(bundle.save, built_by=bundle.Components(PARTS), preprocess=known.preprocess)
         save("colours.bundle", known.model, target=Classes(("\x1b[2Jred", "green", "blue")))
         result = run(commands.predict, "data/red/a.jpg", "--top", "1")
-        assert result.stdout == "�[2Jred  100.0 %\n"
+        assert result.stdout == "␛[2Jred  100.0 %\n"
 
     @pytest.mark.parametrize("content", [None, b"", b"abc", b"PK\x03\x04abc"])
     def test_what_is_no_bundle_is_told_without_a_traceback(self, folder: Path, content: bytes | None) -> None:

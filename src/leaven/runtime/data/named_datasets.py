@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from leaven.formats import status_line
+from leaven.formats.visible import visible
 from leaven.runtime.data.datasets import Dataset, opened
 from leaven.runtime.data.torch_datasets import made_by
 from leaven.runtime.downloads import rank_zero_first
@@ -83,6 +84,6 @@ def _named(source: Downloadable, name: str, size: str) -> Dataset:
 def _download(path: Path, name: str, size: str) -> None:
     from torchvision import datasets  # takes a while to load
 
-    print(f"{path} does not have {name}: it is downloaded, about {size}", file=sys.stderr)
+    print(f"{visible(str(path))} does not have {name}: it is downloaded, about {size}", file=sys.stderr)
     with status_line.doing(""):  # torchvision shows the progress itself
         made_by(getattr(datasets, name), {"root": str(path), "download": True})

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leaven.formats.split_sizes import sizes_text
+from leaven.formats.visible import visible
 from leaven.runtime.data.batches import Data
 
 _MOST_NAMED = 8
@@ -32,4 +33,4 @@ def skipped(samples: Sequence[str]) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    return ", ".join(map(visible, names[:_MOST_NAMED])) + (", …" if len(names) > _MOST_NAMED else "")

@@ -17,6 +17,7 @@ from torch import distributed
 from leaven.formats import status_line
 from leaven.formats.atomic_files import write_text
 from leaven.formats.run_folder import OUTCOME, PLAN, REPORT, is_edited
+from leaven.formats.visible import visible_lines
 from leaven.runtime.failures import Failure, Stopped, Trained, show_cautions, unexpected
 from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
@@ -41,7 +42,7 @@ def guard(main: Callable[[], None]) -> None:
         sys.exit(INTERRUPTED)
     except Stopped as stopped:
         _tell("stopped")
-        print(stopped, file=sys.stderr)
+        print(visible_lines(str(stopped)), file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Trained:
         _tell("succeeded")
@@ -88,7 +89,7 @@ def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
         lines.append(f"  --> {place}")
     if failure.help:
         lines.append(f"help: {failure.help}")
-    return "\n".join(lines)
+    return visible_lines("\n".join(lines))
 
 
 def program_file() -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 from leaven.formats import status_line
 from leaven.formats.score_text import score_text
+from leaven.formats.visible import visible, visible_lines
 from leaven.runtime.run.time_left import time_text
 
 _SHORTEST_BAR, _LONGEST_BAR = 8, 20
@@ -69,7 +70,9 @@ def epoch_line(title: str, scores: Mapping[str, float], seconds: float, left: fl
     """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`; in the log of a long run, also the time left."""
     logged = "  ".join(f"{name} {score_text(value)}" for name, value in scores.items())
     is_told = left is not None and left >= _LONG and not status_line.is_watched()
-    return f"{title}  {logged}  {seconds:.1f} s" + (f"  {time_text(left)}" if left is not None and is_told else "")
+    return f"{visible(title)}  {logged}  {seconds:.1f} s" + (
+        f"  {time_text(left)}" if left is not None and is_told else ""
+    )
 
 
 def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scores: Mapping[str, float]) -> str:
@@ -79,7 +82,7 @@ def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scor
     lines = [["", "epoch", *names]]
     for phase, number in best.items():
         row = next(row for row in rows if row["phase"] == phase and row["epoch"] == number)
-        lines.append([phase, str(number), *(_score(row.get(f"val.{name}")) for name in names)])
+        lines.append([visible(phase), str(number), *(_score(row.get(f"val.{name}")) for name in names)])
     if scores:
         lines.append(["test", "", *(_score(scores.get(f"test.{name}")) for name in names)])
     widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
@@ -95,4 +98,4 @@ def _score(value: float | None) -> str:
 def say(text: str) -> None:
     """Print a line, in place of the status line if there is one."""
     status_line.erase()
-    print(text, file=sys.stdout, flush=True)
+    print(visible_lines(text), file=sys.stdout, flush=True)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.classification.target import Classes
 
@@ -35,7 +36,7 @@ class Prediction(protocol.Prediction):
         return [(self.classes[index], float(self.probabilities[index])) for index in order]
 
     def describe(self, top: int) -> str:
-        ranked = self.top(top)
+        ranked = [(visible(label), share) for label, share in self.top(top)]
         width = max(len(label) for label, _ in ranked)
         return "\n".join(f"{label:<{width}}  {100 * share:5.1f} %" for label, share in ranked)
 

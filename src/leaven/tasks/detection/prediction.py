@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
+from leaven.formats.visible import visible
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.tasks import protocol
 from leaven.tasks.detection.samples import FIRST, counted
@@ -77,8 +78,10 @@ class Prediction(protocol.Prediction):
         found = self.above()[:top]
         if not found:
             return "no object"
-        wide = max(len(one.label) for one in found)
-        return "\n".join(f"{one.label:<{wide}}  {100 * one.score:5.1f} %  {_edges(one.box)}" for one in found)
+        labels = [visible(one.label) for one in found]
+        wide = max(map(len, labels))
+        rows = zip(labels, found, strict=True)
+        return "\n".join(f"{label:<{wide}}  {100 * one.score:5.1f} %  {_edges(one.box)}" for label, one in rows)
 
     def cells(self, top: int) -> dict[str, str]:
         return {"objects": counted(dict(Counter(one.label for one in self.above()[:top])))}

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.multilabel.target import LabelSet
 
@@ -44,7 +45,7 @@ class Prediction(protocol.Prediction):
 
     def describe(self, top: int) -> str:
         found = self.above(self.threshold)
-        ranked = found or self.top(top)
+        ranked = [(visible(name), share) for name, share in found or self.top(top)]
         width = max(len(name) for name, _ in ranked)
         lines = [f"{name:<{width}}  {100 * share:5.1f} %" for name, share in ranked]
         return "\n".join(lines if found else ["no label; the most likely are:", *lines])

@@ -1,5 +1,6 @@
 """The code of regression: what needs torch."""
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.formats.target import Known
+from leaven.formats.visible import as_code, in_markdown, visible
 from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
@@ -85,12 +87,13 @@ def folder(path: Path, target: Quantities, columns: Sequence[str]) -> Dataset:
 
 
 def describe(target: Quantities, inputs: str) -> Description:
-    names = ", ".join(f"`{name}`" for name in target.names)
-    rows = [f"| {n} | {mean:.6g} | {std:.6g} |" for n, (mean, std) in zip(target.names, target.scales, strict=True)]
+    names = ", ".join(map(as_code, target.names))
+    cells = map(in_markdown, target.names)
+    rows = [f"| {n} | {mean:.6g} | {std:.6g} |" for n, (mean, std) in zip(cells, target.scales, strict=True)]
     return Description(
         purpose=f"predicts {names} of {inputs}",
         title="Targets",
         outputs="\n".join(["| | mean in training | standard deviation |", "|---|---|---|", *rows]),
         outputs_name="values",
-        example=f'["{target.names[0]}"]',
+        example=f"[{json.dumps(visible(target.names[0]), ensure_ascii=False)}]",
     )

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.regression.target import Quantities
 
@@ -28,8 +29,9 @@ class Prediction(protocol.Prediction):
         return self.values[name]
 
     def describe(self, top: int) -> str:
-        width = max(map(len, self.values))
-        return "\n".join(f"{name:<{width}}  {number}" for name, number in self.shown_cells(top).items())
+        rows = [(visible(name), number) for name, number in self.shown_cells(top).items()]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {number}" for name, number in rows)
 
     def cells(self, top: int) -> dict[str, str]:
         return self._cells(9)

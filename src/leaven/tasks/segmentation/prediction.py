@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.segmentation.masks import shares
 from leaven.tasks.segmentation.overlay import overlay, unmarked, with_legend
@@ -49,7 +50,7 @@ class Prediction(protocol.Prediction):
         return dict(list((found or self.shares).items())[:top])
 
     def describe(self, top: int) -> str:
-        told = self._told(top)
+        told = {visible(name): share for name, share in self._told(top).items()}
         width = max(map(len, told))
         return "\n".join(f"{name:<{width}}  {100 * share:5.1f} %" for name, share in told.items())
 

@@ -178,7 +178,7 @@ def test_the_name_of_a_file_can_not_command_the_terminal(tmp_path: Path) -> None
         (folder / name / "\x1b[2Jsame.png").write_bytes((folder / "ants" / "1.png").read_bytes())
     recipe = NET + 'data folder("photos") { eval resize([12, 12]); workers 0 }\ntrain epochs=1, batch=4\n'
     said = at_work.run(at_work.program(tmp_path, recipe)).said
-    (line,) = [line for line in said.splitlines() if "�[2Jsame.png" in line]
+    (line,) = [line for line in said.splitlines() if "␛[2Jsame.png" in line]
     assert line.startswith("warning: ")
     assert "\x1b" not in said
 

@@ -1,0 +1,38 @@
+"""Printing: the one place where commands write to the terminal.
+
+What they print has names of files, classes and models in it, and what exceptions say: none of it commands the terminal.
+"""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from leaven.formats.visible import visible_lines
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text; what would command the terminal is shown as a symbol."""
+    click.echo(visible_lines(str(text)), err=err, nl=nl)
+
+
+def echo_painted(text: str, *, color: bool, err: bool = False, nl: bool = True) -> None:
+    """Print a text that has colours, and was made visible before it got them."""
+    click.echo(text, err=err, nl=nl, color=color)
+
+
+def echo_file(text: str) -> None:
+    """Print what could be in a file: exactly so in a pipe, and like anything else to a terminal."""
+    click.echo(visible_lines(text) if sys.stdout.isatty() else text, nl=False)
+
+
+def echo_json(value: Any) -> None:
+    """Print a value as JSON; what a terminal would not show is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    echo_raw("".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text) + "\n")
+
+
+def echo_raw(text: str) -> None:
+    """Print what a program printed, or a script for a shell, as it is."""
+    click.echo(text, nl=False)
