@@ -15,6 +15,7 @@ from leaven.recipe.recipe import Transforms
 
 USUAL_SIZE = 224
 _LEAST_CROP = 0.25  # of an image that is segmented: in a smaller part, things are hard to tell
+_LEAST_OF_FEW = 0.35  # of one of few images for a trained model, which needs no hard ones; docs/benchmarks.md
 _TENSORS = ("to_tensor", "to_dtype", "to_pure_tensor", "pil_to_tensor", "convert_image_dtype")
 _ON_TENSORS = ("normalize", "random_erasing", "gaussian_noise", "linear_transformation")
 
@@ -35,9 +36,12 @@ def default_split(split: Invocation, facts: DataFacts) -> Invocation:
 
 
 def fill_in(
-    train: Transforms | None, eval: Transforms | None, data: DataFacts, model: ModelFacts
+    train: Transforms | None, eval: Transforms | None, data: DataFacts, model: ModelFacts, few: int | None = None
 ) -> tuple[Transforms | None, Transforms | None]:
-    """The transforms of training and evaluation, with what was not written filled in."""
+    """The transforms of training and evaluation, with what was not written filled in.
+
+    `few` is the number of images for training, where a trained model gets only few.
+    """
     if not data.task.is_for_images:
         return train, eval
     size = model.size or data.size or (USUAL_SIZE, USUAL_SIZE)
@@ -45,7 +49,7 @@ def fill_in(
     if eval is None:
         eval = _deterministic(train, data, model) if train else _resized_for(model, _for_evaluation(size, data, model))
         if train is None:
-            train = _resized_for(model, _for_training(size, data, model, eval))
+            train = _resized_for(model, _for_training(size, data, model, eval, few))
     elif train is None:
         train = Transforms(eval.stages, Default("as in evaluation"))
     return _completed(train, data, model), _completed(eval, data, model)
@@ -112,7 +116,9 @@ def _cropped(size: tuple[int, int], model: ModelFacts, origin: Origin, **how: An
     return resized, transform("center_crop", origin, size=_side(size))
 
 
-def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Transforms) -> Transforms:
+def _for_training(
+    size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Transforms, few: int | None
+) -> Transforms:
     safe = data.task.known.augmentation if data.task.known is not None else ()
     if data.is_natural is None:
         return Transforms(eval.stages, Default("as in evaluation: it is not known whether flips and crops are safe"))
@@ -127,6 +133,9 @@ def _for_training(size: tuple[int, int], data: DataFacts, model: ModelFacts, eva
         stages = (transform("random_crop", sized, size=_side(size), padding=max(1, size[0] // 8)),)
     elif "crop" in safe and data.task.moves_targets:
         stages = (transform("random_resized_crop", sized, size=_side(size), scale=[_LEAST_CROP, 1.0]),)
+    elif "crop" in safe and few is not None:
+        mild = model.size_origin or Default(f"{few:,} images for a trained model: crops keep most of each")
+        stages = (transform("random_resized_crop", mild, size=_side(size), scale=[_LEAST_OF_FEW, 1.0]),)
     elif "crop" in safe:
         stages = (transform("random_resized_crop", sized, size=_side(size)),)
     return Transforms((*stages, transform("horizontal_flip", origin)) if "flip" in safe else stages, origin)

@@ -24,7 +24,7 @@ from leaven.messages import statements as messages
 from leaven.messages.files import output_is_a_file
 from leaven.recipe import default_transforms
 from leaven.recipe.data import DataFacts, describe_data
-from leaven.recipe.default_training import default_batch, default_epochs, start_of
+from leaven.recipe.default_training import FEW_SAMPLES, default_batch, default_epochs, start_of
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, layers_at
 from leaven.recipe.model_statement import read_model
@@ -124,7 +124,8 @@ class RecipeReader:
         if metrics is not None:
             has_loss = data_facts.task.known is None or data_facts.task.known.has_eval_loss
             self.scope.measured = [*measured_scores(metrics), *(["loss"] if has_loss else [])]
-        data = self._data(top, data_call, data_facts, model_facts)
+        has_weights = model is not None and model.has_weights
+        data = self._data(top, data_call, data_facts, model_facts, has_weights=has_weights)
         samples = data.samples[0] if data is not None and data.samples is not None else None
         task = data_facts.task
         if train is not None:
@@ -244,7 +245,13 @@ class RecipeReader:
         return False
 
     def _data(
-        self, top: Mapping[str, list[Recognised]], call: Invocation | None, facts: DataFacts, model: ModelFacts
+        self,
+        top: Mapping[str, list[Recognised]],
+        call: Invocation | None,
+        facts: DataFacts,
+        model: ModelFacts,
+        *,
+        has_weights: bool,
     ) -> Data | None:
         if not top.get("data"):
             return None
@@ -263,11 +270,13 @@ class RecipeReader:
         }
         if "size" in written:
             model = default_transforms.with_size(model, written["size"], transforms.values(), self.scope)
-        train, eval = default_transforms.fill_in(transforms.get("train"), transforms.get("eval"), facts, model)
+        split = written.get("split") or default_transforms.default_split(default_of("data.split"), facts)
+        samples = sample_counts(split, facts.counts)
+        few = samples[0] if has_weights and samples is not None and samples[0] < FEW_SAMPLES else None
+        train, eval = default_transforms.fill_in(transforms.get("train"), transforms.get("eval"), facts, model, few)
         needs_tokens = facts.task.is_for_texts
         sampler = call_in(written.get("sampler", default_of("data.sampler")))
         assert sampler is not None
-        split = written.get("split") or default_transforms.default_split(default_of("data.split"), facts)
         return Data(
             call,
             split,
@@ -283,7 +292,7 @@ class RecipeReader:
             facts.channels,
             facts.size,
             facts.splits,
-            sample_counts(split, facts.counts),
+            samples,
         )
 
     def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:

@@ -31,7 +31,7 @@ def build_run(args: argparse.Namespace) -> runtime.Run:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
-            T.RandomResizedCrop(224, interpolation="bicubic"),
+            T.RandomResizedCrop(224, scale=[0.35, 1.0], interpolation="bicubic"),
             T.RandomHorizontalFlip(),
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),

@@ -110,3 +110,28 @@ def test_show_says_why() -> None:
     shown = leaven.show(Source("recipe.leaven", REUSED + 'phase "all", epochs=1\n'))
     assert "# default: reused layers are trainable; new layers learn faster" in shown
     assert "# default: 1,437 training samples are too few for batch norms" in shown
+
+
+@pytest.mark.parametrize(
+    ("count", "model", "least"),
+    [
+        pytest.param(30, "pretrained=true", 0.35, id="few images for a trained model"),
+        pytest.param(30, "", 0.08, id="few images, from scratch"),
+        pytest.param(2_600, "pretrained=true", 0.08, id="many images"),
+    ],
+)
+def test_crops_of_few_images_for_a_trained_model_keep_most_of_each(
+    count: int, model: str, least: float, tmp_path: Path
+) -> None:
+    image = tmp_path / "one.png"
+    Image.new("RGB", (40, 30)).save(image)
+    for at in range(count):
+        folder = tmp_path / "photos" / ("a", "b")[at % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{at}.png").hardlink_to(image)
+    recipe = leaven.check(Source("recipe.leaven", f'model resnet18({model})\ndata folder("photos")\n', tmp_path)).recipe
+    assert recipe is not None
+    assert recipe.data.train is not None
+    crop = recipe.data.train.stages[0]
+    assert crop.card.friendly == "random_resized_crop"
+    assert crop.value("scale") == (least, 1.0)
