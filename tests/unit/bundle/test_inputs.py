@@ -1,5 +1,6 @@
 """What a model takes is found from an example, and read back from a bundle as it was written."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from PIL import Image
 
 from leaven.bundle.inputs import Takes, Texts, like, read
+from leaven.formats.tables import PLAIN, Layout
 from leaven.runtime.failures import Failure
 
 EXAMPLES = [
@@ -28,9 +30,17 @@ def test_what_bundles_say_of_their_inputs_is_read_back(example: Any, written: di
 
 
 def test_the_columns_of_texts_are_read_back() -> None:
-    takes = Texts(2).with_columns(["premise", "hypothesis"])
+    takes = Texts(2).with_columns(["premise", "hypothesis"], PLAIN)
     assert takes.to_json() == {"kind": "text", "mode": "", "size": [2], "columns": ["premise", "hypothesis"]}
     assert read(takes.to_json()) == takes
+
+
+def test_the_layout_of_tables_is_read_back() -> None:
+    layout = Layout(separator="\t", header=False, columns=("label", "text"), quote=None, encoding="cp1252")
+    takes = Texts(1).with_columns(["text"], layout)
+    assert read(json.loads(json.dumps(takes.to_json()))) == takes
+    strange = {**takes.to_json(), "layout": {"separator": 3, "header": "yes", "columns": 7, "quote": [], "rest": 1}}
+    assert read(strange) == Texts(1).with_columns(["text"], PLAIN)
 
 
 @pytest.mark.parametrize("takes", [like(example) for example, _ in EXAMPLES], ids=KINDS)
