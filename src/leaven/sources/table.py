@@ -25,13 +25,15 @@ from leaven.formats.tables import (
 )
 from leaven.formats.tables.csv_file import NO_QUOTES, likely_encoding
 from leaven.formats.tables.csv_file import Table as TextTable
-from leaven.formats.target import BadTarget, Target, TargetReader, Value
+from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
 from leaven.formats.texts import text_columns
 from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns
 from leaven.sources.source import Looked, Samples, class_counts, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
+LONGEST_NAME = 60  # characters of a column's name
+NO_HEADER = "the first line names the columns; for a table without a header, `columns=[…]` does"
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 FILE_NAME = "file_name"  # as in other libraries that read such folders
 Rows = dict[str, list[Row]]  # of each split
@@ -295,6 +297,7 @@ class Table:
             "unknown-column",
             f"`{name}` has no column `{column}`",
             f"its columns are {listed}; name one by `{argument}=`",
+            notes=(NO_HEADER,) * (not self.columns and any(map(_is_no_name, there))),
             argument=argument,
             label=f"the columns are {listed}",
             wrong=column,
@@ -386,7 +389,12 @@ def _other_separator(there: Sequence[str], wanted: Sequence[str]) -> str | None:
 
 
 def _columns(columns: Sequence[str]) -> str:
-    return ", ".join(f"`{column}`" for column in columns)
+    return ", ".join(f"`{shown(column)}`" for column in columns)
+
+
+def _is_no_name(cell: str) -> bool:
+    """Whether a cell of the first line is a text or a number, so that the line is probably no header."""
+    return len(cell) > LONGEST_NAME or cell.strip().isdecimal()
 
 
 def _from_here(place: Path) -> str:

@@ -277,3 +277,13 @@ def test_what_is_wrong_with_a_layout(tmp_path: Path, arguments: str, report: str
         (tmp_path / name).write_text("kind,text\nham,Ok lar\nspam,Free\n")
     (found,) = found_in(tmp_path, arguments)
     assert report in found
+
+
+def test_a_table_without_a_header_is_told_as_one(tmp_path: Path) -> None:
+    (tmp_path / "ag.csv").write_text(
+        '"3","Wall St. Bears","A long news item, of which nobody would call a column so"\n' * 3
+    )
+    model = 'model transformers.auto("bert-base-cased")'
+    recipe = f'{model}\ndata csv("ag.csv", text="text", label="label")\n'
+    first, *_ = check(Source("r.leaven", recipe, tmp_path)).diagnostics
+    assert "for a table without a header, `columns=[…]` does" in "".join(first.notes)
