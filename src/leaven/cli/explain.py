@@ -8,7 +8,7 @@ from leaven.catalog.card import KINDS
 from leaven.cli.catalog import print_card, print_page
 from leaven.cli.printing import echo
 from leaven.messages.scores import SPLITS
-from leaven.messages.suggestions import owner_of
+from leaven.messages.suggestions import EXAMPLES, owner_of
 
 _PACKAGE = Path(leaven.__file__).parent
 # A wheel has the pages inside the package; a checkout has them in docs/.
@@ -73,5 +73,15 @@ def _word(word: str) -> str:
         name = metric.partition("_top")[0]
         about = f": see `leaven explain {name}`" if lookup.find("metric", name) else ""
         return f"`{word}` is a score, {metric} on the {split} split{about}."
+    return _argument(word)
+
+
+def _argument(word: str) -> str:
+    """What an argument means that is often named alone, by the card that takes it; empty where none does."""
     owner = owner_of(word)
-    return f"`{word}` is an argument of `{owner}`: see `leaven explain {owner}`." if owner else ""
+    cards = lookup.find(owner, EXAMPLES[owner]) if owner in EXAMPLES else lookup.find("statement", owner)
+    parameter = cards[0].parameter(word) if cards else None
+    if parameter is None:
+        return f"`{word}` is an argument of `{owner}`: see `leaven explain {owner}`." if owner else ""
+    about = f": {parameter.summary}" if parameter.summary else ""
+    return f"`{word}` is an argument of `{cards[0].bare_name}`{about}. See `leaven explain {cards[0].bare_name}`."

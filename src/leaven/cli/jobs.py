@@ -270,7 +270,7 @@ def priority(word: str, number: int) -> int:
 @click.option("--all", "is_all", is_flag=True, help="All jobs that have ended.")
 @reports
 def clean(words: tuple[str, ...], is_all: bool) -> int:
-    """Forget jobs that have ended, with their logs; their runs stay."""
+    """Forget jobs that have ended, with their logs; their runs stay. Name them, or use --all."""
     from leaven.jobs import requests
     from leaven.jobs.states import ENDED
 

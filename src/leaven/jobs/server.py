@@ -6,6 +6,7 @@ do about it: `{"error": …, "help": …}`.
 """
 
 import ipaddress
+import json
 import os
 import secrets
 import socket
@@ -204,9 +205,26 @@ def _add_jobs(router: "APIRouter", settings: Settings, store: JobStore) -> None:
         return StreamingResponse(text(), media_type="text/plain; charset=utf-8")
 
 
+def _priority(body: bytes) -> int:
+    """The number in `{"priority": 5}`, whatever the request says of its type."""
+    from fastapi import HTTPException
+
+    try:
+        given = json.loads(body)
+    except ValueError:
+        given = None
+    number = given.get("priority") if isinstance(given, dict) else None
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise HTTPException(422, 'expected {"priority": 5}')
+    return number
+
+
 def _add_wishes(router: "APIRouter", settings: Settings, store: JobStore) -> None:
     """What may be asked of jobs."""
-    from fastapi import Body
+    from fastapi import Depends, Request
+
+    async def _body(request: Request) -> bytes:  # `curl --data` says that it is a form, whatever it sends
+        return await request.body()
 
     def add(name: str, wish: Callable[[JobStore, list[Job]], None]) -> None:
         @router.post(f"/jobs/{{job}}/{name}", name=name, summary=str(wish.__doc__))
@@ -220,7 +238,8 @@ def _add_wishes(router: "APIRouter", settings: Settings, store: JobStore) -> Non
         add(name, wish)
 
     @router.put("/jobs/{job}/priority", summary="Higher ones start first")
-    def priority(job: str, priority: Annotated[int, Body(embed=True)]) -> dict[str, Any]:
+    def priority(job: str, body: Annotated[bytes, Depends(_body)]) -> dict[str, Any]:
+        priority = _priority(body)
         found = _found(store, job)
         store.set_priority([found.id], priority)
         coordinator.start(settings)

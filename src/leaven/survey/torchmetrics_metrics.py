@@ -45,7 +45,12 @@ def survey(cards: CardFile) -> None:
             is_single_number=_is_single_number(by_task["multiclass"]) if "multiclass" in by_task else True,
             supplied=supplied,
         )
-        cards.add_class(class_, f"torchmetrics.{name}", signature.without(supplied), traits)
+        cards.add_class(_documented(class_), f"torchmetrics.{name}", signature.without(supplied), traits)
+
+
+def _documented(class_: type) -> type:
+    """The class that describes a metric; at the top level, torchmetrics has wrappers of some that only warn."""
+    return class_.__mro__[1] if class_.__module__.endswith("._deprecated") else class_
 
 
 def _targets(class_: type, by_task: Mapping[str, type]) -> tuple[TargetKind, ...]:

@@ -27,7 +27,15 @@ def test_what_a_library_offers_is_explained_by_its_card() -> None:
     ("word", "answer"),
     [
         ("head", "`head` is a selector, which `freeze`, `unfreeze` and `reinit` take: see `leaven explain freeze`.\n"),
-        ("batch", "`batch` is an argument of `train`: see `leaven explain train`.\n"),
+        (
+            "class_weights",
+            "`class_weights` is an argument of `cross_entropy`: one weight per class, in the order of the classes; "
+            "balanced: rarer classes count more. See `leaven explain cross_entropy`.\n",
+        ),
+        (
+            "seed",
+            "`seed` is an argument of `train`: the seed of all random numbers. See `leaven explain train`.\n",
+        ),
         ("val.accuracy", "`val.accuracy` is a score, accuracy on the val split: see `leaven explain accuracy`.\n"),
         ("val.loss", "`val.loss` is a score, loss on the val split.\n"),
     ],

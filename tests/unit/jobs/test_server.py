@@ -119,6 +119,10 @@ def test_a_job_is_paused_resumed_cancelled_and_tried_again(api: Api) -> None:
     api.wait("long", "paused")
     code, found = api("PUT", "/jobs/long/priority", b'{"priority": 7}', Content_Type="application/json")
     assert (code, found["priority"]) == (200, 7)
+    form = "application/x-www-form-urlencoded"  # as `curl --data` has it
+    code, found = api("PUT", "/jobs/long/priority", b'{"priority": 8}', Content_Type=form)
+    assert (code, found["priority"]) == (200, 8)
+    assert api("PUT", "/jobs/long/priority", b"nonsense")[0] == 422
     assert api("POST", "/jobs/long/resume")[0] == 200
     api.wait("long", "running")
     assert api("POST", "/jobs/long/resume") == (400, {"error": "long is not paused", "help": ""})
