@@ -83,5 +83,5 @@ def _argument(word: str) -> str:
     parameter = cards[0].parameter(word) if cards else None
     if parameter is None:
         return f"`{word}` is an argument of `{owner}`: see `leaven explain {owner}`." if owner else ""
-    about = f": {parameter.summary}" if parameter.summary else ""
+    about = f": {parameter.summary.rstrip('.')}" if parameter.summary else ""
     return f"`{word}` is an argument of `{cards[0].bare_name}`{about}. See `leaven explain {cards[0].bare_name}`."
