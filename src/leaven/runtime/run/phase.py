@@ -6,7 +6,7 @@ The loop itself is in the program: `epochs` and `batches` are its two loops, `lo
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +26,7 @@ from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.run.outlook import Outlook
 from leaven.runtime.run.placement import Placement, Stateful, place
+from leaven.runtime.run.plain_state import changed, plain_state
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.frozen import Unchanged, continue_from_images
@@ -173,6 +174,7 @@ class Phase:
 
     def _begin_with(self, state: dict[str, Any]) -> None:
         self.state = state
+        self.run.plain_state = {**plain_state(self.model), **self.run.plain_state}
         self._restore()
         self.run.note_workers(self.data)
 
@@ -189,6 +191,7 @@ class Phase:
             state = saved["state"][name]
             is_extended = name == "schedule" and self.total_epochs > saved["planned"]
             part.load_state_dict({**state, **longer} if is_extended else state)
+        self._tell_unsaved(saved.get("unsaved", ()))
         self.run.restore_precision()
         self.epoch, self.batch = saved["epoch"], saved["batch"]
         total, count, parts = saved["losses"]  # of all processes: the first goes on with them
@@ -200,6 +203,15 @@ class Phase:
         self.is_stopped_early = self.is_over and saved["is_stopped_early"]
         if self.total_epochs > saved["planned"]:
             self.save()  # from now on the longer phase is the plan
+
+    def _tell_unsaved(self, names: Sequence[str]) -> None:
+        """Say which state of the user's modules the checkpoint does not have."""
+        if names:
+            told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            self.run.print(
+                f"{told} of the model changed in training, but plain Python state is not saved in checkpoints, so the"
+                " result may differ from that of an uninterrupted run; use a buffer, or `get_extra_state`"
+            )
 
     def save(self) -> None:
         """Write a checkpoint from which the phase can be resumed."""
@@ -217,6 +229,7 @@ class Phase:
                 "stale": self.stale,
                 "is_over": self.is_over,
                 "is_stopped_early": self.is_stopped_early,
+                "unsaved": changed(self.model, self.run.plain_state),
                 "state": {name: part.state_dict() for name, part in self.state.items()},
             }
         )
