@@ -88,29 +88,61 @@ def _counted(count: int, noun: str) -> str:
 
 
 class ImageIndex:
-    """The images in a folder, found by their path in it or, if that is not theirs, by their name alone."""
+    """The images in a folder, found by their path or, if that is not theirs, by their name alone.
+
+    Splits often have images of equal names in folders of their own: of several, the one beside the annotations or in
+    the folder of their split is meant. Where that does not tell, all of them are returned.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.by_path: dict[str, str] = {}
-        self.by_name: dict[str, str] = {}
-        self.by_stem: dict[str, str] = {}
+        self.by_name: dict[str, list[str]] = {}
+        self.by_stem: dict[str, list[str]] = {}
         for place, inside, files in os.walk(folder):
             inside.sort()
             for file in sorted(files):
                 if file.lower().endswith(IMAGE_ENDINGS) and not file.startswith("."):
                     path = os.path.join(place, file)
-                    self.by_path[os.path.relpath(path, folder).replace(os.sep, "/")] = path
-                    self.by_name.setdefault(file, path)
-                    self.by_stem.setdefault(os.path.splitext(file)[0], path)
+                    self.by_path[self._inside(path)] = path
+                    self.by_name.setdefault(file, []).append(path)
+                    self.by_stem.setdefault(os.path.splitext(file)[0], []).append(path)
 
-    def find(self, name: str) -> str | None:
+    def find(self, name: str, annotations: Path, split: str = "") -> list[str]:
+        """The images that a file of annotations, of a split, may mean by a name or path."""
         name = name.replace("\\", "/")
-        return self.by_path.get(name) or self.by_name.get(name.rpartition("/")[2])
+        beside = self.by_path.get(self._inside(os.path.join(annotations.parent, name)))
+        exact = beside or self.by_path.get(name)
+        return [exact] if exact else self._nearest(self.by_name.get(name.rpartition("/")[2], []), annotations, split)
 
-    def named(self, stem: str) -> str | None:
-        """The image of that name without its ending."""
-        return self.by_stem.get(stem)
+    def named(self, stem: str, annotations: Path, split: str = "") -> list[str]:
+        """The images of that name without its ending that a file of annotations may mean."""
+        return self._nearest(self.by_stem.get(stem, []), annotations, split)
+
+    def _nearest(self, found: list[str], annotations: Path, split: str) -> list[str]:
+        if len(found) < 2:
+            return found
+        split = split or named_split(annotations.name) or named_split(annotations.parent.name)
+        within = os.path.join(os.path.normpath(annotations.parent), "")
+        beside = [path for path in found if os.path.normpath(path).startswith(within)]
+        of_split = [path for path in found if split and self._split_of(path) == split]
+        return next((chosen for chosen in (beside, of_split) if len(chosen) == 1), found)
+
+    def _split_of(self, path: str) -> str:
+        """The split that the folders of an image tell."""
+        folders = os.path.dirname(self._inside(path)).split("/")
+        return next((split for folder in folders if (split := named_split(folder))), "")
+
+    def _inside(self, path: str) -> str:
+        return os.path.relpath(path, self.folder).replace(os.sep, "/")
+
+
+def several(name: str, found: Sequence[str], folder: Path) -> tuple[str, str]:
+    """The words for an image that several files may be: the fact, and what helps."""
+    places = [os.path.relpath(path, folder).replace(os.sep, "/") for path in found]
+    told = " and ".join(f"`{place}`" for place in places[:2]) + (" and others" if len(places) > 2 else "")
+    help = "give it by its path in that folder, or name the folders of images like their splits"
+    return f"`{name}` may be {told} of `{folder.name}`", help
 
 
 def looked(read: Read, problems: Problems) -> Looked:

@@ -20,6 +20,7 @@ from leaven.sources.annotations import (
     missing_folder,
     named_split,
     opened,
+    several,
 )
 from leaven.sources.name_files import unreadable
 from leaven.sources.source import Looked, Samples
@@ -71,6 +72,8 @@ class Coco(NamedTuple):
         folders = (
             [given] if given is not None else [self.path / "annotations", self.path, self.path.parent / "annotations"]
         )
+        if (of_splits := files_of_splits(given or self.path)) and not any(map(_has_json, folders)):
+            return of_splits
         for folder in folders:
             found = sorted(folder.glob("*.json"))
             instances = [file for file in found if file.name.startswith("instances")] or found
@@ -100,9 +103,22 @@ class Coco(NamedTuple):
         splits = {}
         for split, content in contents.items():
             problems.argument = self._argument(split)
-            splits[split] = _Reader(files[split].name, order, index, problems, bool(self.masks)).images(content)
+            splits[split] = _Reader(files[split], split, order, index, problems, bool(self.masks)).images(content)
+        self._check_shared(files, splits)
         problems.argument = self._argument("")
         return Read(tuple(name for _, name in ids), splits), problems
+
+    def _check_shared(self, files: Mapping[str, Path], splits: Mapping[str, Sequence[Image]]) -> None:
+        """That an image of training is not taken for one of another split, which has its own beside its annotations."""
+        trained = {os.path.realpath(image.file) for image in splits.get("train", ())}
+        for split in splits.keys() - {"train"}:
+            for image in splits[split]:
+                own = files[split].parent / os.path.basename(image.file)
+                real = os.path.realpath(image.file)
+                if real in trained and own.is_file() and os.path.realpath(own) != real:
+                    fact = f"`{own.name}` is taken from `{self.path.name}`, which has the images of training"
+                    help = "name the folder that contains the images of all splits, as the first argument"
+                    raise BadSource(self._at(Finding("wrong-annotation", fact, help), split))
 
     def _content(self, file: Path, split: str) -> Mapping[str, Any]:
         try:
@@ -158,13 +174,36 @@ class Coco(NamedTuple):
         return "annotations" if self.annotations is not None else "images"
 
 
+def _has_json(folder: Path) -> bool:
+    return next(folder.glob("*.json"), None) is not None
+
+
+def files_of_splits(folder: Path) -> dict[str, Path]:
+    """`train/_annotations.coco.json`, `valid/…`: the file of each split in a folder of its own; empty otherwise."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted(folder.glob("*/*.json")):
+        if split := named_split(file.parent.name):
+            found.setdefault(split, []).append(file)
+    if "train" not in found or any(len(files) > 1 for files in found.values()):
+        return {}
+    return {split: found[split][0] for split in ("train", "val", "test") if split in found}
+
+
 class _Reader:
     """Reads the images of a file."""
 
     def __init__(
-        self, file: str, order: Mapping[Any, int], index: ImageIndex, problems: Problems, has_masks: bool
+        self,
+        place: Path,
+        split: str,
+        order: Mapping[Any, int],
+        index: ImageIndex,
+        problems: Problems,
+        has_masks: bool,
     ) -> None:
-        self.file = file
+        self.place = place
+        self.split = split
+        self.file = place.name
         self.order = order
         self.index = index
         self.problems = problems
@@ -179,12 +218,7 @@ class _Reader:
                         f"image {at} of `{self.file}` has the id {as_text(id)}, as one before it", noun="image"
                     )
                 case {"id": int() | str() as id, "file_name": str(name), **rest}:
-                    if (found := self.index.find(name)) is None:
-                        help = "say where the images are"
-                        fact = f"`{name}`, image {at} of `{self.file}`, is not in `{self.index.folder.name}`"
-                        self.problems.add(fact, help, id="missing-file", noun="image")
-                        found = ""
-                    sizes[id] = found, _size(rest)
+                    sizes[id] = self._found(name, at), _size(rest)
                 case _:
                     fact = f"image {at} of `{self.file}` has no `id` and `file_name`"
                     self.problems.add(fact, id="wrong-format", noun="image")
@@ -192,6 +226,19 @@ class _Reader:
         for at, one in enumerate(content["annotations"], 1):
             self._add(one, f"annotation {at} of `{self.file}`", sizes, objects)
         return [Image(file, f"`{self.file}`", tuple(objects[id])) for id, (file, _) in sizes.items() if file]
+
+    def _found(self, name: str, at: int) -> str:
+        """The path of an image; empty where that is not known, which is a problem."""
+        match self.index.find(name, self.place, self.split):
+            case [path]:
+                return path
+            case []:
+                fact = f"`{name}`, image {at} of `{self.file}`, is not in `{self.index.folder.name}`"
+                self.problems.add(fact, "say where the images are", id="missing-file", noun="image")
+            case more:
+                fact, help = several(name, more, self.index.folder)
+                self.problems.add(f"image {at} of `{self.file}`, {fact}", help, noun="image")
+        return ""
 
     def _add(self, one: Any, place: str, sizes: Mapping[Any, Any], objects: Mapping[Any, list[Object]]) -> None:
         match one:

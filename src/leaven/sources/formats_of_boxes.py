@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from leaven.formats.image_folder import IMAGE_ENDINGS
-from leaven.sources.coco import Coco
+from leaven.sources.coco import Coco, files_of_splits
 from leaven.sources.voc import Voc
 from leaven.sources.yolo import NAMES, Yolo
 
@@ -21,7 +21,9 @@ def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc |
     if where is not None:
         images = path / "images" if (path / "images").is_dir() else path
         return Coco(images, name, where, masks=has_masks)
-    if _has(path / "Annotations", "*.xml") or _has(path, "*.xml"):
+    if any(_names_images(file) for file in files_of_splits(path).values()):
+        return Coco(path, name, masks=has_masks)
+    if _has(path / "Annotations", "*.xml") or _has(path, "*.xml") or _has(path / "train", "*.xml"):
         return Voc(path, name)
     is_named = any((path / each).is_file() for each in (*NAMES, "labels/classes.txt"))
     has_labels = any(_has(path / each, "*.txt") for each in _LABELS)

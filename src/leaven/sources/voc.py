@@ -16,7 +16,9 @@ from leaven.sources.annotations import (
     at_source,
     looked,
     missing_folder,
+    named_split,
     opened,
+    several,
 )
 from leaven.sources.name_files import unreadable
 from leaven.sources.source import Looked, Samples
@@ -24,6 +26,7 @@ from leaven.tasks.classification.target import in_order
 from leaven.tasks.detection.target import Box, Object
 
 _LISTS = Path("ImageSets") / "Main"
+_PHOTOS = "JPEGImages"
 MOST_LOOKED = 20_000  # files: a look at more takes too long
 _LARGEST = 10_000_000  # bytes of an annotation
 _BOX = ("xmin", "ymin", "xmax", "ymax")
@@ -56,8 +59,8 @@ class Voc(NamedTuple):
         problems = Problems(self.name, self.on_bad_file)
         return opened(self._read(self._splits(self._files(), problems), problems), problems)
 
-    def _files(self) -> dict[str, Path]:
-        """The annotations by their names without ending."""
+    def _files(self) -> list[Path]:
+        """The annotations."""
         if not self.path.is_dir():
             raise missing_folder(self.path, self.name, "use the folder that contains `Annotations` and `JPEGImages`")
         folder = self.path / "Annotations"
@@ -65,17 +68,27 @@ class Voc(NamedTuple):
         if not found:
             fact = f"`{self.name}` has no annotations: no XML files are in it"
             raise BadSource(at_source(Finding("missing-file", fact)))
-        return {file.stem: file for file in found}
+        return found
 
-    def _splits(self, files: dict[str, Path], problems: Problems) -> dict[str, Sequence[Path]]:
-        """The files of each split that is listed; without lists, all of them."""
+    def _splits(self, files: Sequence[Path], problems: Problems) -> dict[str, Sequence[Path]]:
+        """The files of each split, by lists or by folders; without these, all of them."""
         lists = {name: self.path / _LISTS / f"{name}.txt" for name in ("train", "val", "test", "trainval")}
-        listed = {name: self._listed(file, files, problems) for name, file in lists.items() if file.is_file()}
+        named = {file.stem: file for file in files}
+        listed = {name: self._listed(file, named, problems) for name, file in lists.items() if file.is_file()}
         if "train" not in listed and "trainval" in listed:
             listed["train"] = listed["trainval"]
         if not listed.get("train"):
-            return {"": list(files.values())}
+            in_folders = self._in_folders(files)
+            return in_folders if in_folders.get("train") else {"": files}
         return {name: listed[name] for name in ("train", "val", "test") if listed.get(name)}
+
+    def _in_folders(self, files: Sequence[Path]) -> dict[str, Sequence[Path]]:
+        """The files by the split that the first folder of their path names; empty where one names none."""
+        splits = {file: named_split((file.relative_to(self.path).parent.parts or ("",))[0]) for file in files}
+        if not all(splits.values()):
+            return {}
+        by_split = {name: [file for file in files if splits[file] == name] for name in ("train", "val", "test")}
+        return {name: found for name, found in by_split.items() if found}
 
     def _listed(self, file: Path, files: dict[str, Path], problems: Problems) -> list[Path]:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -90,14 +103,14 @@ class Voc(NamedTuple):
 
     def _read(self, splits: dict[str, Sequence[Path]], problems: Problems) -> Read:
         index = ImageIndex(self.path)
-        marked = {split: list(self._images(files, index, problems)) for split, files in splits.items()}
+        marked = {split: list(self._images(files, split, index, problems)) for split, files in splits.items()}
         every = (one for images in marked.values() for _, _, found in images for one in found)
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
         return Read(names, {split: [_image(one, order) for one in images] for split, images in marked.items()})
 
     def _images(
-        self, files: Sequence[Path], index: ImageIndex, problems: Problems
+        self, files: Sequence[Path], split: str, index: ImageIndex, problems: Problems
     ) -> Iterator[tuple[str, str, list[_Marked]]]:
         for file in files:
             place = f"`{os.path.relpath(file, self.path)}`"
@@ -107,14 +120,23 @@ class Voc(NamedTuple):
                 problems.add(f"{place} can't be read: {unreadable(problem)}", id="wrong-format", noun="image")
                 continue
             name = (tree.findtext("filename") or "").strip()
-            image = index.named(file.stem) or (index.find(name) if name else None)
-            if image is None:
-                help = "add the image"
-                problems.add(
-                    f"the image of {place}, `{name or file.stem}`, is not there", help, id="missing-file", noun="image"
-                )
-                continue
-            yield image, place, list(_objects(tree, place, problems))
+            match _image_of(file, name, split, index):
+                case [image]:
+                    yield image, place, list(_objects(tree, place, problems))
+                case []:
+                    fact = f"the image of {place}, `{name or file.stem}`, is not there"
+                    problems.add(fact, "add the image", id="missing-file", noun="image")
+                case more:
+                    fact, help = several(name or file.stem, more, self.path)
+                    problems.add(f"the image of {place}, {fact}", help, noun="image")
+
+
+def _image_of(file: Path, name: str, split: str, index: ImageIndex) -> list[str]:
+    """The images that annotations may be of: by the name of their file, or by the name in it, which is often older."""
+    by_stem = index.named(file.stem, file, split)
+    by_name = index.find(name, file, split) if name else []
+    photos = [path for path in by_stem if _PHOTOS in Path(path).parts]  # others of that name are their masks
+    return next((found for found in (by_stem, by_name, photos) if len(found) == 1), by_stem or by_name)
 
 
 def _parsed(file: Path) -> ElementTree.Element:

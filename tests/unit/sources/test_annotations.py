@@ -88,6 +88,12 @@ def test_a_folder_of_images_alone_has_no_annotations(tmp_path: Path) -> None:
     assert source_in(tmp_path, "here") is None
 
 
+def test_masks_of_a_pascal_voc_are_not_its_images(tmp_path: Path) -> None:
+    shapes.write_voc(tmp_path, 2)
+    shapes.draw(tmp_path / "SegmentationClass", 2)
+    assert {Path(file).parent.name for file in Voc(tmp_path, "voc").open().files} == {"JPEGImages"}
+
+
 def test_objects_that_are_difficult_are_not_trained_on(tmp_path: Path) -> None:
     shapes.write_voc(tmp_path, COUNT)
     values = Voc(tmp_path, "voc").open().values
@@ -109,7 +115,62 @@ def test_names_of_files_tell_their_split(name: str, split: str) -> None:
     assert named_split(name) == split
 
 
+def split_folders(folder: Path, write: Callable[[Path, int], None]) -> None:
+    """`train/` and `valid/` with images of the same names, as Roboflow exports them."""
+    for split in ("train", "valid"):
+        inside = folder / split
+        write(inside, 2)
+        for file in [*inside.glob("*/*")]:
+            file.rename(inside / file.name)
+        for json_file in inside.glob("*.json"):
+            json_file.rename(inside / "_annotations.coco.json")
+        for empty in [each for each in inside.iterdir() if each.is_dir()]:
+            empty.rmdir()
+
+
+def places(source: Any) -> dict[str, list[str]]:
+    found = source.open()
+    return {split: [Path(found.files[at]).parent.name for at in there] for split, there in found.predefined.items()}
+
+
+@pytest.mark.parametrize("name", ["coco", "voc"])
+def test_images_of_equal_names_are_those_of_their_split(name: str, tmp_path: Path) -> None:
+    split_folders(tmp_path, FORMATS[name][0])
+    found = source_in(tmp_path, "here")
+    assert type(found).__name__.lower() == name
+    assert places(found) == {"train": ["train", "train"], "val": ["valid", "valid"]}
+
+
 class TestCoco:
+    def test_annotations_of_validation_are_of_the_images_beside_them(self, tmp_path: Path) -> None:
+        split_folders(tmp_path, shapes.write_coco)
+        train, valid = (tmp_path / split / "_annotations.coco.json" for split in ("train", "valid"))
+        asked = Coco(tmp_path, "here", train, valid)
+        assert places(asked) == {"train": ["train", "train"], "val": ["valid", "valid"]}
+        assert not asked.look().findings
+
+    def test_folders_that_are_named_like_splits_tell_the_images(self, tmp_path: Path) -> None:
+        for split in ("train2017", "val2017"):
+            shapes.draw(tmp_path / "images" / split, 2)
+            (tmp_path / f"{split}.json").write_text(json.dumps(shapes.coco(2)))
+        asked = Coco(tmp_path / "images", "images", tmp_path / "train2017.json", tmp_path / "val2017.json")
+        assert places(asked) == {"train": ["train2017"] * 2, "val": ["val2017"] * 2}
+
+    def test_an_image_that_may_be_one_of_two_is_reported(self, tmp_path: Path) -> None:
+        for folder in ("monday", "tuesday"):
+            shapes.draw(tmp_path / "images" / folder, 1)
+        (tmp_path / "boxes.json").write_text(json.dumps(shapes.coco(1)))
+        (found,) = coco(tmp_path).look().findings
+        assert "`00.png` may be `monday/00.png` and `tuesday/00.png` of `images`" in found.fact
+
+    def test_images_of_training_are_not_taken_for_validation(self, tmp_path: Path) -> None:
+        split_folders(tmp_path, shapes.write_coco)
+        train, valid = (tmp_path / split / "_annotations.coco.json" for split in ("train", "valid"))
+        (found,) = Coco(tmp_path / "train", "train", train, valid).look().findings
+        assert found.is_error
+        assert "`00.png` is taken from `train`, which has the images of training" in found.fact
+        assert found.argument == "val"
+
     def test_files_in_a_folder_are_the_splits(self, tmp_path: Path) -> None:
         shapes.draw(tmp_path / "images" / "all", COUNT)
         (tmp_path / "annotations").mkdir()
