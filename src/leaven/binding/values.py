@@ -340,6 +340,8 @@ class Binder:
     def card(self, name: syntax.Name, kind: str, call: syntax.Call | None = None) -> Card | Unknown:
         """The card of that kind that a name means, which is that of a call."""
         user = self.scope.user_card(name.path)
+        if isinstance(user, Card) and kind not in names.OWN_KINDS:
+            return self.scope.add(names.not_from_a_file(name, kind, lookup.names(kind)))
         if user is not None:
             return user
         found = lookup.find(kind, name.path)

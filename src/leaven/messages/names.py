@@ -105,6 +105,16 @@ def no_such_card(
     )
 
 
+def not_from_a_file(name: syntax.Name, kind: str, candidates: Sequence[str]) -> Diagnostic:
+    """A definition of an imported file where only Leaven's own cards are understood."""
+    return error(
+        "wrong-type",
+        f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: an imported file can't define one",
+        Spot(name.span, f"expected {describe.KIND_NOUNS[kind]} of Leaven"),
+        fix=f"choose one of {', '.join(f'`{word}`' for word in candidates)}",
+    )
+
+
 def _folder(name: syntax.Name) -> Fix | None:
     """`data photos` where there is such a folder."""
     is_folder = name.path.isidentifier() and (name.span.source.folder / name.path).is_dir()

@@ -70,7 +70,13 @@ def _sections(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[tuple[str, s
         yield f'phase "{phase.name}", {length}', _why(phase.because), list(_phase(phase, plan, costs))
     of = " of the best trial" if plan.sweep is not None else ""
     best = f"the best epoch of the last phase{of}, by {plan.monitor}, as model.bundle"
-    yield "save", "", [(best, ""), *([("its scores on the test split", "")] if plan.data.has_test else [])]
+    yield "save", "", [(best, ""), *(_tested(plan) if plan.data.has_test else ())]
+
+
+def _tested(plan: Plan) -> Iterator[Line]:
+    own = plan.phases[-1].override("eval_step")
+    by = f", by {own.function}; predictions of the bundle are made without it" if own is not None else ""
+    yield f"its scores on the test split{by}", _why(own.because) if own is not None else ""
 
 
 def _sweep(sweep: Sweep) -> Iterator[Line]:

@@ -177,10 +177,17 @@ def building_and_training(plan: Plan, functions: Mapping[str, Function], around:
 def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
     lines = ["    args = parse_args()", "    run = build_run(args)"]
     lines += building_and_training(plan, functions, around="with run.training():  # `--finish` leaves it early")
-    evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
-    lines += ["", "    run.load_best(model)", *statement("scores = ", evaluated), "    run.finish(scores)"]
+    lines += ["", "    run.load_best(model)", *tested(plan, values), "    run.finish(scores)"]
     return Function("main", (), "None", [*lines, *merged(plan, values), *statement("", saved)])
+
+
+def tested(plan: Plan, values: Values) -> list[str]:
+    """The scores on the test split, by the same step as in the validation of the last phase."""
+    own = plan.phases[-1].override("eval_step")
+    step: dict[str, Code] = {"step": values.names.user(own.function)} if own is not None else {}
+    evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics", **step)
+    return statement("scores = ", evaluated, cite(*own.because) if own is not None else "")
 
 
 def merged(plan: Plan, values: Values) -> list[str]:

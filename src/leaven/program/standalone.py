@@ -13,7 +13,7 @@ from leaven.plan.passes import as_asked
 from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
 from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
 from leaven.program.data import build_data
-from leaven.program.emit import build_metrics, building_and_training, deterministic, flag, merged, own_modules
+from leaven.program.emit import build_metrics, building_and_training, deterministic, flag, merged, own_modules, tested
 from leaven.program.imports import Imports, is_pythons
 from leaven.program.library import Definition, needed
 from leaven.program.model import build_model
@@ -232,8 +232,7 @@ def _main(plan: Plan, values: _PlainValues, functions: Mapping[str, Function]) -
         *statement("run = ", call(values.runtime("Run"), "args", **named), cited),
         *building_and_training(plan, functions),
     ]
-    evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics")
-    lines += ["", *_best(plan, values), *statement("scores = ", evaluated), *merged(plan, values)]
+    lines += ["", *_best(plan, values), *tested(plan, values), *merged(plan, values)]
     return Function("main", (), "None", [*lines, "    run.finish(model, data, scores)"])
 
 
