@@ -16,6 +16,7 @@ FEWEST = 10  # images from which on a label of each image's own is doubtful
 MANY = 20  # whole numbers, from which on they may be quantities
 FEW_EACH = 10  # images of a class, on average
 SEPARATORS = (";", "|", ",", "/", " ")  # that tables have between labels
+_MOST_JOINED = 0.8  # of the names with a separator, that are made of labels which others have, too
 _NO_LABEL = ("nan", "na", "n/a", "#n/a", "<na>", "null", "nil", "-", "--", "?")
 _QUANTITIES = {
     "age",
@@ -196,9 +197,21 @@ def separator_in(names: Sequence[str]) -> str | None:
         often = Counter(part for each in parts.values() for part in each)
         joined = [each for each in parts.values() if len(each) > 1]
         made = [each for each in joined if all(part and often[part] > 1 for part in each)]
+        if _are_combined(made, joined, often):
+            return separator
         if separator == " ":  # also within names: both words are classes themselves
             made = [each for each in made if all(part in parts for part in each)]
         is_usual = separator in (";", "|") or any(part in parts for each in made for part in each)
         if made and is_usual and 2 * len(made) >= len(joined):
             return separator
     return None
+
+
+def _are_combined(made: Sequence[Sequence[str]], joined: Sequence[Sequence[str]], often: Mapping[str, int]) -> bool:
+    """Whether names are combinations of fewer labels, none of which need be there alone: `beach dog`, `dog people`.
+
+    A word of a name has its place, as in `red fox` and `grey fox`; a label comes first or last.
+    """
+    firsts = {each[0] for each in joined}
+    moves = any(part in firsts for each in made for part in each[1:])
+    return moves and len(often) <= len(joined) and len(made) >= _MOST_JOINED * len(joined)

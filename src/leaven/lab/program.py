@@ -5,6 +5,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from leaven.plan.plan import Plan
 from leaven.plan.values import ArgValue
 from leaven.program.names import Names
 from leaven.runtime.data.batches import Data
-from leaven.runtime.failures import Failure
+from leaven.runtime.failures import USER_FILE, Failure
 from leaven.runtime.seeding import seed_all
 
 
@@ -40,6 +41,15 @@ class Program:
             more |= {name: data.outputs for name in ("num_classes", "num_outputs") if name in wanted}
             more |= {"channels": data.channels} if "channels" in wanted else {}
         return function(*first, **more)
+
+    def user_function(self, function: str, plan: Plan) -> Any:
+        """What the recipe calls `mine.f`, of the module that the program has imported, under whatever name."""
+        alias, _, name = function.partition(".")
+        target = next(module.target for module in plan.user_modules if module.alias == alias)
+        imported = [value for value in vars(self.module).values() if isinstance(value, ModuleType)]
+        files = {id(value): Path(getattr(value, USER_FILE, "")).name for value in imported}
+        found = next(each for each in imported if target == each.__name__ or Path(target).name == files[id(each)])
+        return attrgetter(name)(found)
 
 
 def seed_of(plan: Plan, args: argparse.Namespace) -> int:

@@ -7,7 +7,6 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +19,6 @@ from leaven.lab.program import Program
 from leaven.pictures.batch import draw_batch
 from leaven.plan.plan import Plan
 from leaven.program.files import write_program
-from leaven.program.names import Names
 from leaven.program.phases import function_names
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Stopped
@@ -80,7 +78,7 @@ class Session:
         current = self._turn.phase
         planned = next((each for each in self._plan.phases if current is not None and each.name == current.name), None)
         own = (planned or self._plan.phases[-1]).override("eval_step")
-        step = {"step": attrgetter(Names(self._plan).user(own.function))(self._program.module)} if own else {}
+        step = {"step": self._program.user_function(own.function, self._plan)} if own is not None else {}
         scores: dict[str, float] = self._program.module.task.evaluate(
             self.run, self.model, getattr(self.data, split), self.metrics, **step
         )

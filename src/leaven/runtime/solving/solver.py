@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
 
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
-_CLOSE = 1e-3  # to the solution, to choose a strength; the loss is as close as the square of it
-_EXACT = 1e-5
+_CLOSE = 1e-5  # to the solution; with less, a head is rated that would be another one if it were solved
 
 
 class HeadSolver:
@@ -94,14 +93,11 @@ class HeadSolver:
         """Put the best head into the model; its loss on the training split."""
         if self._problem is None or self._best is None:
             raise Failure("the program did not call `solver.rate` for any head")
-        began = time.monotonic()
-        strength, close = self._best
-        found = self._problem.solve(strength, close, _EXACT)
+        strength, found = self._best
         self._head.set(*self._problem.layer(found))
         if self._phase.run.fabric.world_size > 1:
             for parameter in self._head.layer.parameters():
                 torch.distributed.broadcast(parameter.data, src=0)
-        self._seconds += time.monotonic() - began
         self._say(strength)
         return self._problem.loss_of(found)
 

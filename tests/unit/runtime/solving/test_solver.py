@@ -39,6 +39,21 @@ def test_a_run_solves_the_head_and_records_one_epoch(tmp_path: Path) -> None:
     assert set(model.scores) == {"test.accuracy"}
 
 
+def test_the_score_that_is_printed_is_that_of_the_head_that_is_used(tmp_path: Path) -> None:
+    """With features that separate few samples, a head that is nearly solved is rated quite differently."""
+    layers = "conv(32) -> conv(64, stride=2) -> conv(128, stride=2) -> global_pool() -> linear(classes)"
+    data = "data digits() { split train=60 samples, val=90 samples, test=30 samples }"
+    weakest = "linear_probe solver=lbfgs, l2=3e-4"
+    program = at_work.program(tmp_path, f"model {layers}\n{data}\nmetrics f1()\nlinear_probe solver=lbfgs\n")
+    said = at_work.run(program).said
+    (row,) = rows(program)
+    assert f"of 11 tried, val.f1 {row['val.f1']:.4f}" in said
+    other = at_work.program(tmp_path, f"model {layers}\n{data}\nmetrics f1()\n{weakest}\n", "weak")
+    at_work.run(other, "--output", "weak")
+    (weak,) = leaven.open_run(at_work.run_folder(other, "weak")).curve
+    assert row["val.f1"] > weak["val.f1"], "a weaker regularisation, whose head was not yet solved, seemed better"
+
+
 def test_the_head_is_that_of_scikit_learn_on_the_same_features(tmp_path: Path) -> None:
     program = at_work.program(tmp_path, SOLVED.replace("lbfgs", "lbfgs, l2=0.01"))
     at_work.run(program)
