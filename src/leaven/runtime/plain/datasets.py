@@ -217,7 +217,7 @@ def text_rows(
     broken = "surrogateescape"  # bytes that are not UTF-8: such texts are skipped  #: if bad_texts
     broken = "strict"  #: if layout and not bad_texts
     encoding = "utf-8-sig" if encoding == "utf-8" else encoding  #: if layout
-    quoting = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL  #: if layout
+    quoting: Any = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL  #: if layout
     with file.open(newline="", encoding=encoding, errors=broken) as lines:  #: if layout
         reader = csv.reader(lines, delimiter=separator, quotechar=quote, quoting=quoting)  #: if layout
         first, *rest = [cells for cells in reader if cells]  #: if layout
