@@ -19,10 +19,10 @@ IS_READY := $(shell [ ! -e $(STAMP) ] && [ -x $(PYTHON) ] && $(PYTHON) -c 'impor
 # Tests in several processes, each with one thread: a test that trains is small, and loading torch takes longer.
 PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: help setup demo test test-slow test-jobs test-all check fuzz bench bless clean
+.PHONY: help setup demo test test-slow test-jobs test-all check fuzz bench bench-smoke bless clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## ?/\t/' | expand -t 11
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## ?/\t/' | expand -t 13
 
 ifeq ($(IS_READY),yes)
 setup:
@@ -63,7 +63,11 @@ fuzz: setup  ## 200,000 mutated recipes (CASES=n for another number)
 	@LEAVEN_FUZZ_CASES=$(or $(CASES),200000) $(PYTEST) tests/fuzz
 
 bench: setup  ## run the benchmarks of docs/benchmarks.md
-	@for script in bench/*.py; do echo "== $$script"; $(PYTHON) "$$script"; done
+	@failed=; for script in bench/*.py; do echo "== $$script"; $(PYTHON) "$$script" $(FLAGS) || failed="$$failed $$script"; done; \
+	  [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+bench-smoke:  ## start every benchmark in its smallest form, on drawn data
+	@$(MAKE) --no-print-directory bench FLAGS=--smoke
 
 bless: setup  ## rewrite the expected outputs in tests/; read the diff as code
 	@LEAVEN_BLESS=1 $(PYTHON) -m pytest

@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
+from command_line import CommandLine
+
 RECIPE = Path(__file__).with_name("sixty.leaven")
 SOURCES = Path(__file__).parents[1] / "src"
 TIMES = 20
@@ -41,14 +43,18 @@ class Cost(NamedTuple):
 
 
 def main() -> int:
+    line = CommandLine(__doc__)
+    line.add("--times", type=int, default=TIMES, help="how often each is timed (default: %(default)s)")
+    line.add("--many", type=int, default=MANY, help="statements of a long recipe (default: %(default)s)")
+    args = line.read(times=2, many=FEW)
     environment = users_environment()
     for command in (CHECK, TORCH):  # builds the index, compiles bytecode, warms the file system's cache
         measure(command, environment)
-    pairs = [(measure(CHECK, environment), measure(TORCH, environment)) for _ in range(TIMES)]
+    pairs = [(measure(CHECK, environment), measure(TORCH, environment)) for _ in range(args.times)]
     checks, imports = [check for check, _ in pairs], [torch for _, torch in pairs]
 
     print(versions())
-    print(f"{len(RECIPE.read_text(encoding='utf-8').splitlines())} lines, {TIMES} times each, alternating")
+    print(f"{len(RECIPE.read_text(encoding='utf-8').splitlines())} lines, {args.times} times each, alternating")
     print("milliseconds: median (interquartile range)\n")
     print(f"{'':30}{'wall time':>24}{'CPU time':>26}")
     print(row("leaven check sixty.leaven", checks))
@@ -57,8 +63,8 @@ def main() -> int:
     processor = median(check.processor for check in checks) / median(torch.processor for torch in imports)
     print(f"{'ratio':30}{ratio:12.3f}{processor:26.3f}\n")
     print(f"a check imports torch: {'yes' if loads_torch(environment) else 'no'}")
-    print(f"{MANY:,} statements take {growth():.1f} times the CPU time of {FEW:,}")
-    return 0 if ratio <= MOST else 1
+    print(f"{args.many:,} statements take {growth(args.many):.1f} times the CPU time of {FEW:,}")
+    return line.judged(ratio <= MOST)
 
 
 def users_environment() -> dict[str, str]:
@@ -97,8 +103,8 @@ def loads_torch(environment: dict[str, str]) -> bool:
     return done.stdout.strip() != "False"
 
 
-def growth() -> float:
-    """How many times longer MANY statements take than FEW; the best of five measurements each, alternating."""
+def growth(many: int) -> float:
+    """How many times longer so many statements take than FEW; the best of five measurements each, alternating."""
     sys.path.insert(0, str(SOURCES))
     import leaven
     from leaven.language.source import Source
@@ -110,8 +116,8 @@ def growth() -> float:
         return time.process_time() - start
 
     seconds(FEW)
-    pairs = [(seconds(FEW), seconds(MANY)) for _ in range(5)]
-    return min(many for _, many in pairs) / min(few for few, _ in pairs)
+    pairs = [(seconds(FEW), seconds(many)) for _ in range(5)]
+    return min(long for _, long in pairs) / min(short for short, _ in pairs)
 
 
 def long_recipe(statements: int) -> str:

@@ -6,11 +6,9 @@ Every number is the validation accuracy after the last epoch: the median over th
 highest. It takes about two hours on two cores. README.md in this folder describes the method.
 """
 
-import argparse
 import random
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from command_line import CommandLine
 from trained_recipes import kept, last_accuracy, train
 
 HERE = Path(__file__).with_name("defaults")
@@ -34,52 +33,50 @@ class Dataset(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, nargs="?", help="the folder with the data")
-    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: %(default)s)")
-    parser.add_argument("--only", action="append", help="only this dataset, or this way to train; may be repeated")
-    parser.add_argument("--fastai", type=Path, help="a Python with fastai; without it, an environment is made")
-    parser.add_argument("--work", type=Path, help="where to keep images and results (default: a temporary folder)")
-    args = parser.parse_args()
-    if args.data is None:
-        print("skipped: needs a folder with data, see bench/README.md")
-        return
+    line = CommandLine(__doc__, data="a folder with data")
+    line.add("--seeds", type=int, default=3, help="number of seeds (default: %(default)s)")
+    line.add("--epochs", type=int, default=EPOCHS, help="of every training (default: %(default)s)")
+    line.add("--only", action="append", help="only this dataset, or this way to train; may be repeated")
+    line.add("--fastai", type=Path, help="a Python with fastai; without it, an environment is made")
+    args = line.read(seeds=1, epochs=1)
     names = ("torch", "timm")
     print(f"Python {sys.version.split()[0]}, {', '.join(f'{name} {version(name)}' for name in names)}")
-    with tempfile.TemporaryDirectory() as place:
-        work = (args.work or Path(place)).resolve()
-        work.mkdir(parents=True, exist_ok=True)
-        datasets = made(args.data.resolve(), work)
-        ways = {**WAYS, "fastai, fine_tune": lambda *given: fastai(args.fastai or environment(work), *given)}
-        for name, dataset in datasets.items():
-            for title, way in ways.items():
-                if args.only and not {name, title} & set(args.only):
-                    continue
-                seeds = range(args.seeds)
-                found = [kept(work, f"{name}, {title}, {seed}", partial(way, dataset, seed)) for seed in seeds]
-                low, high = 100 * min(found), 100 * max(found)
-                print(f"{name:<10} {title:<32} {100 * median(found):5.1f} %   {low:.1f} to {high:.1f}", flush=True)
+    if args.smoke:  # neither the real datasets nor an environment for fastai
+        datasets, ways = {"ants": Dataset(_ants(args.data, args.work), 64, 3e-4)}, WAYS
+    else:
+        datasets = made(args.data, args.work)
+        ways = {**WAYS, "fastai, fine_tune": lambda *given: fastai(args.fastai or environment(args.work), *given)}
+    for name, dataset in datasets.items():
+        for title, way in ways.items():
+            if args.only and not {name, title} & set(args.only):
+                continue
+            found = [
+                kept(args.work, f"{name}, {title}, {seed}", partial(way, dataset, seed, args.epochs))
+                for seed in range(args.seeds)
+            ]
+            low, high = 100 * min(found), 100 * max(found)
+            print(f"{name:<10} {title:<32} {100 * median(found):5.1f} %   {low:.1f} to {high:.1f}", flush=True)
 
 
 # -- the ways to train
 
 
-def fine_tuned(dataset: Dataset, seed: int) -> float:
+def fine_tuned(dataset: Dataset, seed: int, epochs: int) -> float:
     """The recipe that `leaven new` writes, for images of that size."""
     recipe = dataset.folder.parent / f"{dataset.folder.name}.leaven"
-    _leaven("new", str(dataset.folder), "--epochs", str(EPOCHS), "-o", str(recipe), "--force")
+    _leaven("new", str(dataset.folder), "--epochs", str(epochs), "-o", str(recipe), "--force")
     text = recipe.read_text(encoding="utf-8")
     recipe.write_text(text.replace('")\n', f'") {{ size {dataset.size} }}\n', 1), encoding="utf-8")
     return _trained(recipe, seed)
 
 
-def probed(dataset: Dataset, seed: int) -> float:
+def probed(dataset: Dataset, seed: int, epochs: int) -> float:
     """A new head on a frozen model, with every default."""
     recipe = dataset.folder.parent / f"{dataset.folder.name}_probe.leaven"
     recipe.write_text(
         "model efficientnet_lite0(pretrained=true)\n"
         f'data  folder("{dataset.folder.name}") {{ size {dataset.size} }}\n'
-        f"freeze all - head\ntrain epochs={EPOCHS}\n"
+        f"freeze all - head\ntrain epochs={epochs}\n"
     )
     return _trained(recipe, seed)
 
@@ -94,21 +91,23 @@ def _leaven(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "leaven", *words], check=True, stdout=subprocess.DEVNULL)
 
 
-def hand_tuned(dataset: Dataset, seed: int) -> float:
+def hand_tuned(dataset: Dataset, seed: int, epochs: int) -> float:
     """A plain PyTorch script, with the learning rate that was best for this dataset."""
-    return _accuracy(sys.executable, "hand_tuned.py", dataset, "--seed", str(seed), "--rate", str(dataset.rate))
+    return _accuracy(sys.executable, "hand_tuned.py", dataset, epochs, "--seed", str(seed), "--rate", str(dataset.rate))
 
 
-def fastai(python: Path, dataset: Dataset, seed: int) -> float:
+def fastai(python: Path, dataset: Dataset, seed: int, epochs: int) -> float:
     """fastai as its tutorial has it, with the same model and weights."""
     weights = dataset.folder.parent / "efficientnet_lite0.pth"
     if not weights.is_file():
         subprocess.run([sys.executable, HERE / "save_weights.py", weights], check=True)
-    return _accuracy(str(python), "fastai_fine_tune.py", dataset, "--seed", str(seed), "--weights", str(weights))
+    return _accuracy(
+        str(python), "fastai_fine_tune.py", dataset, epochs, "--seed", str(seed), "--weights", str(weights)
+    )
 
 
-def _accuracy(python: str, script: str, dataset: Dataset, *more: str) -> float:
-    words = [python, str(HERE / script), str(dataset.folder), "--size", str(dataset.size), "--epochs", str(EPOCHS)]
+def _accuracy(python: str, script: str, dataset: Dataset, epochs: int, *more: str) -> float:
+    words = [python, str(HERE / script), str(dataset.folder), "--size", str(dataset.size), "--epochs", str(epochs)]
     done = subprocess.run([*words, *more], check=True, capture_output=True, text=True)
     return float(done.stdout.split()[-1])
 
@@ -123,7 +122,7 @@ def environment(work: Path) -> Path:
     return place / "bin" / "python"
 
 
-WAYS: dict[str, Callable[[Dataset, int], float]] = {
+WAYS: dict[str, Callable[[Dataset, int, int], float]] = {
     "leaven, as `leaven new` writes": fine_tuned,
     "leaven, head only": probed,
     "hand-tuned script": hand_tuned,
@@ -135,9 +134,7 @@ WAYS: dict[str, Callable[[Dataset, int], float]] = {
 
 def made(data: Path, work: Path) -> dict[str, Dataset]:
     """The four datasets, each as a folder with train/ and val/."""
-    ants = work / "ants"
-    if not ants.exists():
-        ants.symlink_to(data / "hymenoptera" / "hymenoptera_data")
+    ants = _ants(data, work)
     for name, images in (("digits", _digits), ("flowers", _flowers), ("cifar", lambda: _cifar(data))):
         if not (work / name).exists():
             for place, content in images():
@@ -149,6 +146,13 @@ def made(data: Path, work: Path) -> dict[str, Dataset]:
         "cifar": Dataset(work / "cifar", 64, 1e-3),
         "flowers": Dataset(work / "flowers", 96, 3e-4),
     }
+
+
+def _ants(data: Path, work: Path) -> Path:
+    place = work / "ants"
+    if not place.exists():
+        place.symlink_to(data / "hymenoptera" / "hymenoptera_data")
+    return place
 
 
 def _digits() -> Iterator[tuple[str, bytes]]:

@@ -1,21 +1,21 @@
 """Can it learn? A small detector on a handful of photos, measured on the same photos, by Leaven and by pycocotools.
 
-    python bench/detection.py --coco data/coco128 --trunk mobilenet_v2_features.safetensors
+    python bench/detection.py DATA        # a folder with coco128/ and mobilenet_v2_in1k_trunk/
 
 The photos are the first of COCO that have one to four large objects. The trunk was trained on ImageNet; the rest starts
 from scratch. `leaven evaluate` measures the trained model; pycocotools measures it again, from what `leaven predict`
 says of the same photos.
 """
 
-import argparse
 import contextlib
 import io
 import json
 import shutil
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+
+from command_line import CommandLine
 
 import leaven
 
@@ -34,32 +34,24 @@ early_stop val.map_50, patience=8
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--coco", type=Path, help="a folder with images/ and annotations/")
-    parser.add_argument("--trunk", type=Path, help="the weights of torchvision's mobilenet_v2.features")
-    parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--keep", type=Path, help="keep the folder of the run here")
-    args = parser.parse_args()
-    if args.coco is None or args.trunk is None:
-        print("skipped: needs --coco and --trunk, see bench/README.md")
-        return
-    with tempfile.TemporaryDirectory() as made:
-        folder = args.keep or Path(made)
-        categories = choose_photos(args.coco, folder)
-        shutil.copy(HERE / "small_detector.py", folder)
-        recipe = folder / "photos.leaven"
-        recipe.write_text(RECIPE.format(trunk=args.trunk.resolve(), epochs=args.epochs))
-        began = time.perf_counter()
-        run = leaven.run(recipe)
-        seconds = time.perf_counter() - began
-        model = leaven.load(run.folder, trust_code=True)
-        with contextlib.chdir(folder):
-            ours = model.evaluate(folder_of_photos(folder)).scores
-        theirs = by_pycocotools(model, folder)
-        epochs = len(run.curve)
-        print(f"{PHOTOS} photos, {categories} categories, {epochs} epochs, {seconds:.0f} s")
-        print(f"leaven       map {ours['map']:.4f}  map_50 {ours['map_50']:.4f}")
-        print(f"pycocotools  map {theirs[0]:.4f}  map_50 {theirs[1]:.4f}")
+    line = CommandLine(__doc__, data="a folder with coco128/ and mobilenet_v2_in1k_trunk/")
+    line.add("--epochs", type=int, default=40, help="at most (default: %(default)s)")
+    args = line.read(epochs=1)
+    categories = choose_photos(args.data / "coco128", args.work)
+    shutil.copy(HERE / "small_detector.py", args.work)
+    (trunk,) = (args.data / "mobilenet_v2_in1k_trunk").glob("*.safetensors")
+    recipe = args.work / "photos.leaven"
+    recipe.write_text(RECIPE.format(trunk=trunk, epochs=args.epochs))
+    began = time.perf_counter()
+    run = leaven.run(recipe)
+    seconds = time.perf_counter() - began
+    model = leaven.load(run.folder, trust_code=True)
+    with contextlib.chdir(args.work):
+        ours = model.evaluate(folder_of_photos(args.work)).scores
+    theirs = by_pycocotools(model, args.work)
+    print(f"{PHOTOS} photos, {categories} categories, {len(run.curve)} epochs, {seconds:.0f} s")
+    print(f"leaven       map {ours['map']:.4f}  map_50 {ours['map_50']:.4f}")
+    print(f"pycocotools  map {theirs[0]:.4f}  map_50 {theirs[1]:.4f}")
 
 
 def choose_photos(coco: Path, folder: Path) -> int:

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from command_line import CommandLine
+
 from leaven import __version__
 from leaven.formats.run_folder import PROGRAM
 from leaven.jobs import coordinator, requests
@@ -33,23 +35,28 @@ MOST_IDLE_BYTES = 80_000_000
 
 
 def main() -> int:
+    line = CommandLine(__doc__)
+    for name, usual in (("submits", SUBMITS), ("latencies", LATENCIES), ("short", SHORT), ("listed", LISTED)):
+        line.add(f"--{name}", type=int, default=usual, help="number of jobs (default: %(default)s)")
+    line.add("--idle", type=float, default=IDLE_SECONDS, help="seconds to watch (default: %(default)s)")
+    args = line.read(submits=5, latencies=4, short=3, listed=100, idle=1.0)
     missed = []
     with tempfile.TemporaryDirectory() as folder:
         settings = _settings(Path(folder))
         store = requests.open_store(settings)
         try:
-            measure_submits(settings, store)
+            measure_submits(settings, store, args.submits)
             _lead(settings)
-            measure_latency(settings, store)
-            measure_short_jobs(settings, store)
-            missed += measure_idle(settings, store)
+            measure_latency(settings, store, args.latencies)
+            measure_short_jobs(settings, store, args.short)
+            missed += measure_idle(settings, store, args.idle)
             coordinator.stop(settings, store)
-            missed += measure_list(settings, store)
+            missed += measure_list(settings, store, args.listed)
         finally:
             coordinator.stop(settings, store)
     for goal in missed:
         print(f"missed: {goal}")
-    return 1 if missed else 0
+    return line.judged(not missed)
 
 
 def _settings(folder: Path) -> Settings:
@@ -73,19 +80,19 @@ def _wait(store: JobStore, ids: list[int]) -> None:
         time.sleep(0.05)
 
 
-def measure_submits(settings: Settings, store: JobStore) -> None:
+def measure_submits(settings: Settings, store: JobStore, count: int) -> None:
     """Each job in a transaction of its own, on the disk when the call returns."""
     began = time.perf_counter()
-    ids = [requests.submit(store, settings, [_order()])[0] for _ in range(SUBMITS)]
+    ids = [requests.submit(store, settings, [_order()])[0] for _ in range(count)]
     seconds = time.perf_counter() - began
     store.want(ids, Wanted.STOP)
-    print(f"submits, one by one: {SUBMITS / seconds:,.0f} per second")
+    print(f"submits, one by one: {count / seconds:,.0f} per second")
 
 
-def measure_latency(settings: Settings, store: JobStore) -> None:
+def measure_latency(settings: Settings, store: JobStore, count: int) -> None:
     """From the submit to the first line of the program, with nothing else to do."""
     waits = []
-    for number in range(LATENCIES):
+    for number in range(count):
         file = settings.folder / f"began{number}"
         text = "import sys, time; open(sys.argv[1] + '.new', 'w').write(str(time.time())); import os; "
         order = _order(text + "os.replace(sys.argv[1] + '.new', sys.argv[1])", str(file))
@@ -101,20 +108,20 @@ def measure_latency(settings: Settings, store: JobStore) -> None:
     print(f"submit to first line of the program: {1000 * median(waits):.0f} ms ({1000 * low:.0f} to {1000 * high:.0f})")
 
 
-def measure_short_jobs(settings: Settings, store: JobStore) -> None:
+def measure_short_jobs(settings: Settings, store: JobStore, count: int) -> None:
     began = time.perf_counter()
-    ids = requests.submit(store, settings, [_order() for _ in range(SHORT)])
+    ids = requests.submit(store, settings, [_order() for _ in range(count)])
     coordinator.start(settings)
     _wait(store, ids)
-    assert store.counts()[State.SUCCEEDED] >= SHORT
-    print(f"empty jobs, {os.cpu_count()} at once: {SHORT / (time.perf_counter() - began):.1f} per second")
+    assert store.counts()[State.SUCCEEDED] >= count
+    print(f"empty jobs, {os.cpu_count()} at once: {count / (time.perf_counter() - began):.1f} per second")
 
 
-def measure_idle(settings: Settings, store: JobStore) -> list[str]:
+def measure_idle(settings: Settings, store: JobStore, seconds: float) -> list[str]:
     """Processor time and memory of a coordinator that has nothing to do."""
     pid = int(str((coordinator.status(settings, store) or {})["pid"]))
     before, began = _used(pid), time.perf_counter()
-    time.sleep(IDLE_SECONDS)
+    time.sleep(seconds)
     share = (_used(pid) - before) / (time.perf_counter() - began)
     memory = int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) * 1024
     print(f"idle coordinator: {100 * share:.2f} % of a core, {memory / 1e6:.0f} MB")
@@ -129,14 +136,14 @@ def _used(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_list(settings: Settings, store: JobStore) -> list[str]:
+def measure_list(settings: Settings, store: JobStore, count: int) -> list[str]:
     """`leaven jobs --all` with many queued jobs: the whole command, and without the start of Python."""
     one = _order()
     one.package.save(settings.packages)
     entry = Submission(None, "queued", "me", one.package.hash, "local", Entry.PLAIN, (), "/run", "/run", Resources(), 0)
     began = time.perf_counter()
-    store.submit([entry] * LISTED)
-    print(f"submits, all at once: {LISTED / (time.perf_counter() - began):,.0f} per second")
+    store.submit([entry] * count)
+    print(f"submits, all at once: {count / (time.perf_counter() - began):,.0f} per second")
     environment = {**os.environ, "LEAVEN_JOBS": str(settings.folder)}
     words = [sys.executable, "-m", "leaven", "jobs", "--all"]
     times, used = [], []
@@ -146,12 +153,12 @@ def measure_list(settings: Settings, store: JobStore) -> list[str]:
         times.append(time.perf_counter() - began)
         now = os.times()
         used.append(now.children_user + now.children_system - before.children_user - before.children_system)
-    assert done.stdout.count("queued") >= LISTED
+    assert done.stdout.count("queued") >= count
     began = time.perf_counter()
     found = store.jobs()
     json.dumps([job.id for job in found])
     print(
-        f"`leaven jobs --all` with {LISTED:,} queued: {median(times):.2f} s, "
+        f"`leaven jobs --all` with {count:,} queued: {median(times):.2f} s, "
         f"{median(used):.2f} s of CPU time; reading alone: {time.perf_counter() - began:.2f} s"
     )
     return [f"the list takes {median(used):.2f} s of CPU time"] if median(used) > MOST_LIST_SECONDS else []

@@ -5,6 +5,7 @@ medians, interquartile ranges and ratios; exits with 1 if an epoch of the progra
 time of the hand-written loop, or not less than the Trainer. README.md in this folder describes the method.
 """
 
+import argparse
 import contextlib
 import io
 import logging
@@ -17,7 +18,6 @@ import tempfile
 import threading
 import time
 import warnings
-from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import lightning
 import timm
 import torch
+from command_line import CommandLine
 from PIL import Image
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -36,27 +37,39 @@ from torch.utils.data import DataLoader, Dataset
 from torchmetrics import Accuracy
 from torchvision.transforms import v2 as T
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
-
 import leaven
 from leaven.language.source import Source
 
 RECIPE = """
 model mobilenetv3_small_050(in_chans=1)
-data  digits() {
-    split train=1440 samples, val=180 samples
+data  digits() {{
+    split train={train} samples, val=180 samples
     eval  resize(64) -> to_tensor() -> normalize([0.5], [0.5])
-}
+}}
 optimizer adamw(lr=1e-3)
-train epochs=10
+train epochs={epochs}
 """
-BATCH, EPOCHS, STEPS = 32, 10, 45  # 1440 samples
-TURN = 9  # steps; an epoch is five turns, of which the last also validates and saves
+BATCH = 32
 MOST = 1.03
 # One compute thread each, and one memory arena for all: each thread would otherwise get its own.
 ALONE = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 
 Step = Callable[[], None]
+
+
+class Size(NamedTuple):
+    """How much is trained. Several turns are an epoch, of which the last also validates and saves."""
+
+    epochs: int = 10
+    steps: int = 45  # of an epoch
+    turn: int = 9  # steps
+
+    @property
+    def samples(self) -> int:
+        return self.steps * BATCH
+
+
+WHOLE, SMALLEST = Size(), Size(epochs=3, steps=4, turn=2)
 
 
 class Cost(NamedTuple):
@@ -69,7 +82,8 @@ class Cost(NamedTuple):
 class Turns:
     """Runs several trainings in threads, one at a time, for a few steps each."""
 
-    def __init__(self, trainings: dict[str, Callable[[Step], None]]) -> None:
+    def __init__(self, size: Size, trainings: dict[str, Callable[[Size, Step], None]]) -> None:
+        self._size = size
         self.costs: dict[str, list[Cost]] = {name: [] for name in trainings}
         self._go = {name: threading.Semaphore(0) for name in trainings}
         self._done = threading.Semaphore(0)
@@ -82,7 +96,8 @@ class Turns:
         for thread in self._threads:
             thread.start()
         names = deque(self._go)
-        for _ in range(EPOCHS * STEPS // TURN + 1):  # the first turn is the setup before the first step
+        turns = self._size.epochs * self._size.steps // self._size.turn
+        for _ in range(turns + 1):  # the first turn is the setup before the first step
             names.rotate()
             for name in names:
                 wall, processor = time.perf_counter(), time.process_time()
@@ -93,20 +108,20 @@ class Turns:
                 took = time.perf_counter() - wall, time.process_time() - processor
                 self.costs[name].append(Cost(took[0] * 1000, took[1] * 1000))
 
-    def _train(self, name: str, train: Callable[[Step], None]) -> None:
+    def _train(self, name: str, train: Callable[[Size, Step], None]) -> None:
         seen = 0
 
         def step() -> None:
             """Called before every step; returns when it is this training's turn."""
             nonlocal seen
-            if seen % TURN == 0:
+            if seen % self._size.turn == 0:
                 self._done.release()
                 self._go[name].acquire()
             seen += 1
 
         self._go[name].acquire()
         try:
-            train(step)
+            train(self._size, step)
         except BaseException as problem:
             self._failed.append(problem)
         self._done.release()
@@ -115,15 +130,26 @@ class Turns:
 # -- the three
 
 
-def program(step: Step) -> None:
+def program(size: Size, step: Step) -> None:
     """What `leaven generate` prints."""
-    Path("program.py").write_text(leaven.generate(Source("overhead.leaven", RECIPE)), encoding="utf-8")
+    recipe = RECIPE.format(train=size.samples, epochs=size.epochs)
+    Path("program.py").write_text(leaven.generate(Source("overhead.leaven", recipe)), encoding="utf-8")
     made: dict[str, Any] = runpy.run_path("program.py", run_name="program")
-    flags = {"output": "runs", "resume": None, "more_epochs": 0, "quick": False, "devices": 1, "machines": 1}
-    run = made["build_run"](Namespace(**flags))
+    run = made["build_run"](flags_of(made))
     run.pace = lambda phase: step()
     data = made["build_data"]()
     made["train"](run, made["build_model"](10), data, made["build_metrics"](10))
+
+
+def flags_of(made: dict[str, Any]) -> argparse.Namespace:
+    """The flags of a program that is started without any."""
+    words = sys.argv
+    sys.argv = ["program.py"]
+    try:
+        flags: argparse.Namespace = made["parse_args"]()
+    finally:
+        sys.argv = words
+    return flags
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
@@ -144,25 +170,25 @@ class Digits(Dataset[tuple[Tensor, int]]):
         return self.prepare(Image.fromarray(self.images[place])), int(self.labels[place])
 
 
-def loaders() -> tuple[DataLoader[Any], DataLoader[Any]]:
-    train, val = Digits(range(1440)), Digits(range(1440, 1620))
+def loaders(size: Size) -> tuple[DataLoader[Any], DataLoader[Any]]:
+    train, val = Digits(range(size.samples)), Digits(range(1440, 1620))
     return DataLoader(train, batch_size=BATCH, shuffle=True), DataLoader(val, batch_size=BATCH)
 
 
-def built() -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+def built(size: Size) -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
     model = timm.create_model("mobilenetv3_small_050", in_chans=1, num_classes=10)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda at: (1 + math.cos(math.pi * min(1.0, at / (EPOCHS * STEPS)))) / 2
+        optimizer, lambda at: (1 + math.cos(math.pi * min(1.0, at / (size.epochs * size.steps)))) / 2
     )
     return model, optimizer, schedule
 
 
-def bare(step: Step) -> None:
+def bare(size: Size, step: Step) -> None:
     """A loop as in the tutorials, which measures and saves once an epoch."""
-    train, val = loaders()
-    model, optimizer, schedule = built()
-    for _ in range(EPOCHS):
+    train, val = loaders(size)
+    model, optimizer, schedule = built(size)
+    for _ in range(size.epochs):
         model.train()
         total = 0.0
         for images, labels in stepping(train, step):
@@ -194,9 +220,9 @@ def stepping(batches: DataLoader[Any], step: Step) -> Iterator[tuple[Tensor, Ten
 class Lit(lightning.LightningModule):
     """The same for Lightning."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: Size) -> None:
         super().__init__()
-        self.model, self._optimizer, self._schedule = built()
+        self.model, self._optimizer, self._schedule = built(size)
         self.accuracy = Accuracy(task="multiclass", num_classes=10)
 
     def training_step(self, batch: tuple[Tensor, Tensor], _number: int) -> Tensor:
@@ -222,50 +248,56 @@ class Stepping(lightning.Callback):
         self._step()
 
 
-def trainer(step: Step) -> None:
+def trainer(size: Size, step: Step) -> None:
     """Lightning's Trainer with its defaults, without progress bar and summary."""
-    train, val = loaders()
+    train, val = loaders(size)
     lightning.Trainer(
         accelerator="cpu",
         devices=1,
-        max_epochs=EPOCHS,
+        max_epochs=size.epochs,
         callbacks=[Stepping(step)],
         default_root_dir="lightning",
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
-    ).fit(Lit(), train, val)
+    ).fit(Lit(size), train, val)
 
 
 # -- results
 
 
 def main() -> int:
+    line = CommandLine(__doc__)
+    size = SMALLEST if line.read().smoke else WHOLE
     torch.set_num_threads(1)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore")
-    turns = Turns({"program": program, "bare": bare, "trainer": trainer})
+    turns = Turns(size, {"program": program, "bare": bare, "trainer": trainer})
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(said):
         turns.run()
-    per_epoch = STEPS // TURN
+    per_epoch = size.steps // size.turn
     # the setup and the first epoch are not counted
     warm = {name: costs[1 + per_epoch :] for name, costs in turns.costs.items()}
-    steps = {name: [of_step(c) for at, c in enumerate(costs, 1) if at % per_epoch] for name, costs in warm.items()}
+    steps = {
+        name: [of_step(cost, size.turn) for at, cost in enumerate(costs, 1) if at % per_epoch]
+        for name, costs in warm.items()
+    }
     epochs = {name: joined(costs, per_epoch) for name, costs in warm.items()}
 
     print(versions())
-    count = len(steps["bare"]) * TURN
-    print(f"{count} steps of each between the ends of epochs, {len(epochs['bare'])} epochs, in turns of {TURN} steps")
+    count = len(steps["bare"]) * size.turn
+    turns_of = f"in turns of {size.turn} steps"
+    print(f"{count} steps of each between the ends of epochs, {len(epochs['bare'])} epochs, {turns_of}")
     print("milliseconds: median (interquartile range)\n")
     ratios = table("a step", steps) and table("an epoch", epochs)
     is_kept = ratios["bare"] <= MOST and ratios["trainer"] < 1
     print(f"by CPU time, an epoch takes {ratios['bare']:.3f} of bare and {ratios['trainer']:.3f} of Trainer")
-    return 0 if is_kept else 1
+    return line.judged(is_kept)
 
 
-def of_step(cost: Cost) -> Cost:
-    return Cost(cost.wall / TURN, cost.processor / TURN)
+def of_step(cost: Cost, turn: int) -> Cost:
+    return Cost(cost.wall / turn, cost.processor / turn)
 
 
 def joined(costs: Sequence[Cost], count: int) -> list[Cost]:

@@ -8,7 +8,6 @@ that processors spent. Leaven's store is empty when a run begins. It takes about
 with 1 if a goal is missed. README.md in this folder describes the method.
 """
 
-import argparse
 import csv
 import json
 import os
@@ -17,7 +16,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -26,8 +24,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from command_line import CommandLine
+
 HERE = Path(__file__).with_name("planner")
-SOURCES = Path(__file__).parents[1] / "src"
 FEW = 5  # epochs
 LAST_STAGE = ("blocks.6", "conv_head", "bn2", "classifier")
 PEERS = {  # a program in `planner/`, and what its environment needs from PyPI
@@ -70,25 +69,19 @@ GOALS = (
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, nargs="?", help="the folder with the data")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each way is timed (default: %(default)s)")
-    parser.add_argument("--only", action="append", help="only this part; may be repeated")
-    parser.add_argument("--epochs", type=int, help="another number of epochs than the goals are for, to try it out")
-    parser.add_argument("--by", choices=("clock", "cpu"), default="clock", help="which time the goals are for")
-    parser.add_argument("--work", type=Path, help="where to keep environments and results (default: nowhere)")
-    args = parser.parse_args()
-    if args.data is None:
-        print("skipped: needs a folder with data and weights, see bench/README.md")
-        return 0
+    line = CommandLine(__doc__, data="a folder with data and weights")
+    line.add("--rounds", type=int, default=3, help="how often each way is timed (default: %(default)s)")
+    line.add("--only", action="append", help="only this part; may be repeated")
+    line.add("--epochs", type=int, help="another number of epochs than the goals are for, to try it out")
+    line.add("--by", choices=("clock", "cpu"), default="clock", help="which time the goals are for")
+    args = line.read(rounds=1, only=["probe"], epochs=1)
     names = ("torch", "torchvision", "timm")
     print(f"Python {platform.python_version()}, {', '.join(f'{name} {version(name)}' for name in names)}")
-    with tempfile.TemporaryDirectory() as place:
-        bench = Bench(args.data.resolve(), (args.work or Path(place)).resolve(), args.epochs, args.by)
-        for part, ways in bench.parts().items():
-            if not args.only or part in args.only:
-                bench.measure(part, ways, args.rounds)
-        return bench.print_goals()
+    bench = Bench(args.data, args.work, args.epochs, args.by)
+    for part, ways in bench.parts().items():
+        if not args.only or part in args.only:
+            bench.measure(part, ways, args.rounds)
+    return line.judged(bench.print_goals())
 
 
 class Bench:
@@ -103,7 +96,6 @@ class Bench:
         self.by = by
         self.weights = work / "efficientnet_lite0.pth"
         self.results: dict[str, dict[str, list[Result]]] = {}
-        work.mkdir(parents=True, exist_ok=True)
         if not self.weights.is_file():
             self._call([sys.executable, str(HERE.parent / "defaults" / "save_weights.py"), str(self.weights)])
         self.images = self._images()
@@ -165,8 +157,8 @@ class Bench:
             times = f"{median(seconds):7.1f} s   {min(seconds):.1f} to {max(seconds):.1f}"
             print(f"  {name:<24} {times:<32} accuracy {100 * accuracy:.1f} %   {memory:,.0f} MB", flush=True)
 
-    def print_goals(self) -> int:
-        """The ratio of each goal, and of time and memory where a goal is not a ratio of times; 1 if one is missed."""
+    def print_goals(self) -> bool:
+        """The ratio of each goal, and of time and memory where a goal is not a ratio of times; whether all are met."""
         lines: list[tuple[bool, str]] = []
         for goal in GOALS:
             if goal.part in self.results:
@@ -187,7 +179,7 @@ class Bench:
         print()
         for is_met, line in lines:
             print(f"{'met   ' if is_met else 'MISSED'} {line}")
-        return 0 if all(is_met for is_met, _ in lines) else 1
+        return all(is_met for is_met, _ in lines)
 
     def _ratios(self, goal: Goal) -> list[float]:
         """Of every round."""
@@ -203,7 +195,7 @@ class Bench:
     def _leaven(self, recipe: str, *words: str, is_cold: bool = True) -> Result:
         """`leaven run` in a process of its own; with an empty store, if it is cold."""
         cache, output = self.work / "cache", self.work / "runs"
-        environment = {**os.environ, "LEAVEN_CACHE": str(cache), "PYTHONPATH": str(SOURCES)}
+        environment = {**os.environ, "LEAVEN_CACHE": str(cache)}
         command = [sys.executable, "-m", "leaven"]
         file = str(HERE / f"{recipe}.leaven")
         self._call([*command, "check", file, *words], environment)  # reads the installed libraries, once

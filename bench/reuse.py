@@ -7,15 +7,14 @@ over the seeds, with the lowest and the highest. It takes about an hour on two c
 describes the method.
 """
 
-import argparse
 import json
 import sys
-import tempfile
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+from command_line import CommandLine
 from trained_recipes import epochs_of, train
 
 RECIPES = Path(__file__).with_name("reuse")
@@ -23,21 +22,14 @@ PARTS = ("ants", "prune", "scratch")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, nargs="?", help="the folder with the data")
-    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: %(default)s)")
-    parser.add_argument("--only", choices=PARTS, help="run one of the three experiments")
-    parser.add_argument("--runs", type=Path, help="where to save runs (default: a temporary folder)")
-    args = parser.parse_args()
-    if args.data is None:
-        print("skipped: needs a folder with data and weights, see bench/README.md")
-        return
+    line = CommandLine(__doc__, data="a folder with data and weights")
+    line.add("--seeds", type=int, default=3, help="number of seeds (default: %(default)s)")
+    line.add("--only", choices=PARTS, help="run one of the three experiments")
+    args = line.read(seeds=1, only="ants")
     print(f"Python {sys.version.split()[0]}, torch {version('torch')}, timm {version('timm')}, {args.seeds} seeds")
-    with tempfile.TemporaryDirectory() as place:
-        runs = args.runs or Path(place)
-        bench = Bench(args.data.resolve(), runs, args.seeds)
-        for part in (args.only,) if args.only else PARTS:
-            getattr(bench, part)()
+    bench = Bench(args.data, args.work, args.seeds)
+    for part in (args.only,) if args.only else PARTS:
+        getattr(bench, part)()
 
 
 class Bench:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from command_line import CommandLine
 from PIL import Image
 from starting.first_batch import output, row, start, versions, write_recipe
 
@@ -18,6 +19,9 @@ IMPORTS = "import os, torch, torchvision, timm; used = os.times(); print(used.us
 
 
 def main() -> int:
+    line = CommandLine(__doc__)
+    line.add("--times", type=int, default=TIMES, help="how often each is timed (default: %(default)s)")
+    times = line.read(times=2).times
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         make_project(place)
@@ -26,14 +30,14 @@ def main() -> int:
             return start(place, "startup.leaven").processor, float(output(place, "-c", IMPORTS))
 
         seconds()  # indexes the libraries, gets the model's layers, compiles bytecode
-        pairs = [seconds() for _ in range(TIMES)]
+        pairs = [seconds() for _ in range(times)]
     ratios = [ours / theirs for ours, theirs in pairs]
     print(versions())
-    print(f"{TIMES} times each, alternating; seconds of CPU time: median (interquartile range)\n")
+    print(f"{times} times each, alternating; seconds of CPU time: median (interquartile range)\n")
     print(row("leaven run, to the first batch", [ours for ours, _ in pairs]))
     print(row("import torch, torchvision, timm", [theirs for _, theirs in pairs]))
     print(row("ratio", ratios))
-    return 0 if median(ratios) <= MOST else 1
+    return line.judged(median(ratios) <= MOST)
 
 
 def make_project(folder: Path) -> None:

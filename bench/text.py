@@ -7,7 +7,6 @@ number of batches and choice of the best epoch, and in every round another seed.
 process, from its start to its end, with validation, testing and saving. README.md in this folder describes the method.
 """
 
-import argparse
 import csv
 import json
 import os
@@ -18,10 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
+
+from command_line import CommandLine
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,29 +70,23 @@ class Result(NamedTuple):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, nargs="?", help="the folder with sst2_sentence")
-    parser.add_argument("--train", type=int, default=1000, help="sentences for training (default: %(default)s)")
-    parser.add_argument("--val", type=int, default=200, help="sentences for validation (default: %(default)s)")
-    parser.add_argument("--test", type=int, default=872, help="sentences for testing (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="times that each is run (default: %(default)s)")
-    parser.add_argument("--only", choices=("padding", "trainer"))
-    parser.add_argument("--work", type=Path, help="where to keep results, to go on after an interruption")
-    args = parser.parse_args()
-    if args.data is None:
-        print("skipped: needs a folder with sst2_sentence, see bench/README.md")
-        return 0
+    line = CommandLine(__doc__, data="a folder with sst2_sentence")
+    line.add("--train", type=int, default=1000, help="sentences for training (default: %(default)s)")
+    line.add("--val", type=int, default=200, help="sentences for validation (default: %(default)s)")
+    line.add("--test", type=int, default=872, help="sentences for testing (default: %(default)s)")
+    line.add("--rounds", type=int, default=3, help="times that each is run (default: %(default)s)")
+    line.add("--only", choices=("padding", "trainer"))
+    args = line.read(train=32, val=16, test=16, rounds=1)
+    ways = [way for way in WAYS if not args.smoke or way.words == ("head",)]
     libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "accelerate", "peft"))
     print(f"Python {sys.version.split()[0]}, {libraries}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     source, is_met = args.data / "sst2_sentence", True
     if args.only != "trainer":
-        is_met = compare_padding(source)
+        is_met = compare_padding(source, every=3 if args.smoke else 8)
     if args.only != "padding":
-        with tempfile.TemporaryDirectory() as place:
-            work = (args.work or Path(place)).resolve()
-            sentences = write_subset(source, work, {"train": args.train, "val": args.val, "test": args.test})
-            print_training(measure(work, sentences, args.rounds), args.test)
-    return 0 if is_met else 1
+        sentences = write_subset(source, args.work, {"train": args.train, "val": args.val, "test": args.test})
+        print_training(ways, measure(ways, args.work, sentences, args.rounds), args.test)
+    return line.judged(is_met)
 
 
 # -- the data
@@ -120,12 +116,12 @@ def write_subset(source: Path, work: Path, sizes: dict[str, int]) -> Path:
 # -- Leaven and the Trainer
 
 
-def measure(work: Path, sentences: Path, rounds: int) -> dict[str, list[Result]]:
+def measure(ways: Sequence[Way], work: Path, sentences: Path, rounds: int) -> dict[str, list[Result]]:
     """What each way to train gives in every round; they take turns, in the opposite order every other round."""
     file = work / f"{sentences.name}.json"
     known: dict[str, list[list[float]]] = json.loads(file.read_text()) if file.is_file() else {}
     for number in range(rounds):
-        for way in WAYS if number % 2 == 0 else reversed(WAYS):
+        for way in ways if number % 2 == 0 else reversed(ways):
             found = known.setdefault(way.name, [])
             if len(found) == number:
                 found.append(list(trained(way, work, sentences, seed=number)))
@@ -166,10 +162,10 @@ def timed(command: list[str], cache: Path | None = None) -> tuple[float, float, 
     return processors, time.perf_counter() - began, done.stdout
 
 
-def print_training(results: dict[str, list[Result]], tested: int) -> None:
+def print_training(ways: Sequence[Way], results: dict[str, list[Result]], tested: int) -> None:
     print("\n| | accuracy | 95 % interval | lowest to highest seed | CPU time | ratio | clock |")
     print("|---|---|---|---|---|---|---|")
-    for way in WAYS:
+    for way in ways:
         found = results[way.name]
         shares, times = [each.accuracy for each in found], [each.processors for each in found]
         pairs = zip(found, results[way.other or way.name], strict=True)
@@ -219,7 +215,7 @@ class Batches:
             self.tokens += inputs["input_ids"].numel()
 
 
-def compare_padding(source: Path, every: int = 8) -> bool:
+def compare_padding(source: Path, every: int) -> bool:
     """Whether steps on batches by length, padded to the longest of the batch, are faster by what is demanded than steps
     on random ones that are all padded to the longest sentence; in alternation."""
     import torch
