@@ -20,23 +20,22 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
+from command_line import CommandLine
+
 WAYS = {"one": (1, "passive"), "two, sleeping": (2, "passive"), "two, spinning": (2, None)}
 BATCH = 32
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--busy", type=int, default=0, help="number of other processes that compute")
-    parser.add_argument("--seconds", type=float, default=4, help="for each model and way (default: %(default)s)")
-    parser.add_argument("--only", action="append", help="only this model; may be repeated")
-    parser.add_argument("--smoke", action="store_true", help="two steps of the smallest model")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)  # in a process of its own: a model
-    args = parser.parse_args()
+    line = CommandLine(__doc__)
+    line.add("--busy", type=int, default=0, help="number of other processes that compute")
+    line.add("--seconds", type=float, default=4, help="for each model and way (default: %(default)s)")
+    line.add("--only", action="append", help="only this model; may be repeated")
+    line.add("--measure", help=argparse.SUPPRESS)  # in a process of its own: a model
+    args = line.read(only=["head"], seconds=0.0)
     if args.measure:
         print(json.dumps(measured(args.measure, args.seconds)))
         return
-    if args.smoke:
-        args.only, args.seconds = ["head"], 0.0
     print(f"Python {platform.python_version()}, torch {version('torch')}, {os.cpu_count()} cores, batches of {BATCH}\n")
     print("| model | FLOPs of a step | threads | CPU time of a step | wall time | the fastest |")
     print("|---|---|---|---|---|---|")
