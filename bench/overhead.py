@@ -88,6 +88,7 @@ class Turns:
         self._go = {name: threading.Semaphore(0) for name in trainings}
         self._done = threading.Semaphore(0)
         self._failed: list[BaseException] = []
+        self._ended: set[str] = set()
         self._threads = [
             threading.Thread(target=self._train, args=(name, train), daemon=True) for name, train in trainings.items()
         ]
@@ -97,9 +98,11 @@ class Turns:
             thread.start()
         names = deque(self._go)
         turns = self._size.epochs * self._size.steps // self._size.turn
-        for _ in range(turns + 1):  # the first turn is the setup before the first step
+        for turn in range(turns + 1):  # the first turn is the setup before the first step
             names.rotate()
             for name in names:
+                if name in self._ended:
+                    raise RuntimeError(f"{name} ended after {turn} of {turns + 1} turns")
                 wall, processor = time.perf_counter(), time.process_time()
                 self._go[name].release()
                 self._done.acquire()
@@ -124,6 +127,7 @@ class Turns:
             train(self._size, step)
         except BaseException as problem:
             self._failed.append(problem)
+        self._ended.add(name)
         self._done.release()
 
 
@@ -136,7 +140,7 @@ def program(size: Size, step: Step) -> None:
     Path("program.py").write_text(leaven.generate(Source("overhead.leaven", recipe)), encoding="utf-8")
     made: dict[str, Any] = runpy.run_path("program.py", run_name="program")
     run = made["build_run"](flags_of(made))
-    run.pace = lambda phase: step()
+    run.before_batch = lambda phase: step()
     data = made["build_data"]()
     made["train"](run, made["build_model"](10), data, made["build_metrics"](10))
 
