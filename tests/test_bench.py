@@ -26,7 +26,10 @@ def test_make_bench_fails_if_a_script_fails(tmp_path: Path) -> None:
     makefile = BENCH.parent / "Makefile"
     venv = Path(sys.executable).parents[1]
     done = subprocess.run(
-        ["make", "-f", str(makefile), "bench", f"VENV={venv}"], cwd=tmp_path, capture_output=True, text=True
+        ["make", "-f", str(makefile), "bench", f"VENV={venv}", "IS_READY=yes"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode != 0
     assert "b ran" in done.stdout
