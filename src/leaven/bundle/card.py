@@ -78,4 +78,5 @@ def _scores(manifest: Manifest) -> str:
     if not manifest.scores:
         return f"{epoch}Not measured."
     rows = (f"| {in_markdown(name)} | {score_text(value)} |" for name, value in manifest.scores.items())
-    return epoch + "\n".join(["| | |", "|---|---|", *rows])
+    words = "".join(f"\n\n{in_markdown(word)}." for word in manifest.words)
+    return epoch + "\n".join(["| | |", "|---|---|", *rows]) + words

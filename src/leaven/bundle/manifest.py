@@ -27,6 +27,7 @@ class Manifest:
 
     `sizes` are those in which the model is smaller than what `built_by` makes: some of its channels are pruned.
     `over` says which weights the bundle needs, where it holds adapters to them. `epoch` is the one that was saved.
+    `words` say what is wrong with a model that is no better than a guess.
     """
 
     built_by: Mapping[str, Any]
@@ -39,6 +40,7 @@ class Manifest:
     sizes: PrunedShapes = field(default_factory=dict)
     over: Mapping[str, Any] | None = None
     epoch: Epoch | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -60,6 +62,7 @@ class Manifest:
             **({"sizes": self.sizes} if self.sizes else {}),
             **({"over": self.over} if self.over is not None else {}),
             **({"epoch": asdict(self.epoch)} if self.epoch is not None else {}),
+            **({"words": list(self.words)} if self.words else {}),
         }
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
@@ -101,6 +104,7 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
                 sizes={str(path): dict(numbers) for path, numbers in found.get("sizes", {}).items()},
                 over=found.get("over"),
                 epoch=_read_epoch(found["epoch"]) if "epoch" in found else None,
+                words=tuple(map(str, found.get("words", ()))),
             )
     raise ValueError("`bundle.json` is incomplete")
 

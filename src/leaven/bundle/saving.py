@@ -48,6 +48,7 @@ def save(
     preprocess: Steps,
     target: Target,
     scores: Mapping[str, float] | None = None,
+    words: Sequence[str] = (),
     folder: str | os.PathLike[str] | None = None,
     example: Any = None,
     columns: Sequence[str] = (),
@@ -90,6 +91,7 @@ def save(
         sizes=sizes,
         over=stands_on,
         epoch=epoch,
+        words=tuple(words),
     )
     members = {
         CARD: card(manifest, path.name).encode(),

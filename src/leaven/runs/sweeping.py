@@ -128,12 +128,48 @@ def end_sweep(folder: Path, called: str) -> None:
         with suppress(FileNotFoundError):
             _link(best / file, folder / file)
     of_best, lock = (run_folder.read_json(place / run_folder.LOCK) for place in (best, folder))
-    ended = {"best": best.name, "finished": True, "trained": all(one.is_done for one in found)}
+    at_edge = edges(found)
+    words = [*of_best.get("words", ()), *at_edge]
+    ended = {"best": best.name, "words": words, "finished": True, "trained": all(one.is_done for one in found)}
     write_text(folder / run_folder.LOCK, json.dumps({**of_best, **lock, **ended}, indent=2) + "\n")
     write_text(folder / sweep_folder.TABLE, csv_table(found, sweep_folder.read_trials(folder).by))
     model = folder / run_folder.BUNDLE
-    shown = table(found, sweep_folder.read_trials(folder).by)
+    shown = "\n\n".join([table(found, sweep_folder.read_trials(folder).by), *(["\n".join(at_edge)] if at_edge else [])])
     print(visible_lines(f"\n{shown}\n\nsaved the model of {best.name} as {model}"), flush=True)
+
+
+def edges(found: Sequence[Result]) -> list[str]:
+    """A line for each `arg` whose best value is the smallest or the largest of at least three that were tried."""
+    best, *others = sweep_folder.ranked([one for one in found if one.score is not None])
+    lines = []
+    for name, value in best.trial.values.items():
+        tried = sorted({one.trial.values[name] for one in found if _is_number(one.trial.values[name])})
+        if len(tried) < 3 or value not in (tried[0], tried[-1]) or value == 0:
+            continue
+        if any(one.score == best.score and one.trial.values[name] not in (tried[0], tried[-1]) for one in others):
+            continue
+        (end, more), nearest = (
+            (("smallest", "smaller"), tried[1]) if value == tried[0] else (("largest", "larger"), tried[-2])
+        )
+        next_ = _beyond(value, nearest)
+        lines.append(
+            f"{name}={value_text(value)} is the best and the {end} value of the sweep: try {more} ones, too"
+            f"{f', such as {value_text(next_)}' if next_ is not None else ''}"
+        )
+    return lines
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _beyond(value: float, nearest: float) -> float | None:
+    """The next value after the last two of a list, in the same ratio; None where there is none."""
+    if value * nearest <= 0:
+        return None
+    found = float(f"{value * value / nearest:.2g}")
+    whole = isinstance(value, int) and isinstance(nearest, int)
+    return found if not whole else round(found) if round(found) not in (0, value) else None
 
 
 def _link(file: Path, to: Path) -> None:

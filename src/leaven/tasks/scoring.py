@@ -11,6 +11,7 @@ from torchmetrics import Metric
 from leaven.runtime.data.batches import Split
 from leaven.runtime.run.phase import QUICK_BATCHES
 from leaven.runtime.run.run import Run
+from leaven.tasks.guesses import Guess, Judged
 
 Metrics = Mapping[str, Metric]
 Criterion = Callable[[Tensor, Tensor], Tensor]
@@ -59,12 +60,13 @@ def evaluate(
     measured: Measured = unchanged,
     *,
     is_exact: bool = False,
+    guess: Guess | None = None,
 ) -> dict[str, float]:
     """The loss and the metrics of a model over one split of the data: `{"val.loss": 0.2, "val.accuracy": 0.95}`.
 
     Every process measures its share; the scores are those of all. An empty split has none, and a snapshot of a run
     needs none. `measured` turns the outputs and targets of the loss into those of the metrics, which add up 64-bit
-    numbers where `is_exact`.
+    numbers where `is_exact`. With a `guess`, the run can say whether the model is any better.
     """
     fabric = run.fabric
     if not len(split) or run.snapshot is not None:
@@ -78,6 +80,7 @@ def evaluate(
         metric.to(device).reset()
         if is_exact:
             metric.set_dtype(torch.float64)
+    judged = Judged(guess, metrics, run.monitor, split.name) if guess is not None else None
     with run.whole(model), run.evaluation_bar(split) as bar:
         for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
             if run.is_quick and number >= QUICK_BATCHES:
@@ -91,12 +94,17 @@ def evaluate(
             compared = measured(_moved(outputs, device), _moved(targets, device))
             for metric in metrics.values():
                 metric.update(*compared)
+            if judged is not None:
+                judged.add(outputs, targets)
             bar.advance()
             run.stop_if_asked()
     model.train(was_training)
     scores: dict[str, float] = {}
     for name, metric in metrics.items():
         scores |= _numbers(name, metric.compute())
+    if judged is not None:
+        judged.scores = scores
+    run.judged[split.name] = judged
     if criterion is not None:
         sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
         scores = {"loss": float(sums[0] / sums[1]), **scores}

@@ -472,7 +472,8 @@ class Phase:
         self.best, self.best_loss = score, loss
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.checkpoint.keep != "last" or is_needed:
-            self.run.keep_best(self._weights(self._best_of), self.model)
+            words = list(self.run.words_about("val"))
+            self.run.keep_best({**self._weights(self._best_of), "words": words}, self.model)
         self.run.fabric.barrier()
 
     def _weights(self, model: Stateful) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 import torch
 from torch import nn
@@ -65,6 +65,12 @@ class CheckpointPolicy:
     keep: Literal["last_and_best", "last", "all"] = "last_and_best"
 
 
+class Judged(Protocol):
+    """An evaluation that can be compared with a guess."""
+
+    def words(self) -> tuple[str, ...]: ...
+
+
 class Run:
     """A training run in a folder of its own. `monitor` is the score that decides which epoch is the best.
 
@@ -105,6 +111,8 @@ class Run:
         self._trains_only: bool = args.train_only  # a trial of a sweep, of which only the best gets test scores
         self.ending = self._find_ending(args.finish) if args.finish is not None else None
         self.chosen: ChosenEpoch | None = None  # of which the final weights are
+        self.judged: dict[str, Judged | None] = {}  # the last evaluation of each split
+        self.words: tuple[str, ...] = ()  # about a model that learned nothing
         self.data: Data | None = None
         self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left
         self.plain_state: PlainState = {}  # of the model when training began
@@ -361,6 +369,7 @@ class Run:
             model.load_state_dict(found.weights)
         apply_masks(model)
         self.is_trained = True
+        self.words = found.words if found is not None else self.words_about("val")
         self.chosen = chosen_epoch(self.last_phase, self.rows, found.epoch if found is not None else None)
         if self.ending is None:
             self.update_lock(trained=True, **{CHOSEN: self.chosen.epoch.number if self.chosen is not None else None})
@@ -444,6 +453,11 @@ class Run:
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
 
+    def words_about(self, split: str) -> tuple[str, ...]:
+        """What the last evaluation of a split says about a model that is no better than a guess."""
+        judged = self.judged.get(split)
+        return judged.words() if judged is not None else ()
+
     def final_scores(self, test: Mapping[str, float]) -> dict[str, float]:
         """The test scores; without a test split, the validation scores of the epoch that was chosen."""
         return dict(test) or (dict(self.chosen.scores) if self.chosen is not None else {})
@@ -456,6 +470,11 @@ class Run:
                 logger.write(scores, len(self.rows))
         self._close_loggers()
         self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
+        if scores:
+            self.words = self.words_about("test")
+        if not self.is_quick:
+            self.update_lock(words=list(self.words))
+            self.print("\n".join(["", *self.words]) if self.words else "")
         if not self.is_quick and self.snapshot is None:
             self._show_curves()
         if self.data is not None and self.data.skipped:

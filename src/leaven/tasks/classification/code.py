@@ -10,17 +10,21 @@ from torch import nn
 from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
+from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset, ImageFiles
 from leaven.runtime.data.samples import Labelled as Samples
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Failure
+from leaven.runtime.run.run import Run
+from leaven.tasks import scoring
 from leaven.tasks.classification.evaluation import Evaluation, Tally
 from leaven.tasks.classification.prediction import Prediction, predictions
 from leaven.tasks.classification.target import Classes, listed
+from leaven.tasks.guesses import MostFrequentClass
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Mean, Metrics, evaluate
+from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
 
 __all__ = [
     "Evaluation",
@@ -38,6 +42,19 @@ __all__ = [
     "row",
     "row_size",
 ]
+
+
+def evaluate(
+    run: Run,
+    model: nn.Module,
+    split: Split,
+    metrics: Metrics,
+    criterion: Criterion | None = None,
+    step: EvalStep = outputs_of,
+) -> dict[str, float]:
+    """The loss and the metrics of a model over one split of the data: `{"val.accuracy": 0.95}`."""
+    guess = MostFrequentClass(split.target.names)
+    return scoring.evaluate(run, model, split, metrics, criterion, step, guess=guess)
 
 
 def match_outputs(dataset: Dataset | StreamDataset, classes: str | Sequence[str]) -> Dataset | StreamDataset:

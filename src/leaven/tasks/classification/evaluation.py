@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from leaven.pictures.confusion import draw_confusion
 from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
+from leaven.tasks.guesses import one_class, shown
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.reports import in_brackets, score_lines, table_lines, worst_first
 
@@ -66,6 +67,23 @@ class Evaluation:
             for i, name in enumerate(self.classes)
             if actual[i]
         }
+
+    @property
+    def words(self) -> str:
+        """A line about a model that is no better than one class for all, both by accuracy and by F1; else empty."""
+        actual, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+        most, right = int(actual.argmax()), int(self.confusion.trace())
+        if np.count_nonzero(actual) < 2:
+            return ""
+        if np.count_nonzero(predicted) == 1:
+            only = int(predicted.argmax())
+            return one_class(self.classes[only], int(actual[only]), self.count)
+        share = actual[most] / self.count
+        best_guess = 2 * share / (1 + share) / len(self.per_class)
+        if right > actual[most] or np.mean([each["f1"] for each in self.per_class.values()]) > best_guess:
+            return ""
+        told = f"{right:,} of {self.count:,} are right, and {actual[most]:,} are {shown(self.classes[most])}"
+        return f"no better than always predicting {shown(self.classes[most])}: {told}"
 
     def confused(self, k: int = MOST_PAIRS) -> list[tuple[str, str, int]]:
         """The k most frequent errors: the actual class, the predicted one, how often."""
@@ -129,7 +147,9 @@ class Evaluation:
 
     def __str__(self) -> str:
         classes = table_lines(self.tables()[0], "class", "classes")
-        return "\n".join([f"{self.count} {self.inputs}", *score_lines(self.scores), "", *classes, "", self.table()])
+        words = ["", self.words] if self.words else []
+        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *words]
+        return "\n".join([*scores, "", *classes, "", self.table()])
 
     def _row(self, name: str, scores: dict[str, float]) -> list[str]:
         return [name, *(f"{scores[head]:.4f}" for head in _HEADS), str(scores["count"])]

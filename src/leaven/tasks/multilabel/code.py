@@ -13,6 +13,7 @@ from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
 from leaven.runtime.run.run import Run
 from leaven.tasks import scoring
+from leaven.tasks.guesses import LabelFrequencies
 from leaven.tasks.multilabel.evaluation import Evaluation, Tally
 from leaven.tasks.multilabel.prediction import Prediction, predictions
 from leaven.tasks.multilabel.target import LabelSet
@@ -54,7 +55,9 @@ def evaluate(
         warnings.filterwarnings(
             "ignore", message=r"Average precision score for one or more classes|No positive samples"
         )
-        return scoring.evaluate(run, model, split, metrics, criterion, step, partial(measured, target=target))
+        guess = LabelFrequencies(target.names)
+        as_measured = partial(measured, target=target)
+        return scoring.evaluate(run, model, split, metrics, criterion, step, as_measured, guess=guess)
 
 
 def measured(outputs: Tensor, targets: Tensor, target: LabelSet) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
 from leaven.runtime.run.run import Run
 from leaven.tasks import scoring
+from leaven.tasks.guesses import TrainingMean
 from leaven.tasks.protocol import Description
 from leaven.tasks.regression.evaluation import Evaluation, Tally
 from leaven.tasks.regression.prediction import Prediction, in_units, predictions
@@ -51,7 +52,8 @@ def evaluate(
     target = split.target
     assert isinstance(target, Quantities)
     in_own_units = partial(measured, target=target)
-    return scoring.evaluate(run, model, split, metrics, criterion, step, in_own_units, is_exact=True)
+    guess = TrainingMean(in_own_units)
+    return scoring.evaluate(run, model, split, metrics, criterion, step, in_own_units, is_exact=True, guess=guess)
 
 
 def measured(outputs: Tensor, targets: Tensor, target: Quantities) -> tuple[Tensor, Tensor]:
