@@ -1,6 +1,8 @@
 """Scores: under which names metrics are recorded, and which one `val.accuracy` means."""
 
+import re
 from collections.abc import Iterable
+from unicodedata import normalize
 
 from leaven.binding.scope import Scope
 from leaven.catalog.values import Invocation, Score, Unknown
@@ -9,10 +11,17 @@ from leaven.messages import scores as messages
 
 
 def metric_label(metric: Invocation) -> str:
-    """The name under which a metric is recorded: `accuracy`, `accuracy_top5`."""
-    top = metric.value("top")
+    """The name under which a metric is recorded: `accuracy`, `accuracy_top5`, `f1_spam`."""
+    top, of = metric.value("top"), metric.value("of")
     name = metric.card.bare_name.lower() if metric.card.kind == "metric" else metric.card.bare_name
+    if isinstance(of, str) and metric.card.kind == "metric":
+        return f"{name}_{_word(of)}"
     return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
+
+
+def _word(name: str) -> str:
+    """The name of a class as part of a name that can be written in a recipe."""
+    return re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_") or "class"
 
 
 def measured_scores(metrics: Iterable[Invocation]) -> list[str]:

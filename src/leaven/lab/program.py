@@ -39,6 +39,7 @@ class Program:
         more: dict[str, Any] = {"args": self.args} if "args" in wanted else {}
         if data is not None:
             more |= {name: data.outputs for name in ("num_classes", "num_outputs") if name in wanted}
+            more |= {"class_names": data.classes} if "class_names" in wanted else {}
             more |= {"channels": data.channels} if "channels" in wanted else {}
         return function(*first, **more)
 

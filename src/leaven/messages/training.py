@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from leaven.catalog import lookup
 from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Setting
@@ -31,18 +32,39 @@ def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnost
 
 
 def unbalanced(
-    larger: tuple[str, int], smaller: tuple[str, int], share: float, data: Origin, has_metrics: bool
+    larger: tuple[str, int], smaller: tuple[str, int], share: float, data: Origin, has_metrics: bool, is_pair: bool
 ) -> Diagnostic:
     """The classes with the most and the fewest samples; `share` of all are of the first."""
     (most, many), (fewest, few) = larger, smaller
     notes = [f"a model that always predicts `{most}` has an accuracy of {share:.1%}"] if share > 0.5 else []
-    metrics = "" if has_metrics else ", and judge the model by `metrics accuracy(), f1()`"
+    rare = f'of="{fewest}"' if is_pair and '"' not in fewest else ""
+    metrics = "" if has_metrics else f", and judge the model by `metrics f1({rare}), accuracy()`"
     return warning(
         "unbalanced-classes",
         f"`{most}` has {many:,} samples, but `{fewest}` has {few:,}",
         Spot(span_of(data), "classes of very different sizes"),
         notes=notes,
         fix=f"add `{{ sampler balanced() }}` to the data{metrics}",
+    )
+
+
+def metric_of_unknown_class(of: Setting, names: Sequence[str]) -> Diagnostic:
+    near = lookup.nearest(str(of.value), names, limit=1)
+    listed = ", ".join(f"`{name}`" for name in names[:8]) + (", …" if len(names) > 8 else "")
+    return error(
+        "unknown-choice",
+        f"the data has no class `{of.value}`",
+        Spot(span_of(of.origin), f"its classes are {listed}"),
+        fix=f'did you mean `of="{near[0]}"`?' if near else None,
+    )
+
+
+def no_epochs(epochs: Setting, phase: str) -> Diagnostic:
+    return warning(
+        "no-epochs",
+        f"phase `{phase}` has 0 epochs and changes nothing in the model",
+        Spot(span_of(epochs.origin), "nothing is trained"),
+        fix="give it epochs, or remove it; 0 epochs are for phases that prune or re-initialise layers",
     )
 
 

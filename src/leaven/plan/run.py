@@ -118,6 +118,9 @@ def _metric(metric: Invocation, task: Task) -> Call:
     if metric.card.kind == "user":
         return call_of(metric)
     assert task.known is not None
+    if isinstance(of := metric.value("of"), str):
+        named = (Argument("", of), Argument("", Variable("class_names")))
+        return Call(f"{_TASKS}{task.name}.F1Of", named, text=call_of(metric).text, because=because(metric.origin))
     first = [
         Argument(name, Variable("outputs") if value == "outputs" else value)
         for name, value in task.known.metric_arguments.items()

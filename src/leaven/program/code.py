@@ -36,6 +36,7 @@ Code = str | Bracketed
 
 
 ARGS = "args: argparse.Namespace"
+CLASS_NAMES = "class_names: tuple[str, ...]"
 FROM_DATA = {"num_classes": "len(data.classes)", "num_outputs": "data.outputs", "channels": "data.channels"}
 
 
@@ -52,6 +53,7 @@ class Function:
     def given(self, name: Callable[[str], str] = str) -> list[str]:
         """What a function that builds a part of the program is called with."""
         known = {f"{variable}: int": code for variable, code in FROM_DATA.items()}
+        known[CLASS_NAMES] = "data.classes"
         return [name("args") if parameter == ARGS else known[parameter] for parameter in self.parameters]
 
     def lines(self) -> list[str]:

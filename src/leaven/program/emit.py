@@ -6,6 +6,7 @@ from textwrap import wrap
 from leaven.plan.plan import Plan, ProgramArg
 from leaven.program.code import (
     ARGS,
+    CLASS_NAMES,
     WIDTH,
     Code,
     Function,
@@ -127,7 +128,8 @@ def build_metrics(plan: Plan, values: Values) -> Function:
     with values.noting() as names:
         entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
     cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
-    parameters = (f"{values.outputs}: int",) if values.outputs in names else ()
+    typed = {values.outputs: f"{values.outputs}: int", "class_names": CLASS_NAMES}
+    parameters = tuple(parameter for variable, parameter in typed.items() if variable in names)
     return Function("build_metrics", parameters, values.task("Metrics"), statement("return ", mapping(entries), cited))
 
 

@@ -7,9 +7,10 @@ from leaven.catalog.values import Invocation, Quantity, Written, is_written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
 from leaven.recipe.draft import Draft
-from leaven.recipe.recipe import Phase, Technique
+from leaven.recipe.recipe import Phase, Reinit, Technique
 
-UNBALANCED = 20  # times as many images in one class as in another
+UNBALANCED = 20  # times as many samples in one class as in another
+MOST = 0.8  # the share of samples in one class, from which on a model may learn nothing but that class
 
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
@@ -18,19 +19,24 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         losses = {id(phase.loss): phase.loss for phase in draft.phases}  # one for all phases is checked once
         yield from _losses(list(losses.values()), task.title, task.known)
         yield from _metrics(draft.metrics, task.title, task.known)
+        if draft.data_facts.names and task.known.target_kind == "class":
+            yield from _classes_of_metrics(draft.metrics, draft.data_facts.names)
         targets = draft.data.sampler.card.sampler.targets if draft.data.sampler.card.kind == "sampler" else ()
         if targets and task.known.target_kind not in targets:
             yield messages.sampler_for_other_task(draft.data.sampler, task.title)
         yield from _balance(draft)
     for at, phase in enumerate(draft.phases):
         yield from _warmup(phase)
+        yield from _untrained(phase)
         yield from _kept_optimizer(phase, draft.phases[:at])
 
 
 def _balance(draft: Draft) -> Iterator[Diagnostic]:
     """Classes of very different sizes, where nothing in the recipe is about that."""
     counts, names = draft.data_facts.class_counts, draft.data_facts.names
-    if not counts or max(counts) < UNBALANCED * min(counts) or is_written(draft.data.sampler.origin):
+    if len(counts) < 2 or is_written(draft.data.sampler.origin):
+        return
+    if max(counts) < UNBALANCED * min(counts) and max(counts) < MOST * sum(counts):
         return
     techniques = [one for phase in draft.phases for one in phase.techniques if isinstance(one, Technique)]
     is_weighted = any(is_written(phase.loss.origin) for phase in draft.phases)
@@ -40,7 +46,12 @@ def _balance(draft: Draft) -> Iterator[Diagnostic]:
     share = counts[most] / sum(counts)
     larger, smaller = (names[most], counts[most]), (names[fewest], counts[fewest])
     yield messages.unbalanced(
-        larger, smaller, share, draft.data.source.origin, any(is_written(m.origin) for m in draft.metrics)
+        larger,
+        smaller,
+        share,
+        draft.data.source.origin,
+        any(is_written(m.origin) for m in draft.metrics),
+        len(counts) == 2,
     )
 
 
@@ -61,6 +72,14 @@ def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Ite
         yield from _arguments(metric, title, task)
 
 
+def _classes_of_metrics(metrics: Sequence[Invocation], names: Sequence[str]) -> Iterator[Diagnostic]:
+    """Metrics of a class that the data does not have."""
+    for metric in metrics:
+        of = metric.setting("of")
+        if metric.card.kind == "metric" and of is not None and isinstance(of.value, str) and of.value not in names:
+            yield messages.metric_of_unknown_class(of, names)
+
+
 def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagnostic]:
     """Arguments that make sense for other targets only."""
     for setting in call.settings:
@@ -69,6 +88,13 @@ def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagn
             continue
         if task.target_kind not in parameter.targets and isinstance(setting.origin, Written):
             yield messages.argument_for_other_task(call, setting, parameter.targets, title)
+
+
+def _untrained(phase: Phase) -> Iterator[Diagnostic]:
+    """A phase that neither trains nor changes the model."""
+    prepares = any(isinstance(one, Reinit | Technique) for one in phase.techniques)
+    if not phase.trains and not prepares and is_written(phase.epochs.origin):
+        yield messages.no_epochs(phase.epochs, phase.name)
 
 
 def _warmup(phase: Phase) -> Iterator[Diagnostic]:

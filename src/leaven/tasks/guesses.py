@@ -33,6 +33,12 @@ def _is_constant(values: Tensor) -> bool:
     return not bool((values != values[0]).any())
 
 
+def _is_of_torchmetrics(metric: Metric) -> bool:
+    """Whether a metric is not a user's function, of which nobody knows what it makes of a guess."""
+    modules = [each.__module__ for each in type(metric).__mro__]
+    return any(each.startswith("torchmetrics.") and each != Metric.__module__ for each in modules)
+
+
 class Guess(ABC):
     """What a model predicted, and what a guess in its place would be."""
 
@@ -161,7 +167,7 @@ class Judged:
         """A line that says so where the model is no better than the guess, by the metric that chooses the epoch."""
         wanted = self.monitor.partition(".")[2]
         name = wanted if wanted in self.metrics else next(iter(self.metrics), "")
-        if name not in self.scores or not type(self.metrics[name]).__module__.startswith("torchmetrics."):
+        if name not in self.scores or not _is_of_torchmetrics(self.metrics[name]):
             return ""
         is_lower = self.metrics[name].higher_is_better is False
         model, guess = self.scores[name], self._score(self.metrics[name], actual)

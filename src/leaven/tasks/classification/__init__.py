@@ -8,6 +8,7 @@ from leaven.tasks.classification.target import Classes, Label, read_target
 if TYPE_CHECKING:
     from leaven.tasks.classification.code import (
         Evaluation,
+        F1Of,
         Mean,
         Metrics,
         Prediction,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Classes",
     "Evaluation",
+    "F1Of",
     "Label",
     "Mean",
     "Metrics",
