@@ -158,7 +158,7 @@ def fetched(builder: BuiltBy, tag: str) -> nn.Module:
             with from_hub(name):
                 fetched = models.get_model(name, weights=tag, **_without_classes(arguments))
             return fetched
-    raise Failure("nobody publishes weights for such a model")
+    raise Failure("there are no published weights for this model")
 
 
 def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -248,7 +248,7 @@ class Definition(NamedTuple):
 
 
 class NoTraits(NamedTuple):
-    """Of a kind whose cards are all alike."""
+    """Kinds without traits."""
 
 
 Traits = (

@@ -54,9 +54,7 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 @_bundle
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--top", type=click.IntRange(min=1), help="How many classes to print (one input: 5; several: 1).")
-@click.option(
-    "--threshold", type=click.FloatRange(0, 1), help="How certain an object or one of several labels must be. [0.5]"
-)
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Confidence threshold for objects or labels. [0.5]")
 @click.option("--text", "text_columns", multiple=True, help="The column (or two) of a table of texts. [as in training]")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -243,7 +243,7 @@ def _command(name: str, done: str, text: str) -> None:
         return 0
 
 
-_command("cancel", "will be cancelled", "Let jobs save, and stop them for good.")
+_command("cancel", "will be cancelled", "Stop jobs for good, after they have saved.")
 _command("pause", "will be paused", "Let jobs save, and stop them until they are resumed.")
 _command("resume", "will go on", "Let paused jobs go on from where they were.")
 _command("retry", "will be tried again", "Try jobs again that have failed, were lost or cancelled.")
@@ -360,7 +360,7 @@ def serve(host: str, port: int) -> int:
 @coordinator.command()
 @reports
 def stop() -> int:
-    """Stop the coordinator. Jobs that are running go on, and the next one adopts them."""
+    """Stop the coordinator. Jobs that are running go on, and the next one takes them over."""
     from leaven.jobs import coordinator as process
 
     settings, store = _open()

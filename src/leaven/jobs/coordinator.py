@@ -1,8 +1,8 @@
 """The coordinator: the one process that runs the reconcile loop of a store.
 
 It starts by itself when something is submitted, and ends when there has been nothing to do for a while, unless it was
-started to stay. Jobs don't depend on it: it may end or be killed at any time, and the next one adopts them. It never
-imports torch.
+started to stay. Jobs don't depend on it: it may end or be killed at any time, and the next one takes them over. It
+never imports torch.
 """
 
 import argparse
@@ -102,7 +102,7 @@ class Coordinator:
                 wait = reconciler.tick()
                 if wait is not None:
                     last_work = time.monotonic()
-                elif self._is_bored(time.monotonic() - last_work) and store.is_idle():
+                elif self._is_idle(time.monotonic() - last_work) and store.is_idle():
                     return
             except (StoreError, OSError) as problem:  # a full disk, a database that restarts: nothing is lost
                 _log.warning("%s", problem)
@@ -112,7 +112,7 @@ class Coordinator:
                 return
             self._sleep(min(_POLL if wait is None else wait, _POLL))
 
-    def _is_bored(self, seconds: float) -> bool:
+    def _is_idle(self, seconds: float) -> bool:
         """Whether it ends, if there has been nothing to do for that long."""
         return self._idle_seconds is not None and seconds >= self._idle_seconds
 

@@ -1,8 +1,8 @@
 """The HTTP API of a coordinator: what the commands do, by the same functions.
 
 Every request needs the token. The server listens on this machine alone, unless it is told otherwise and given a token.
-Who has the token may run programs as the user who runs the server. What can't be done is answered as JSON, with what to
-do about it: `{"error": …, "help": …}`.
+Anyone who has the token may run programs as the user who runs the server. What can't be done is answered as JSON,
+with what to do about it: `{"error": …, "help": …}`.
 """
 
 import ipaddress

@@ -163,7 +163,7 @@ def solved_with_random_images(solver: Invocation, transforms: Origin, random: Se
     place = setting_span(_solver(solver), solver)
     return error(
         "random-features",
-        f"a head is solved for images that stay the same, but {named} change{'s' * (len(random) == 1)} them at random",
+        f"solving the head needs fixed features, but {named} {'is' if len(random) == 1 else 'are'} random",
         Spot(place, "needs every image once"),
         *spots((transforms, "random transforms")),
         fix="add `features views=8` to the phase, to use 8 random views of every image; or let `train` have transforms "

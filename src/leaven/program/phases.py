@@ -258,7 +258,7 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
         *statement("solver = ", made, cite(*solver.because)),
         "",
         "    for _ in phase.epochs():",
-        *statement("for head in ", "solver.heads()", "with less and less L2 regularisation", depth=2, suffix=":"),
+        *statement("for head in ", "solver.heads()", "from strong to weak L2", depth=2, suffix=":"),
         *statement("", rated, depth=3),
         *statement("", call("phase.log", "solver.use_best()"), depth=2),
         *statement("", call("phase.end_epoch", scores), depth=2),

@@ -99,7 +99,7 @@ def _show_warning(
 
 
 class Diverged(Failure):
-    """The loss is not a number. Of a sweep, the other trials go on."""
+    """The loss is NaN. Of a sweep, the other trials go on."""
 
 
 class Stopped(Exception):

@@ -47,7 +47,7 @@ class Prediction(ABC):
         return self.cells(top)
 
     def above_threshold(self, threshold: float) -> "Prediction | None":
-        """The same with what is at least so certain; None where what is told does not depend on a threshold."""
+        """Predictions with a confidence of at least that; None if thresholds don't apply."""
         return None
 
     def rows(self, top: int) -> list[dict[str, str]]:

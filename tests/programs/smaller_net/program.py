@@ -101,7 +101,7 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         temperature=2,
         weight=0.5,
     )
-    phase.store_teacher(distill.teacher, data.train)  # it is asked once about every image
+    phase.store_teacher(distill.teacher, data.train)  # run once per image
     optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
 
     for _ in phase.epochs():

@@ -86,7 +86,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     solver = runtime.HeadSolver(phase, criterion, views=2)  # line 10
 
     for _ in phase.epochs():
-        for head in solver.heads():  # with less and less L2 regularisation
+        for head in solver.heads():  # from strong to weak L2
             solver.rate(task.evaluate(run, head, solver.val, metrics, criterion))
         phase.log(solver.use_best())
         phase.end_epoch(task.evaluate(run, model, phase.data.val, metrics, criterion))

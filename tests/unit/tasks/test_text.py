@@ -158,7 +158,7 @@ def test_what_is_no_text_is_refused(trained: Bundle, wrong: object) -> None:
 
 def test_a_text_that_is_too_long_is_cut_and_told(trained: Bundle) -> None:
     long = "good " * 10_000
-    with pytest.warns(Caution, match="a text has more than 64 tokens; what is beyond is cut off"):
+    with pytest.warns(Caution, match="a text has more than 64 tokens; the rest is cut off"):
         trained((long, "fine") if trained.manifest.takes.parts == 2 else long)
 
 

@@ -42,7 +42,7 @@ class Exported:
 
 
 class Takes(Protocol):
-    """What the transforms were written for."""
+    """The kind of input a model expects."""
 
     noun: ClassVar[str]  # what the model is given, in a word
     heading: ClassVar[str]  # of the column of inputs in a table of predictions

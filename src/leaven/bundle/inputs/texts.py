@@ -98,9 +98,7 @@ class Texts:
     def described(self, shape: Sequence[int], preprocess: Any) -> str:
         what = "A text" if self.parts == 1 else "A pair of texts"
         longest = _longest(preprocess)
-        return (
-            f"{what}, which the tokenizer in this file splits into at most {longest} tokens; what is beyond is cut off."
-        )
+        return f"{what}, which the tokenizer in this file splits into at most {longest} tokens; the rest is cut off."
 
     # -- to predict
 

@@ -51,7 +51,7 @@ def why_padded(plan: Plan) -> str:
     padding = [one.argument("padding") for one in transforms.calls if isinstance(one, Call)]
     if not transforms.is_tokenizing or any(each is not None and each.value == "max_length" for each in padding):
         return ""
-    return "the last digits of what they say about a text depend on how far its batch is padded"
+    return "their outputs differ slightly with padding"
 
 
 def why_varying(transforms: Transforms) -> str:

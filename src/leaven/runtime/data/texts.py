@@ -80,7 +80,7 @@ class Tokenizer:
         (encoded,) = self._encoded([text], is_truncated=False)
         if len(encoded["input_ids"]) > self.max_length:
             fact = f"a text has more than {self.max_length} tokens"
-            warnings.warn(f"{fact}; what is beyond is cut off", Caution, stacklevel=2)
+            warnings.warn(f"{fact}; the rest is cut off", Caution, stacklevel=2)
             (encoded,) = self._encoded([text], is_truncated=True)
         return Tokens({name: torch.tensor(numbers) for name, numbers in encoded.items()}, self._padding)
 
@@ -106,8 +106,9 @@ class Tokenizer:
                 found.extend(self._truncated(texts[start : start + AT_ONCE], found))
                 status_line.update(lambda: f"tokenizing: {found.count:,} of {len(texts):,} texts…")
         if found.truncated:
-            fact = f"{found.truncated:,} of {len(texts):,} texts have more than {self.max_length} tokens"
-            warnings.warn(f"{fact}; what is beyond is cut off", Caution, stacklevel=4)
+            have = "has" if found.truncated == 1 else "have"
+            fact = f"{found.truncated:,} of {len(texts):,} texts {have} more than {self.max_length} tokens"
+            warnings.warn(f"{fact}; the rest is cut off", Caution, stacklevel=4)
         return found
 
     def _truncated(self, texts: Sequence[Text], into: "EncodedTexts") -> list[dict[str, list[int]]]:

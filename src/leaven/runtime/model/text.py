@@ -175,8 +175,9 @@ def _not_found(source: str, what: str) -> Failure:
 
 def _refuse_generative(source: str, config: "PretrainedConfig") -> None:
     if is_generative({"architectures": config.architectures, "model_type": config.model_type}):
+        kinds = ", ".join(config.architectures or [config.model_type])
         raise Failure(
-            f"{source} generates text ({', '.join(config.architectures or [config.model_type])}); it is no classifier",
+            f"{source} generates text ({kinds}); it is not a classifier",
             "choose an encoder, such as bert-base-cased or roberta-base",
             about="model",
         )

@@ -38,5 +38,5 @@ class Forwarding:
             self.model.__dict__[_CALL] = self
 
     def end(self) -> None:
-        """Let calls of the model be plain again."""
+        """Restore the model's own `__call__`."""
         self.model.__dict__[_CALL] = self._before

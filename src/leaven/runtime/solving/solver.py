@@ -114,7 +114,7 @@ def _check_memory(features: Tensor) -> None:
     needed, there = 3 * 8 * features.numel(), machine.memory()
     if needed > there:
         raise Failure(
-            f"to solve the head would take {show_bytes(needed)} of memory, and this machine has {show_bytes(there)}",
+            f"solving the head needs {show_bytes(needed)} of memory; {show_bytes(there)} are available",
             "train it with an optimizer: remove `solver`",
         )
 

@@ -1,1 +1,1 @@
-"""Trials of a sweep that one process trains together, behind the stored outputs of frozen layers."""
+"""Trials of a sweep that one process trains together, after the stored outputs of frozen layers."""

@@ -26,7 +26,7 @@ _PLAIN = (bool, int, float, str, tuple, type(None))
 
 @dataclass(eq=False)
 class Layers:
-    """The layers of a trial's model behind the stored outputs, and what tells whether others compute the same."""
+    """The layers of a trial's model after the stored outputs, and what tells whether others compute the same."""
 
     module: fx.GraphModule
     tensors: dict[str, Tensor] = field(init=False)  # parameters and buffers

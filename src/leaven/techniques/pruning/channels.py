@@ -77,7 +77,7 @@ class Structured:
         if not scores:
             raise Failure(
                 "none of the chosen layers can lose channels",
-                "channels that are added to each other go together: choose all layers that make them, or no `on`",
+                "these channels are tied by a residual sum: select all layers involved, or omit `on`",
             )
         return scores
 
