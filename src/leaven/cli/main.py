@@ -145,7 +145,7 @@ def new(
     force: bool,
     columns: str | None,
     separator: str | None,
-    **said: Any,
+    **options: Any,
 ) -> None:
     """Write a first recipe for a folder of images or texts, or for a table.
 
@@ -154,12 +154,12 @@ def new(
     column, and labels in another. What was understood is printed; in a terminal, it asks where it is not sure.
     """
     from leaven.cli.new import write_first_recipe
-    from leaven.first.said import Said
+    from leaven.first.options import TableOptions
 
     names = tuple(name.strip() for name in columns.split(",")) if columns else ()
     mark = separator.replace("\\t", "\t") if separator else None
-    about = Said(**said, columns=names, separator=mark)
-    write_first_recipe(folder, about, model=model, epochs=epochs, output=output, scratch=scratch, force=force)
+    about_table = TableOptions(**options, columns=names, separator=mark)
+    write_first_recipe(folder, about_table, model=model, epochs=epochs, output=output, scratch=scratch, force=force)
 
 
 @leaven.command()

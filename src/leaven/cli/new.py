@@ -11,8 +11,8 @@ from leaven.cli.new_objects import SUGGESTED as SUGGESTED_FOR_OBJECTS
 from leaven.cli.new_objects import AnnotatedFolder, look_at_objects, write_detection_recipe
 from leaven.cli.new_tables import look_and_ask, table_at
 from leaven.cli.printing import echo, echo_file
+from leaven.first.options import NotUnderstood, TableOptions
 from leaven.first.recipes import model_call, recipe_of_table, training_on_images, training_on_texts
-from leaven.first.said import NotUnderstood, Said
 from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
@@ -58,7 +58,7 @@ class Look(Record):
 
 def write_first_recipe(
     folder: str | None,
-    said: Said,
+    options: TableOptions,
     *,
     model: str | None,
     epochs: int | None,
@@ -71,9 +71,9 @@ def write_first_recipe(
     target = None if output is None else _target(output, force)  # refused before any question
     can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     if folder is not None and (table := table_at(Path(os.path.expanduser(folder)))) is not None:
-        _write_for_table(table, said, model, epochs, target, force, scratch, is_printed=is_printed, can_ask=can_ask)
+        _write_for_table(table, options, model, epochs, target, force, scratch, is_printed=is_printed, can_ask=can_ask)
         return
-    if said != Said():
+    if options != TableOptions():
         raise click.UsageError("options about columns are for tables, and there is no table at this place")
     if folder is not None:
         look = look_at(folder)
@@ -115,7 +115,7 @@ def _write_for_objects(
 
 def _write_for_table(
     path: Path,
-    said: Said,
+    options: TableOptions,
     model: str | None,
     epochs: int | None,
     target: Path | None,
@@ -126,7 +126,7 @@ def _write_for_table(
     can_ask: bool,
 ) -> None:
     try:
-        look = look_and_ask(path, said, can_ask=can_ask, err=is_printed)
+        look = look_and_ask(path, options, can_ask=can_ask, err=is_printed)
     except NotUnderstood as problem:
         raise click.UsageError(str(problem)) from None
     stem = path if path.is_dir() else path.with_suffix("")

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from leaven.cli.printing import echo
-from leaven.first.said import Guess, Said
+from leaven.first.options import Guess, TableOptions
 from leaven.first.table import TableLook, look_at_table, tables_at
 from leaven.formats.image_folder import is_image, read_image_folder
 from leaven.formats.tables import is_table
@@ -52,22 +52,22 @@ def _has_classes(folder: Path) -> bool:
     return not any(finding.is_error for finding in read.findings)
 
 
-def look_and_ask(path: Path, said: Said, *, can_ask: bool, err: bool) -> TableLook:
+def look_and_ask(path: Path, options: TableOptions, *, can_ask: bool, err: bool) -> TableLook:
     """What a table is; in a terminal, after questions about what was only guessed."""
     while True:
-        look = look_at_table(path, said)
+        look = look_at_table(path, options)
         if not can_ask or not look.guesses:
             return look
-        said = _answered(look.guesses[0], look, said, err=err)
+        options = _answered(look.guesses[0], look, options, err=err)
 
 
-def _answered(guess: Guess, look: TableLook, said: Said, *, err: bool) -> Said:
-    """What is said, with the answer to a question."""
-    echo(f"{look.path}: {guess.told}?", err=err)
+def _answered(guess: Guess, look: TableLook, options: TableOptions, *, err: bool) -> TableOptions:
+    """The options, with the answer to a question."""
+    echo(f"{look.path}: {guess.explanation}?", err=err)
     if guess.about == "header":
-        return replace(said, header=click.confirm(guess.question, default=bool(guess.answer), err=err))
+        return replace(options, header=click.confirm(guess.question, default=bool(guess.answer), err=err))
     choice = click.Choice(guess.choices)
     answer = click.prompt(guess.question, default=guess.answer, type=choice, err=err)
     if answer == "all":
-        return replace(said, labels=tuple(each for each in guess.choices if each != "all"))
-    return replace(said, text=(answer,)) if guess.about == "text" else replace(said, label=answer)
+        return replace(options, labels=tuple(each for each in guess.choices if each != "all"))
+    return replace(options, text=(answer,)) if guess.about == "text" else replace(options, label=answer)

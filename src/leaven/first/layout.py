@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from leaven.first.said import Guess, NotUnderstood, Said
+from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.formats.regular import open_regular
 from leaven.formats.tables import Layout, StrayQuote
 from leaven.formats.tables.csv_file import Table, likely_encoding
@@ -38,26 +38,26 @@ class Looked(Record):
     guess: Guess | None = None
 
 
-def look_at_layout(file: Path, said: Said) -> Looked:
+def look_at_layout(file: Path, options: TableOptions) -> Looked:
     """How a text file is a table."""
-    encoding = said.encoding or _encoding(file)
+    encoding = options.encoding or _encoding(file)
     lines = _lines(file, encoding)
     usual = "\t" if file.suffix.lower() == ".tsv" else ","
-    separator = said.separator or _separator(lines, usual)
+    separator = options.separator or _separator(lines, usual)
     layout = Layout(None if separator == usual else separator, False, (), '"', encoding)
-    layout = layout._replace(quote=_quote(file, layout, said.quote))
+    layout = layout._replace(quote=_quote(file, layout, options.quote))
     rows = _rows(lines, separator, layout.quote)
-    if said.header is not None or said.columns:
-        has_header = said.header if said.header is not None else False
-        return Looked(layout=layout._replace(header=has_header, columns=said.columns))
+    if options.header is not None or options.columns:
+        has_header = options.header if options.header is not None else False
+        return Looked(layout=layout._replace(header=has_header, columns=options.columns))
     has_header, is_sure = _header(rows)
-    told = "the first line names the columns" if has_header else "the first line is a row, not a header"
+    explanation = "the first line names the columns" if has_header else "the first line is a row, not a header"
     guess = Guess(
         about="header",
         question="Does the first line name the columns?",
         answer=has_header,
         choices=("yes", "no"),
-        told=told,
+        explanation=explanation,
     )
     return Looked(layout=layout._replace(header=has_header), guess=None if is_sure else guess)
 
@@ -124,10 +124,10 @@ def _separator(lines: Sequence[str], usual: str) -> str:
     return best if evenness[best] > max(evenness[usual], 0.5) else usual
 
 
-def _quote(file: Path, layout: Layout, said: str | None) -> str | None:
+def _quote(file: Path, layout: Layout, given: str | None) -> str | None:
     """The character around cells; None where quotes are part of the text, as they don't enclose cells."""
-    if said is not None:
-        return None if said.lower() == "none" else said
+    if given is not None:
+        return None if given.lower() == "none" else given
     if os.path.getsize(file) > MOST:
         return layout.quote
     table = Table(file, layout)
@@ -162,11 +162,11 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
         return False, True  # what is above a column is a value of it
     if {cell.lower().replace(" ", "_").replace("-", "_") for cell in named} & USUAL:
         return True, True
-    told = (
+    names_columns = (
         cells and (_share(cells, _is_number) > 0.9 or (" " not in name and _share(cells, _has_words) > 0.9))
         for name, cells in zip(first, columns, strict=True)
     )
-    return True, any(told)
+    return True, any(names_columns)
 
 
 def _share(cells: Sequence[str], holds: Callable[[str], bool]) -> float:

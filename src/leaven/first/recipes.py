@@ -47,7 +47,7 @@ def recipe_of_table(look: TableLook, path: str, root: str | None, model: str, ep
     is_text = look.roles.image is None
     block = ["tokenize max_length=128"] * is_text + ["on_bad_file skip"] * look.skips
     parts = [f"# {_summary(look)}\n"]
-    parts += [f"# Guessed: {guess.told} (`leaven new {guess.option}`).\n" for guess in look.guesses]
+    parts += [f"# Guessed: {guess.explanation} (`leaven new {guess.option}`).\n" for guess in look.guesses]
     if look.roles.other_texts and len(look.roles.text) == 1:
         both = ", ".join(map(quoted, (*look.roles.other_texts[:1], *look.roles.text)))
         parts.append(f"# Two texts are read as a pair: text=[{both}].\n")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leaven.first.said import Guess, NotUnderstood, Said
+from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.formats.image_folder import IMAGE_ENDINGS, is_image
 from leaven.formats.tables import Embedded
 from leaven.language.record import Record
@@ -130,21 +130,23 @@ class Roles(Record):
         return self.labels or tuple(filter(None, (self.label, self.target)))
 
 
-def look_at_roles(file: Path, columns: Sequence[Column], said: Said) -> Roles:
+def look_at_roles(file: Path, columns: Sequence[Column], options: TableOptions) -> Roles:
     """What the columns of a table have; a NotUnderstood where it has no inputs or no labels."""
     by_name = {column.name: column for column in columns}
-    _check_said(file, by_name, said)
+    _check_options(file, by_name, options)
     guesses: list[Guess] = []
-    image = None if said.text else _images(file, columns, said)
-    inputs: tuple[str, ...] = (image.column,) if image is not None else said.text
-    likely = _likely_label(columns, inputs) if not said.names_target else None
+    image = None if options.text else _images(file, columns, options)
+    inputs: tuple[str, ...] = (image.column,) if image is not None else options.text
+    likely = _likely_label(columns, inputs) if not options.names_target else None
     texts: list[Column] = []
     if not inputs:
-        texts = [column for column in columns if column.may_be_text and column.name not in (likely, said.label)]
+        texts = [column for column in columns if column.may_be_text and column.name not in (likely, options.label)]
         inputs = _pair(columns) or _text(texts, guesses)
     if not inputs:
         raise NotUnderstood(_no_inputs(file, columns))
-    answer = _said_answer(said) or _answer(file, [each for each in columns if each.name not in inputs], guesses)
+    answer = _answer_in_options(options) or _answer(
+        file, [each for each in columns if each.name not in inputs], guesses
+    )
     others = tuple(each.name for each in texts if each.name not in (*inputs, *answer.answers))
     return Roles(
         text=() if image is not None else inputs,
@@ -157,8 +159,8 @@ def look_at_roles(file: Path, columns: Sequence[Column], said: Said) -> Roles:
     )
 
 
-def _check_said(file: Path, columns: Mapping[str, Column], said: Said) -> None:
-    for name in (*said.text, *filter(None, (said.image, said.label, said.target)), *said.labels):
+def _check_options(file: Path, columns: Mapping[str, Column], options: TableOptions) -> None:
+    for name in (*options.text, *filter(None, (options.image, options.label, options.target)), *options.labels):
         if name not in columns:
             raise NotUnderstood(f"{file} has no column `{name}`; its columns are {listed(tuple(columns))}")
 
@@ -180,16 +182,16 @@ def _text(texts: Sequence[Column], guesses: list[Guess]) -> tuple[str, ...]:
     known = [column for column in texts if column.called in _TEXTS]
     if len(texts) > 1 and [best] != known:
         names = tuple(column.name for column in texts)
-        told = f"the texts are in `{best.name}`, not in {either([name for name in names if name != best.name])}"
+        explanation = f"the texts are in `{best.name}`, not in {either([name for name in names if name != best.name])}"
         question = "Which column has the texts?"
-        guesses.append(Guess(about="text", question=question, answer=best.name, choices=names, told=told))
+        guesses.append(Guess(about="text", question=question, answer=best.name, choices=names, explanation=explanation))
     return (best.name,)
 
 
-def _images(file: Path, columns: Sequence[Column], said: Said) -> Images | None:
+def _images(file: Path, columns: Sequence[Column], options: TableOptions) -> Images | None:
     """The column of images that are there, or that are inside of the table."""
     for column in columns:
-        if said.image not in (None, column.name) or not column.filled:
+        if options.image not in (None, column.name) or not column.filled:
             continue
         if isinstance(column.filled[0], Embedded):
             return Images(column=column.name, root=None)
@@ -197,10 +199,10 @@ def _images(file: Path, columns: Sequence[Column], said: Said) -> Images | None:
         if not names or any(len(name) > 300 or "\n" in name for name in names):
             continue
         are_called_so = all(map(is_image, names))
-        found = _place_of(names, file.parent, said.root) if are_called_so or column.distinct > 2 else None
+        found = _place_of(names, file.parent, options.root) if are_called_so or column.distinct > 2 else None
         if found is not None:
             return Images(column=column.name, root=found[0], ending=found[1])
-        if are_called_so or said.image is not None:
+        if are_called_so or options.image is not None:
             raise NotUnderstood(
                 f"{file} names images in `{column.name}`, such as {names[0]}, which are not there; "
                 f"--root FOLDER says where the paths start"
@@ -208,10 +210,10 @@ def _images(file: Path, columns: Sequence[Column], said: Said) -> Images | None:
     return None
 
 
-def _place_of(names: Sequence[str], folder: Path, said: str | None) -> tuple[Path | None, str] | None:
+def _place_of(names: Sequence[str], folder: Path, given: str | None) -> tuple[Path | None, str] | None:
     """The folder that paths start in (None: this one), and their ending, where all of these files are there."""
     endings = ("", *IMAGE_ENDINGS, *map(str.upper, IMAGE_ENDINGS))
-    for root in [Path(said)] if said is not None else _folders_near(folder):
+    for root in [Path(given)] if given is not None else _folders_near(folder):
         for ending in endings:
             if all(is_image(name + ending) and os.path.isfile(root / (name + ending)) for name in names):
                 return (None if root == folder else root), ending
@@ -249,8 +251,8 @@ def _no_inputs(file: Path, columns: Sequence[Column]) -> str:
 # -- what is to be predicted
 
 
-def _said_answer(said: Said) -> Roles | None:
-    return Roles(label=said.label, labels=said.labels, target=said.target) if said.names_target else None
+def _answer_in_options(options: TableOptions) -> Roles | None:
+    return Roles(label=options.label, labels=options.labels, target=options.target) if options.names_target else None
 
 
 def _ranked(columns: Sequence[Column]) -> list[Column]:
@@ -280,9 +282,11 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
         return Roles(label=classes[0].name)
     binary = tuple(column.name for column in columns if column.is_binary)
     if len(binary) > 2 or (len(binary) == 2 and not classes):
-        told = f"the columns {listed(binary)} have a 0 or 1 for each label"
+        explanation = f"the columns {listed(binary)} have a 0 or 1 for each label"
         question = "Which column has the labels? (all: each of these is a label)"
-        guesses.append(Guess(about="label", question=question, answer="all", choices=("all", *binary), told=told))
+        guesses.append(
+            Guess(about="label", question=question, answer="all", choices=("all", *binary), explanation=explanation)
+        )
         return Roles(labels=binary)
     numbers = [column for column in (*named, *columns) if column.may_be_quantity]
     if numbers and not classes and (numbers[0] in named or not any(column.may_be_label for column in columns)):
@@ -297,10 +301,12 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
     best = min(possible, key=lambda column: (column not in named, column.distinct)) if not classes else classes[0]
     if len(possible) > 1:
         others = [column.name for column in possible if column is not best]
-        told = f"the labels are in `{best.name}`, not in {either(others)}"
+        explanation = f"the labels are in `{best.name}`, not in {either(others)}"
         choices = tuple(column.name for column in possible)
         question = "Which column has the labels?"
-        guesses.append(Guess(about="label", question=question, answer=best.name, choices=choices, told=told))
+        guesses.append(
+            Guess(about="label", question=question, answer=best.name, choices=choices, explanation=explanation)
+        )
     return Roles(label=best.name)
 
 

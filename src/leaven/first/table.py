@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from leaven.first.layout import MOST, look_at_layout
+from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.first.roles import Column, Images, Roles, listed, look_at_roles
-from leaven.first.said import Guess, NotUnderstood, Said
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import PLAIN, BadLine, Layout, WrongWidth, formats, open_table, split_tables
 from leaven.formats.tables.csv_file import COLUMN, UTF8
@@ -86,7 +86,7 @@ class TableLook(Record):
                 *([f"  {finding.help}"] * bool(finding.help)),
             ]
         lines += self.facts
-        lines += [f"guessed: {guess.told}; {guess.option} says otherwise" for guess in self.guesses]
+        lines += [f"guessed: {guess.explanation}; {guess.option} says otherwise" for guess in self.guesses]
         return "\n".join(lines)
 
     @property
@@ -133,9 +133,10 @@ def percent(share: float) -> str:
 def shares(classes: Mapping[str, int], called: Sequence[str] = ()) -> str:
     """The classes with how many samples each has, the most frequent first."""
     total = sum(classes.values())
-    told = {name: f" {called[int(name) - 1]}" for name in classes if called}
+    class_names = {name: f" {called[int(name) - 1]}" for name in classes if called}
     some = [
-        f"{shown(name)}{told.get(name, '')} ({percent(count / total)})" for name, count in list(classes.items())[:6]
+        f"{shown(name)}{class_names.get(name, '')} ({percent(count / total)})"
+        for name, count in list(classes.items())[:6]
     ]
     return ", ".join(some) + ", …" * (len(classes) > 6)
 
@@ -153,10 +154,10 @@ def tables_at(path: Path) -> dict[str, Path]:
     return {split: files[0] for split, files in found.items()}
 
 
-def look_at_table(path: Path, said: Said) -> TableLook:
+def look_at_table(path: Path, options: TableOptions) -> TableLook:
     """What the table at a path is; a NotUnderstood says why no recipe can be written for it."""
     try:
-        return _look(path, tables_at(path), said)
+        return _look(path, tables_at(path), options)
     except (BadLine, OSError, ValueError, BadSource) as problem:
         if isinstance(problem, NotUnderstood):
             raise
@@ -164,12 +165,12 @@ def look_at_table(path: Path, said: Said) -> TableLook:
         raise NotUnderstood(f"{path} can't be read: {reason}") from None
 
 
-def _look(path: Path, tables: Mapping[str, Path], said: Said) -> TableLook:
+def _look(path: Path, tables: Mapping[str, Path], options: TableOptions) -> TableLook:
     first = next(iter(tables.values()))
     layout, guesses = PLAIN, list[Guess]()
     is_text = formats().get(first.suffix.lower(), TextTable) is TextTable
     if is_text:
-        found = look_at_layout(first, said)
+        found = look_at_layout(first, options)
         layout = found.layout
         guesses += [found.guess] if found.guess is not None else []
     has_header = bool(layout.header)
@@ -178,11 +179,11 @@ def _look(path: Path, tables: Mapping[str, Path], said: Said) -> TableLook:
         raise NotUnderstood(
             f"{first} has a single column; a table has inputs and labels. --separator may say otherwise"
         )
-    roles = look_at_roles(first, columns, _by_number(said, columns))
+    roles = look_at_roles(first, columns, _by_number(options, columns))
     guesses += roles.guesses
     names = tuple(column.name for column in columns)
     if is_text and not has_header:
-        names, roles = (said.columns, roles) if said.columns else _renamed(names, roles)
+        names, roles = (options.columns, roles) if options.columns else _renamed(names, roles)
         layout = layout._replace(columns=names)
     if is_text:
         layout = layout._replace(header="auto" if layout.has_header != bool(layout.columns) else layout.header)
@@ -228,11 +229,11 @@ def _columns(file: Path, layout: Layout) -> list[Column]:
     return [Column(name=name, cells=tuple(row[at] for row in some)) for at, name in enumerate(names)]
 
 
-def _by_number(said: Said, columns: Sequence[Column]) -> Said:
-    """The same with names in place of numbers of columns, which may be said where there are no names."""
+def _by_number(options: TableOptions, columns: Sequence[Column]) -> TableOptions:
+    """The same with names in place of numbers of columns, which may be given where there are no names."""
     names = [column.name for column in columns]
-    if said.columns:
-        names = list(said.columns)
+    if options.columns:
+        names = list(options.columns)
 
     def name(given: str | None) -> str | None:
         if given is None or given in names or not given.isdecimal() or not 1 <= int(given) <= len(names):
@@ -240,12 +241,12 @@ def _by_number(said: Said, columns: Sequence[Column]) -> Said:
         return names[int(given) - 1]
 
     return replace(
-        said,
-        text=tuple(filter(None, map(name, said.text))),
-        image=name(said.image),
-        label=name(said.label),
-        labels=tuple(filter(None, map(name, said.labels))),
-        target=name(said.target),
+        options,
+        text=tuple(filter(None, map(name, options.text))),
+        image=name(options.image),
+        label=name(options.label),
+        labels=tuple(filter(None, map(name, options.labels))),
+        target=name(options.target),
     )
 
 

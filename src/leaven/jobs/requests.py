@@ -245,13 +245,13 @@ def cancel(store: JobStore, jobs: Sequence[Job]) -> None:
 
 
 def pause(store: JobStore, jobs: Sequence[Job]) -> None:
-    """Let jobs save and stop, until they are resumed."""
+    """Stop jobs, after they have saved, until they are resumed."""
     _refuse(jobs, ENDED, "has ended already")
     store.want([job.id for job in jobs], Wanted.PAUSE)
 
 
 def resume(store: JobStore, jobs: Sequence[Job]) -> None:
-    """Let paused jobs go on."""
+    """Resume paused jobs."""
     _refuse(jobs, ENDED, "has ended already", "`leaven jobs retry` starts it again")
     for job in jobs:
         if job.wanted is not Wanted.PAUSE:
@@ -260,7 +260,7 @@ def resume(store: JobStore, jobs: Sequence[Job]) -> None:
 
 
 def retry(store: JobStore, jobs: Sequence[Job]) -> None:
-    """Try jobs again that have ended; they go on from their last checkpoint."""
+    """Retry jobs that have ended, from their last checkpoint."""
     ids = [job.id for job in jobs]
     for job in jobs:
         if job.state not in ENDED:

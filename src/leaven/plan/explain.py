@@ -176,12 +176,12 @@ def _choices(plan: Plan, phase: str, costs: Sequence[Cost] | None, *, of_trials:
         if choice.phase == phase and (choice.about == TRIALS) == of_trials:
             yield f"{choice.about}: {choice.chosen}", f"planner: {choice.reason}"
             if costs is not None and choice.is_improved:
-                yield f"  as asked: {choice.asked}", ""
+                yield f"  without this: {choice.asked}", ""
     for cost in costs or ():
         if cost.phase == phase:
             yield f"{cost.about}: {cost.text}", "expected on this machine"
             if cost.passes < cost.passes_as_asked:
-                yield f"  as asked: {cost.text_as_asked}", ""
+                yield f"  without this: {cost.text_as_asked}", ""
 
 
 def _frozen(freeze: FreezeLayers) -> str:

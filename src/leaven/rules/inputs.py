@@ -103,7 +103,7 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
     elif facts.classes != data.outputs and (model.pretrained or facts.layers is None):
         yield messages.class_count(facts.name, facts.classes, counted, kept, data.source.origin)
     elif published is None and model.pretrained and data.task.has_one_class:
-        fact = f"what the outputs of {facts.name} stand for is not known"
+        fact = f"the class names of {facts.name} are unknown"
         yield messages.class_names(fact, _NEW_HEAD, kept, data.source.origin, counted)
 
 
@@ -113,7 +113,7 @@ def _unlike_labels(facts: ModelFacts, data: DataFacts) -> Mismatch | None:
     labels, names = facts.labels, data.names
     kind = data.task.known.target_kind if data.task.known is not None else ""
     if labels is None:  # a run matches classes by name once it has the configuration
-        fact = f"what the outputs of {facts.name} stand for is known only when it is downloaded"
+        fact = f"the class names of {facts.name} are known only when it is downloaded"
         return Mismatch(fact, _NEW_HEAD) if kind == "binary" else None
     if not labels:
         return Mismatch(f"{facts.name} has no trained head to keep", _NEW_HEAD)

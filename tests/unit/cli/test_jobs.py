@@ -92,7 +92,7 @@ def test_a_job_is_paused_resumed_and_cancelled(folder: Path) -> None:
         return text in said("jobs", "show", "1")
 
     wait_until(lambda: shows("state      running"))
-    assert said("jobs", "pause", "1") == "long-1 will be paused\n"
+    assert said("jobs", "pause", "1") == "pausing long-1\n"
     wait_until(lambda: shows("state      paused"))
     assert refused("jobs", "retry", "1") == "error: long-1 has not ended: it is paused\n"
     said("jobs", "priority", "1", "7")

@@ -12,7 +12,7 @@ from tests import published_tables, tiny_bert
 
 from leaven.cli.main import leaven
 from leaven.cli.new_tables import look_and_ask
-from leaven.first.said import Said
+from leaven.first.options import TableOptions
 
 pytest.importorskip("transformers")
 
@@ -66,11 +66,11 @@ def test_where_it_is_not_sure_it_says_so_and_how_to_say_otherwise(
 def test_in_a_terminal_it_asks(tmp_path: Path) -> None:
     published_tables.ag_news(tmp_path / "ag_news")
     with CliRunner().isolation(input="column2\n") as (printed, *_):
-        look = look_and_ask(tmp_path / "ag_news", Said(), can_ask=True, err=False)
+        look = look_and_ask(tmp_path / "ag_news", TableOptions(), can_ask=True, err=False)
         assert b"Which column has the texts?" in printed.getvalue()
     assert look.names == ("label", "text", "column3")
     with CliRunner().isolation(input="\n"):
-        look = look_and_ask(tmp_path / "ag_news", Said(), can_ask=True, err=False)
+        look = look_and_ask(tmp_path / "ag_news", TableOptions(), can_ask=True, err=False)
     assert look.names == ("label", "column2", "text")
 
 

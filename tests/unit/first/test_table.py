@@ -7,15 +7,15 @@ import pytest
 from PIL import Image
 from tests import published_tables, tiny_bert
 
+from leaven.first.options import NotUnderstood, TableOptions
 from leaven.first.recipes import recipe_of_table
-from leaven.first.said import NotUnderstood, Said
 from leaven.first.table import TableLook, look_at_table
 
 WORDS = [text for text, _ in tiny_bert.reviews(60)]
 
 
-def look(path: Path, **said: object) -> TableLook:
-    return look_at_table(path, Said(**said))  # type: ignore[arg-type]
+def look(path: Path, **options: object) -> TableLook:
+    return look_at_table(path, TableOptions(**options))  # type: ignore[arg-type]
 
 
 def data_of(found: TableLook) -> str:

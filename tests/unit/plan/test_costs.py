@@ -32,9 +32,9 @@ def test_the_plan_as_asked_is_beside_the_plan_as_it_is_run() -> None:
     said = explain(plan, costs=expected_costs(plan, size=(32, 32)))
     lines = [line.partition("#")[0].strip() for line in said.splitlines()]
     at = lines.index("frozen layers: run once per image; their outputs are stored")
-    assert lines[at + 1] == "as asked: run in every epoch"
+    assert lines[at + 1] == "without this: run in every epoch"
     assert lines[at + 2].startswith("frozen layers: 1,797 forward passes, 3.7 MB on disk, about ")
-    assert lines[at + 3].startswith("as asked: 17,970 forward passes, about ")
+    assert lines[at + 3].startswith("without this: 17,970 forward passes, about ")
 
 
 def test_views_are_counted_and_augmented_images_are_not_stored() -> None:

@@ -1,4 +1,4 @@
-"""What people say about their data, and what is only guessed."""
+"""What people specify about a table, and what is guessed."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ class NotUnderstood(ValueError):
     """Data that no first recipe can be written for; the text says why, and what to do."""
 
 
-class Said(Record):
-    """What is said about a table; None and empty: nothing is."""
+class TableOptions(Record):
+    """What the command line specifies about a table; None or empty where it leaves that open."""
 
     header: bool | None = None
     columns: tuple[str, ...] = ()
@@ -32,15 +32,15 @@ class Said(Record):
 class Guess(Record):
     """Something that a look does not tell for certain, and the likeliest answer."""
 
-    about: str  # the field of `Said`
+    about: str  # the field of `TableOptions`
     question: str
     answer: Any
     choices: tuple[str, ...]
-    told: str  # "the first line is a row, not a header"
+    explanation: str  # "the first line is a row, not a header"
 
     @property
     def option(self) -> str:
-        """How to say otherwise on the command line."""
+        """The option that overrides the guess."""
         if self.about == "header":
             return "--header" if self.answer is False else "--no-header"
         return f"--{self.about} COLUMN"
