@@ -5,7 +5,7 @@ from typing import Any
 
 from leaven.catalog.card import Parameter
 from leaven.catalog.selectors import Word
-from leaven.catalog.values import Default, FilePath, Invocation, Quantity, Setting, is_written, plural_unit
+from leaven.catalog.values import Default, FilePath, Invocation, Quantity, Score, Setting, is_written, plural_unit
 
 
 def default_value(parameter: Parameter) -> Any:
@@ -16,6 +16,9 @@ def default_value(parameter: Parameter) -> Any:
         return Quantity(float(amount) if "." in amount else int(amount), plural_unit(unit))
     if "selector" in parameter.types and isinstance(default, str):
         return Word(default)
+    if "score" in parameter.types and isinstance(default, str):
+        split, _, metric = default.partition(".")
+        return Score(split, metric)
     if "path" in parameter.types and "text" not in parameter.types and isinstance(default, str):
         return FilePath(default, Path(default))
     return default

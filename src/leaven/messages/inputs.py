@@ -55,6 +55,15 @@ def transforms_of_texts(name: str, transforms: Origin) -> Diagnostic:
     )
 
 
+def tokens_of_images(tokenize: Invocation, task: str) -> Diagnostic:
+    return error(
+        "wrong-task",
+        f"`tokenize` prepares texts, but the task is {task}",
+        Spot(span_of(tokenize.origin), "texts only"),
+        fix="remove `tokenize`",
+    )
+
+
 def too_long(model: str, longest: int, wanted: int, tokenize: Invocation) -> Diagnostic:
     return error(
         "out-of-range",

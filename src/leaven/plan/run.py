@@ -52,7 +52,9 @@ def _total_epochs(recipe: Recipe) -> Value:
     epochs = [argument(phase.epochs).value for phase in recipe.phases]
     known = sum(value for value in epochs if isinstance(value, int))
     unknown = [value for value in epochs if not isinstance(value, int)]
-    return reduce(lambda left, right: Calculation("+", left, right), [*unknown, *([known] if known else [])])
+    return reduce(
+        lambda left, right: Calculation("+", left, right), [*unknown, *([known] if known or not unknown else [])]
+    )
 
 
 def _is_chosen(setting: Setting) -> bool:

@@ -38,6 +38,8 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
     task = draft.data_facts.task
     if task.is_for_texts:
         yield from _text(draft)
+    elif draft.data.tokenize is not None:
+        yield messages.tokens_of_images(draft.data.tokenize, draft.data_facts.task.title)
     is_pipeline = isinstance(draft.model.source, tuple)
     if not task.is_for_images or task.model_resizes or (is_pipeline and draft.data_facts.size):
         return

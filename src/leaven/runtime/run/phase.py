@@ -355,7 +355,7 @@ class Phase:
             raise Failure("the data ended before the epoch did", "it must yield the same samples every time") from None
         except Failure:
             if self.run.stop.is_pressed_here:  # the signal that stops the run stopped the workers too
-                raise Stopped(f"stopped; to resume from the last checkpoint: {to_resume(self.run.folder)}") from None
+                raise Stopped(f"stopped; to resume from the last checkpoint: {to_resume(self.run.named)}") from None
             raise
 
     def _may_save(self) -> bool:
@@ -399,7 +399,7 @@ class Phase:
         for number, value in enumerate(self.losses.read(), first + 1):
             if not math.isfinite(value):
                 has_checkpoint = (self.run.folder / LAST).is_file()
-                where = f"; the last good weights are in {self.run.folder / LAST}" if has_checkpoint else ""
+                where = f"; the last good weights are in {self.run.named / LAST}" if has_checkpoint else ""
                 headline = f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"'
                 self.run.note_divergence(headline)
                 raise Diverged(

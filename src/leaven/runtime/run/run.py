@@ -104,7 +104,10 @@ class Run:
         self.more_epochs: int = args.more_epochs
         self.checkpoint = checkpoint or CheckpointPolicy()
         self.snapshot = Path(args.snapshot) if args.snapshot else None  # the one file to write, with `--snapshot`
-        self.folder = Path(fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else ""))
+        self.named = Path(
+            fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else "")
+        )  # as it is shown
+        self.folder = self.named.absolute()  # user code may change the working directory
         self.saved = folder.read_checkpoint(self.folder / LAST) if (self.folder / LAST).is_file() else None
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
         self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
@@ -132,7 +135,7 @@ class Run:
         self._best: Mapping[str, Any] | None = None  # what is not yet written
         seed_all(seed)
         verb = "finishing" if args.finish is not None else "resuming"
-        self.print(f"{verb if self.saved or self.ending else 'run'} {self.folder}")
+        self.print(f"{verb if self.saved or self.ending else 'run'} {self.named}")
         if processes_before is not None:
             self.print(
                 f"with {_processes(fabric.world_size)} instead of {processes_before}: sums are added in another order,"
@@ -217,8 +220,8 @@ class Run:
         """What to type to go on with the run, when it is stopped; of a trial, the sweep tells."""
         if self._trains_only:
             return ""
-        finish = f"\nto use its best epoch so far: {to_finish(self.folder)}" if self.rows else ""
-        return f"; to resume: {to_resume(self.folder)}{finish}"
+        finish = f"\nto use its best epoch so far: {to_finish(self.named)}" if self.rows else ""
+        return f"; to resume: {to_resume(self.named)}{finish}"
 
     def note_workers(self, data: Data) -> None:
         """Note in the lock how many worker processes load each split."""
@@ -421,7 +424,7 @@ class Run:
             self.last_phase.stop()
         if self.is_trained:
             verb, command = ("resume", to_resume) if self.ending is None else ("finish", to_finish)
-            raise Stopped(f"stopped; to {verb}: {command(self.folder)}")
+            raise Stopped(f"stopped; to {verb}: {command(self.named)}")
 
     def stop_here(self) -> None:
         """Where nothing is lost that a resumed run would not do again: stop, if that is asked for."""
@@ -507,7 +510,8 @@ class Run:
     def announce(self, file: Path, *, trust_code: bool = False, example: str = "photo.jpg") -> None:
         """Note that the run is finished, and print where the model is and how to use it."""
         self.update_lock(finished=True)
-        self.print(f"\nsaved {file}\n{to_use(file, trust_code=trust_code, example=example)}")
+        shown = self.named / file.name if file.parent == self.folder else file
+        self.print(f"\nsaved {shown}\n{to_use(shown, trust_code=trust_code, example=example)}")
         if self.is_quick:
             self.print("smoke test passed; the model is not trained")
 

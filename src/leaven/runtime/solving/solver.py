@@ -76,7 +76,7 @@ class HeadSolver:
         found = problem.zero
         for strength in self.strengths:
             if run.stop.is_pressed():
-                raise Stopped(f"stopped; to resume: {to_resume(run.folder)}")
+                raise Stopped(f"stopped; to resume: {to_resume(run.named)}")
             found = problem.solve(strength, found, _CLOSE)
             self._current = strength, found
             self._seconds = time.monotonic() - began
