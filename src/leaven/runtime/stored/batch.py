@@ -13,7 +13,8 @@ Outputs = tuple[Any, ...]
 class StoredBatch:
     """Outputs for the samples of a batch, by what computed them, and the images if something else needs them.
 
-    A model or teacher that finds its own outputs in a batch goes on from there.
+    A model or teacher that finds its own outputs in a batch goes on from there. They are not to be changed: the same
+    batch may be used again, by a second forward pass or by another trial. `own_copies` are for layers that may.
     """
 
     __slots__ = ("images", "outputs", "size")
@@ -41,6 +42,11 @@ class StoredBatch:
         outputs = {name: tuple(map(moved, kept)) for name, kept in self.outputs.items()}
         images = self.images if self.images is None else changed(self.images, moved)
         return StoredBatch(images, outputs, self.size)
+
+
+def own_copies(outputs: Outputs) -> Outputs:
+    """The same outputs in memory of their own, which layers may change in place."""
+    return tuple(each.clone() if isinstance(each, Tensor) else each for each in outputs)
 
 
 def _some(outputs: Outputs, rows: slice) -> Outputs:

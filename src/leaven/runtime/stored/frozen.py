@@ -6,6 +6,7 @@ tried on real batches before they are used: the loss, the gradients and the outp
 bit for bit. Where anything is not as it should be, `NotStored` says why, and the model runs as it is.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from leaven.runtime.model.modes import evaluating
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
-from leaven.runtime.stored.batch import StoredBatch
+from leaven.runtime.stored.batch import StoredBatch, own_copies
 from leaven.runtime.stored.computing import Computation
 from leaven.runtime.stored.identity import NotStored
 from leaven.runtime.trials.fused import forward
@@ -130,20 +131,23 @@ def continue_from_images(model: nn.Module) -> None:
         parameter.data = parameter.data.clone()
 
 
-def share_weights(model: nn.Module, other: nn.Module) -> None:
-    """Let the frozen parameters of a model be in memory where those of another one are, which are equal."""
-    pairs = list(zip(model.parameters(), other.parameters(), strict=True))
-    model.__dict__[_SHARED] = [mine for mine, _ in pairs if not mine.requires_grad]
+def share_weights(model: nn.Module, other: nn.Module, names: Iterable[str]) -> None:
+    """Let some parameters of a model be in memory where those of another one are, which are equal.
+
+    They are those that nobody writes to: the ones whose outputs are stored. Other frozen layers run with every batch,
+    and may have code that changes their weights.
+    """
+    pairs = [(model.get_parameter(name), other.get_parameter(name)) for name in names]
+    model.__dict__[_SHARED] = [mine for mine, _ in pairs]
     for mine, theirs in pairs:
-        if not mine.requires_grad:
-            mine.data = theirs.data
+        mine.data = theirs.data
 
 
 def _forward(model: nn.Module, part: FrozenPart | None, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(inputs, StoredBatch):
         if part is not None and MODEL in inputs.outputs:
             after = part.after if model.training else part.after_in_evaluation
-            trial = current_trial()
-            return after(*inputs.outputs[MODEL]) if trial is None else forward(trial, after, inputs.outputs[MODEL])
+            trial, stored = current_trial(), inputs.outputs[MODEL]
+            return after(*own_copies(stored)) if trial is None else forward(trial, after, stored)
         inputs = inputs.images
     return type(model).forward(model, inputs, *args, **kwargs)

@@ -118,7 +118,7 @@ def shared_frozen(
         if one.modes == modes and _has_same_frozen(model, one.model):
             if one.part is not None:
                 part = _part_like(one.part, model)
-                share_weights(model, one.model)
+                share_weights(model, one.model, dict(part.before.named_parameters()))
                 continue_from_stored(model, part)
                 phase.is_frozen_part_unchanged = Unchanged(part, one.unchanged)
             return one.splits

@@ -139,6 +139,28 @@ def test_what_can_not_be_stored_runs_in_every_epoch_with_the_reason(forward: str
     assert scores(stored, "stored") == scores(plain, "plain")
 
 
+IN_PLACE = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.drop = nn.Dropout(0.5, inplace=True)
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, images):
+        return self.head(self.drop(self.body(images)))
+"""
+
+
+@pytest.mark.parametrize("passes", ["sam", "optimizer lbfgs(lr=0.1, max_iter=3)"])
+def test_a_second_forward_pass_over_a_batch_has_what_the_first_one_had(passes: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(IN_PLACE)
+    recipe = f'import "net.py"\nmodel net.Net()\n{DATA}freeze body\n{passes}\n'
+    assert "run in every epoch" not in ends_the_same(tmp_path, recipe, "epochs=2")
+
+
 # -- torchvision's datasets, several processes
 
 

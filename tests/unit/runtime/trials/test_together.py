@@ -97,6 +97,40 @@ def test_what_can_not_run_together_runs_by_itself(tmp_path: Path) -> None:
     assert all(torch.equal(one[name], other[name]) for name in one), "bit for bit, with its own random numbers"
 
 
+IN_PLACE = """
+from torch import nn
+
+class Doubled(nn.Module):
+    def forward(self, inputs):
+        return inputs.mul_(2)
+
+class Net(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.last = {layer}
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, images):
+        return self.head(self.last(self.body(images)))
+"""
+
+
+@pytest.mark.parametrize("layer", ["nn.Dropout(0.5, inplace=True)", "Doubled()"])
+def test_a_layer_that_works_in_place_changes_the_batch_of_its_own_trial_alone(layer: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(IN_PLACE.replace("{layer}", layer))
+    (tmp_path / "r.leaven").write_text(
+        'import "own.py"\narg lr: float = 0.1\nmodel own.Net()\nfreeze body\noptimizer sgd(lr=lr)\n'
+        "data digits() { split train=96 samples, val=32 samples, test=32 samples }\n"
+        "train epochs=2, batch=32\nsweep lr, [0.01, 0.1, 0.2]\n"
+    )
+    assert "3 trials train together" in succeed("leaven run r.leaven --name sweep", tmp_path)
+    succeed("leaven run r.leaven --lr 0.2 --no-cache --name one", tmp_path)
+    together, alone = (weights(tmp_path / "runs/r" / name) for name in ("sweep/trial-03", "one"))
+    for name, tensor in alone.items():
+        assert float((together[name] - tensor).abs().max()) <= TOLERANCE * float(tensor.abs().max()), name
+
+
 def test_a_trial_that_diverges_leaves_the_others(tmp_path: Path) -> None:
     rest = "optimizer sgd(lr=lr)\ntrain epochs=3, batch=32, clip=none\nsweep lr, [0.1, 1e38, 0.2]"
     (tmp_path / "r.leaven").write_text(RECIPE.format(args="arg lr: float = 0.1", rest=rest))
