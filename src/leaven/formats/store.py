@@ -118,6 +118,16 @@ class Store:
             self._used[key] = entry_file.map_entry(opened, key, entry_file.read_header(opened, key))
         return self._used[key]
 
+    def leave_to_this_process(self, keys: Iterable[str]) -> None:
+        """Remove the files of entries: this process reads them as long as it runs, and no other one finds them.
+
+        The system frees them when the process ends, however it does. Where files that are used can't be removed, they
+        are removed when there is no room left.
+        """
+        for key in keys:
+            if key in self._used:
+                _remove(self._file(key))
+
     def room(self) -> int:
         """How many bytes could be written now, in place of all entries that this process does not use."""
         found = list(_scan(self.folder))

@@ -208,6 +208,7 @@ class UseTechnique:
     changes: str = ""  # the input, the loss, the model, … as its card says
     compares_features: bool = False  # by looking into layers as they run
     asks_once: bool = False  # its teacher, about every image of training
+    keeps_answers: bool = True  # of that teacher, for later runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +290,7 @@ class TrainPhase:
     gives_optimizer: bool
     because: Reasons = field(compare=False)
     stored: tuple[str, ...] = ()  # the splits for which the frozen layers run once per image
+    keeps_stored: bool = True  # whether later runs may use these outputs
     solver: SolveHead | None = None  # where the head is solved: then optimizer and schedule are not used
     views: Argument | None = None  # how many augmented views of an image training uses, where they are limited
     measured: tuple[Argument, ...] = ()  # the settings that are chosen by measurement

@@ -216,6 +216,8 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
 
 def _store_frozen(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     named: dict[str, Code] = {} if phase.approximate is None else {"exact": "False"}
+    if not phase.keeps_stored:
+        named["keep"] = "False"
     per = plan.data.noun if phase.views is None else "view of an image"
     asking = phase.approximate.because if phase.approximate is not None else ()
     comment = cite(*asking) or f"the frozen layers run once per {per}"

@@ -90,7 +90,8 @@ def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
     code = _constructor(one.use, values, teachers)
     if one.use.hooks == ("on_model",) and len(changed) == 1:
         return statement("", code, cited, suffix=one.call("on_model").removeprefix(one.name))
-    asked = f"    phase.store_teacher({one.name}.teacher, data.train)  # run once per image"
+    given = f"{one.name}.teacher, data.train" + ", keep=False" * (not one.use.keeps_answers)
+    asked = f"    phase.store_teacher({given})  # run once per image"
     return [*statement(f"{one.name} = ", code, cited), *changed, *([asked] if one.use.asks_once else [])]
 
 

@@ -18,6 +18,19 @@ def is_out_of_memory(problem: BaseException) -> bool:
     return any(words in str(problem) for words in _OUT_OF_MEMORY)
 
 
+def available(device: torch.device) -> int:
+    """How many bytes a process can still use on a device, as far as the system tells."""
+    if device.type == "cuda":
+        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + reserved
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        free = machine.memory()
+    return min(free, max(0, machine.memory() - _resident()))
+
+
 def has_room_for_twice(step: Callable[[], None], device: torch.device) -> bool:
     """Whether something that takes twice as much memory as a step leaves enough for the rest of a run: for the
     optimizer's state on a device of its own, for other programs on the machine's."""

@@ -11,7 +11,7 @@ from leaven.plan.passes.frozen_layers import store_frozen_layers
 from leaven.plan.passes.measured_settings import measure_settings
 from leaven.plan.passes.teachers import store_teacher_outputs
 from leaven.plan.passes.trials import train_trials_together
-from leaven.plan.plan import Plan, Reinitialise, TrainPhase
+from leaven.plan.plan import Plan, Reinitialise, TrainPhase, UseTechnique
 
 # what frozen layers alone need is not stored as images, too
 PASSES = (
@@ -38,5 +38,9 @@ def as_asked(plan: Plan) -> Plan:
 
 
 def _phase_as_asked(phase: TrainPhase) -> TrainPhase:
-    steps = tuple(step if isinstance(step, Reinitialise) else replace(step, asks_once=False) for step in phase.steps)
-    return replace(phase, stored=(), steps=steps, measured=(), approximate=None)
+    steps = tuple(step if isinstance(step, Reinitialise) else _technique_as_asked(step) for step in phase.steps)
+    return replace(phase, stored=(), keeps_stored=True, steps=steps, measured=(), approximate=None)
+
+
+def _technique_as_asked(use: UseTechnique) -> UseTechnique:
+    return replace(use, asks_once=False, keeps_answers=True)

@@ -8,7 +8,15 @@ views. Which layers come before the first trainable one only the model's graph t
 from collections.abc import Iterator
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import SPLITS, times, why_not_stored, why_padded, why_varying
+from leaven.plan.passes.inputs import (
+    SPLITS,
+    not_kept,
+    own_code_in,
+    times,
+    why_not_stored,
+    why_padded,
+    why_varying,
+)
 from leaven.plan.plan import Choice, Plan, TrainPhase
 from leaven.plan.values import Argument
 
@@ -27,6 +35,7 @@ def store_frozen_layers(plan: Plan) -> Plan:
                 phase,
                 views=phase.views if _limits_views(phase, plan) else None,
                 stored=tuple(split for split, reason in why_not.items() if not reason),
+                keeps_stored=not own_code_in(plan, plan.model, phase),
                 approximate=plan.approximate if not all(why_not.values()) else None,
             )
             choices += _choices(phase, plan, why_not)
@@ -70,7 +79,8 @@ def _choices(phase: TrainPhase, plan: Plan, why_not: dict[str, str]) -> Iterator
             continue
         how = ", in the fastest way here" if phase.approximate is not None else ""
         chosen = f"run once {times(views, plan)}{how}; their outputs are stored"
-        yield Choice(about, phase.name, asked, chosen, _why_stored(phase, is_limited=views is not None))
+        why = _why_stored(phase, is_limited=views is not None) + not_kept(own_code_in(plan, plan.model, phase))
+        yield Choice(about, phase.name, asked, chosen, why)
 
 
 def _as_asked(phase: TrainPhase, plan: Plan, views: Argument | None) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from leaven.plan.plan import Plan, TrainPhase, Transforms
+from leaven.plan.plan import BuildModel, Chain, Plan, TrainPhase, Transforms
 from leaven.plan.values import Argument, Call
 
 SPLITS = {"train": "training", "val": "validation"}  # that a plan stores something for, in words
@@ -38,6 +38,22 @@ def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
             yield f"`{use.name}` changes the images"
         if use.compares_features:
             yield f"`{use.name}` looks at layers while they run"
+
+
+def own_code_in(plan: Plan, model: BuildModel, phase: TrainPhase | None = None) -> str:
+    """The user's code that a model is made of, or that has changed it until a phase; empty where there is none.
+
+    Such code may read files, the clock or the environment: what it computes is not kept for later runs.
+    """
+    parts = model.source.components if isinstance(model.source, Chain) else (model.source,)
+    before = () if phase is None else plan.phases[: 1 + [each.name for each in plan.phases].index(phase.name)]
+    changing = [use.call for each in before for use in each.techniques if "on_model" in use.hooks]
+    return next((call.target for call in (*parts, *changing) if call.is_user), "")
+
+
+def not_kept(own: str) -> str:
+    """That outputs are not kept for later runs, as a part of a reason; empty where they are."""
+    return f"; they are not kept for later runs, as {own} is your own code" if own else ""
 
 
 def times(views: Argument | None, plan: Plan) -> str:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import times, why_not_stored, why_padded, why_varying
-from leaven.plan.plan import Choice, Plan, TrainPhase, UseTechnique
+from leaven.plan.passes.inputs import not_kept, own_code_in, times, why_not_stored, why_padded, why_varying
+from leaven.plan.plan import Choice, EarlierModel, Plan, TrainPhase, UseTechnique
 
 ABOUT = "teacher"
 _AS_ASKED = "runs in every epoch"
@@ -18,17 +18,31 @@ def store_teacher_outputs(plan: Plan) -> Plan:
             has_views = phase.views is not None and not plan.data.train.own
             reason = next(why_not_stored(phase, plan), "") or ("" if has_views else why_varying(plan.data.train))
             reason = reason or why_padded(plan)
+            own = next(filter(None, (_own_code(use, phase, plan) for use in teaching)), "")
             if not reason:
-                steps = tuple(_asked_once(step) if step in teaching else step for step in phase.steps)
+                steps = tuple(
+                    _asked_once(step, keeps=not _own_code(step, phase, plan)) if step in teaching else step
+                    for step in phase.steps
+                )
                 phase = replace(phase, steps=steps)
             chosen = _AS_ASKED if reason else f"runs once {times(phase.views, plan)}; its outputs are stored"
             asked = "`features` asks for this approximation" if phase.views is not None else ""
-            because = reason or asked or "it gives the same outputs in every epoch"
+            because = reason or (asked or "it gives the same outputs in every epoch") + not_kept(own)
             choices.append(Choice(ABOUT, phase.name, _AS_ASKED, chosen, because))
         phases.append(phase)
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
 
 
-def _asked_once(use: object) -> UseTechnique:
+def _asked_once(use: object, *, keeps: bool) -> UseTechnique:
     assert isinstance(use, UseTechnique)
-    return replace(use, asks_once=True)
+    return replace(use, asks_once=True, keeps_answers=keeps)
+
+
+def _own_code(use: object, phase: TrainPhase, plan: Plan) -> str:
+    """The user's code that a teacher is made of."""
+    assert isinstance(use, UseTechnique)
+    of_each = (
+        own_code_in(plan, plan.model, phase) if isinstance(model, EarlierModel) else own_code_in(plan, model)
+        for _, model in use.models
+    )
+    return next(filter(None, of_each), "")

@@ -134,7 +134,7 @@ class BatchReader(data.Dataset[Any]):
                 given = self.samples.given(*self._with_value(self.dataset.load(index), index))
             except BadFile:
                 continue
-            return stages_of(given, self.transform)
+            return stages_of(given, _own_copy(self.transform))
         return []
 
     @cached_property
@@ -190,6 +190,14 @@ def stages_of(given: tuple[Any, ...], transform: Transform) -> list[tuple[Any, .
         made = one(*deepcopy(stages[-1]))  # a transform may change the image that it is given
         stages.append(tuple(made) if len(given) > 1 else (made,))
     return stages
+
+
+def _own_copy(transform: Transform) -> Transform:
+    """A copy of a transform, whose own state, such as a generator, is left alone by a look at what it does."""
+    try:
+        return deepcopy(transform)
+    except Exception:  # whatever it has that can't be copied
+        return transform
 
 
 def transforms_in(transform: Transform) -> Sequence[Any]:

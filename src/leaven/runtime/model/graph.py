@@ -53,11 +53,14 @@ class _Tracer(fx.Tracer):
             return self.create_proxy("call_module", self.path_of_module(module), args, kwargs)
 
 
-def trace(model: nn.Module) -> fx.Graph:
-    """The graph of a model in the modes in which its modules are."""
-    have_drawn = draws()
+def trace(model: nn.Module) -> tuple[fx.Graph, nn.Module]:
+    """The graph of a model in the modes in which its modules are, and what has the constants of the graph.
+
+    The modules of the model run, and what they do besides computing is done: it should be a copy (`looking.py`).
+    """
+    have_drawn, root = draws(), _with_own_attributes(model)
     try:
-        graph = _Tracer().trace(model)
+        graph = _Tracer().trace(root)
     except Exception as problem:
         said = str(problem).partition("\n")[0]
         raise NotTraceable(f"{type(model).__name__} can't be traced: {said}") from None
@@ -65,13 +68,24 @@ def trace(model: nn.Module) -> fx.Graph:
         raise NotTraceable(f"{type(model).__name__} draws random numbers")
     if sum(map(_is_image, graph.nodes)) != 1:
         raise NotTraceable(f"{type(model).__name__} takes more than one input")
-    return graph
+    return graph, root
+
+
+def _with_own_attributes(model: nn.Module) -> nn.Module:
+    """The model again, with the same modules: what is written to it is not written to the model."""
+    root = object.__new__(type(model))
+    root.__dict__.update(vars(model))
+    return root
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Where the frozen part of a graph ends: the last nodes that are the same in every epoch for the same images."""
+    """Where the frozen part of a graph ends: the last nodes that are the same in every epoch for the same images.
 
+    The parts can be made of the modules of any model with the same layers; `constants` has what else they need.
+    """
+
+    constants: nn.Module
     graph: fx.Graph
     fixed: frozenset[fx.Node]
     ends: tuple[fx.Node, ...]
@@ -89,7 +103,7 @@ class Cut:
             if node in self.fixed and (node in self.ends or self.fixed.intersection(node.users)):
                 copies[node] = part.node_copy(node, copies.__getitem__)
         part.output(tuple(copies[node] for node in self.ends))
-        return fx.GraphModule(model, part)
+        return over(model, part, self.constants)
 
     def after(self, model: nn.Module) -> fx.GraphModule:
         """From the outputs of the frozen part to those of the model."""
@@ -102,7 +116,16 @@ class Cut:
         for node in self.graph.nodes:
             if node in needed:
                 copies[node] = part.node_copy(node, copies.__getitem__)
-        return fx.GraphModule(model, part)
+        return over(model, part, self.constants)
+
+
+def over(model: nn.Module, graph: fx.Graph, other: nn.Module) -> fx.GraphModule:
+    """A graph with the modules of a model. Constants that tracing has found are attributes of the `other` one."""
+    root = _with_own_attributes(model)
+    for node in graph.nodes:
+        if node.op == "get_attr" and "." not in str(node.target) and not hasattr(root, str(node.target)):
+            root.__dict__[str(node.target)] = getattr(other, str(node.target))
+    return fx.GraphModule(root, graph)
 
 
 def _is_image(node: fx.Node) -> bool:
@@ -129,17 +152,18 @@ def _name(node: fx.Node) -> str:
 
 def find_cut(model: nn.Module) -> Cut | None:
     """Where the frozen part of a model in training ends; None where it has none."""
-    graph = trace(model)
-    fixed = _fixed_nodes(model, graph)
+    graph, constants = trace(model)
+    fixed = _fixed_nodes(constants, graph)
     stored = fixed & _from_images(graph)
     ends = tuple(node for node in graph.nodes if node in stored and not fixed.issuperset(node.users))
-    has_layers = any(_has_parameters(node, model) for node in fixed)
-    return Cut(graph, frozenset(fixed), ends) if has_layers and any(node.op != "placeholder" for node in ends) else None
+    has_layers = any(_has_parameters(node, constants) for node in fixed)
+    is_any = has_layers and any(node.op != "placeholder" for node in ends)
+    return Cut(constants, graph, frozenset(fixed), ends) if is_any else None
 
 
 def cut_again(cut: Cut, model: nn.Module) -> Cut | None:
     """The same cut in the graph of a model in other modes, such as evaluation; None where it looks different."""
-    graph = trace(model)
+    graph, constants = trace(model)
     alike: dict[fx.Node, fx.Node] = {}
     others = iter(graph.nodes)
     for node in cut.graph.nodes:
@@ -149,7 +173,7 @@ def cut_again(cut: Cut, model: nn.Module) -> Cut | None:
         if found is None:
             return None
         alike[node] = found
-    return Cut(graph, frozenset(alike.values()), tuple(alike[node] for node in cut.ends))
+    return Cut(constants, graph, frozenset(alike.values()), tuple(alike[node] for node in cut.ends))
 
 
 def _is_alike(node: fx.Node, other: fx.Node, alike: Mapping[fx.Node, fx.Node]) -> bool:

@@ -2,7 +2,9 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from importlib.metadata import files
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -30,6 +32,12 @@ def import_file(file: str, name: str) -> ModuleType:
     sys.path.append(str(path.parent))  # for imports from the file's own folder
     spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def looking_at(model: nn.Module) -> Iterator[nn.Module]:
+    """A copy of a model, on which is tried what may not change the model itself."""
+    yield deepcopy(model)
 
 
 def packaged_weights(package: str) -> Path:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.modes import evaluating
+from leaven.runtime.model.looking import NotCopied, looking_at
 from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.placement import Placement
 
@@ -34,9 +34,15 @@ class CheckedForwarding(Forwarding):
 
     @torch.no_grad()
     def _has_in_evaluation(self, count: int, *args: Any, **kwargs: Any) -> bool:
-        """Whether the model has so many outputs in evaluation, too; in training, it may return more for its loss."""
-        with self._placement.whole(), evaluating(self.model):
-            return _count(self.model(*args, **kwargs)) == count
+        """Whether the model has so many outputs in evaluation, too; in training, it may return more for its loss.
+
+        A copy of it is asked; of a model that can't be copied, it is not known.
+        """
+        try:
+            with self._placement.whole(), looking_at(self.model) as copied:
+                return _count(copied.eval()(*args, **kwargs)) == count
+        except NotCopied:
+            return False
 
 
 def _count(outputs: Any) -> int | None:

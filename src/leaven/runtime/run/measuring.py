@@ -18,8 +18,9 @@ from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.memory import has_room_for_twice, is_out_of_memory
+from leaven.runtime.model.looking import NotCopied, looking_at
 from leaven.runtime.run.precision import precision_of, use_precision
-from leaven.runtime.run.timing import Step, random_images, seconds, seconds_of, training_step, unchanged
+from leaven.runtime.run.timing import Step, random_images, seconds, seconds_of, training_step
 from leaven.runtime.stored.split import StoredSplit
 
 if TYPE_CHECKING:
@@ -41,19 +42,29 @@ class Measured:
     numbers: dict[str, float]
 
 
-def _decided(run: "Run", setting: str, phase: str, measure: Callable[[], Measured] | None) -> Any:
-    """What a measurement chooses, or has chosen before the run was interrupted; None where neither is there."""
+def _decided(run: "Run", setting: str, phase: str, measure: Callable[[], Measured] | None, *, usual: Any) -> Any:
+    """What a measurement chooses, or has chosen before the run was interrupted; None where neither is there.
+
+    Of a model that there can be no copy of, nothing is measured: it has what is `usual`.
+    """
     found: dict[str, Any] = {}
     if run.fabric.is_global_zero:
         known = read_json(run.folder / LOCK).get("measured", [])
         found = next((each for each in known if (each["setting"], each["phase"]) == (setting, phase)), {})
         if not found and measure is not None:
             with status_line.doing(f"measuring {setting}…"):
-                measured = measure()
+                measured = _measured(measure, usual)
             found = {"setting": setting, "phase": phase, **asdict(measured)}
             run.update_lock(measured=[*known, found])
             run.print(f"{phase}{': ' * bool(phase)}{setting} {measured.told}")
     return run.fabric.broadcast(found).get("chosen")
+
+
+def _measured(measure: Callable[[], Measured], usual: Any) -> Measured:
+    try:
+        return measure()
+    except NotCopied as reason:
+        return Measured(usual, f"{_short(str(usual)).lower()}, as nothing could be measured: {reason}", "", {})
 
 
 def _step(run: "Run", model: nn.Module, data: Data, size: int, precision: Any = None) -> Step:
@@ -68,7 +79,8 @@ def _step(run: "Run", model: nn.Module, data: Data, size: int, precision: Any = 
 
 def choose_batch_size(run: "Run", model: nn.Module, data: Data, *, may_measure: bool) -> None:
     """Double the size of batches as long as that is clearly faster; halve it where a batch does not fit into memory."""
-    chosen = _decided(run, "batch", "", (lambda: _fastest_size(run, model, data)) if may_measure else None)
+    measure = (lambda: _fastest_size(run, model, data)) if may_measure else None
+    chosen = _decided(run, "batch", "", measure, usual=data.batch_size)
     if chosen is not None:
         data.use_batch_size(chosen)
 
@@ -76,7 +88,8 @@ def choose_batch_size(run: "Run", model: nn.Module, data: Data, *, may_measure: 
 def _fastest_size(run: "Run", model: nn.Module, data: Data) -> Measured:
     most = len(data.train) // FEWEST_STEPS
     speeds: dict[int, float] = {}
-    with unchanged(model):
+    with looking_at(model) as copied:
+        model = copied.train()
         try:
             size = _size_that_fits(run, model, data)
         except (Failure, RuntimeError, ValueError):  # the same happens in training, where it is reported
@@ -130,7 +143,7 @@ def _limit(run: "Run", model: nn.Module, data: Data, size: int, most: int) -> st
 def choose_precision(phase: "Phase", names: Sequence[str], *, may_measure: bool) -> None:
     """Train a phase at the fastest of some precisions: the first, unless another one is clearly faster."""
     measure = (lambda: _fastest_precision(phase, names)) if may_measure else None
-    chosen = _decided(phase.run, "precision", phase.name, measure)
+    chosen = _decided(phase.run, "precision", phase.name, measure, usual=names[0])
     if chosen is not None:
         use_precision(phase.run.fabric, _quiet_precision(chosen))
 
@@ -139,10 +152,11 @@ def _fastest_precision(phase: "Phase", names: Sequence[str]) -> Measured:
     run, first = phase.run, names[0]
     failed: dict[str, str] = {}
     steps: dict[str, Step] = {}
-    with unchanged(phase.model):
+    with looking_at(phase.model) as copied:
+        copied.train()
         for name in names:
             try:
-                steps[name] = _step(run, phase.model, phase.data, phase.data.batch_size, _quiet_precision(name))
+                steps[name] = _step(run, copied, phase.data, phase.data.batch_size, _quiet_precision(name))
                 steps[name]()
             except (Failure, RuntimeError, NotImplementedError, ValueError) as problem:
                 failed[name] = str(problem).partition("\n")[0]
@@ -187,15 +201,16 @@ def _short(precision: str) -> str:
 
 def compile_if_faster(phase: "Phase") -> None:
     """Compile the model for a phase, if that saves more time than it takes."""
-    phase.compile = _decided(phase.run, "compile", phase.name, lambda: _compiling(phase))
+    phase.compile = _decided(phase.run, "compile", phase.name, lambda: _compiling(phase), usual=False)
 
 
 def _compiling(phase: "Phase") -> Measured:
-    run, model, batches = phase.run, phase.model, phase.total_epochs * phase.batches_per_epoch
+    run, batches = phase.run, phase.total_epochs * phase.batches_per_epoch
     if isinstance(phase.data.train, StoredSplit) or isinstance(phase.data.val, StoredSplit):
         return Measured(False, "false; compiled layers would not give what is stored, to the last digit", "", {})
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    with unchanged(model):
+    with looking_at(phase.model) as copied:
+        model = copied.train()
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         try:
             size = max(1, min(phase.data.batch_size, len(phase.data.train)) // run.fabric.world_size)
             inputs = random_images(phase.data.train, size, run.device)

@@ -119,20 +119,24 @@ class Phase:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
 
-    def store_frozen(self, *splits: Split, exact: bool = True) -> None:
+    def store_frozen(self, *splits: Split, exact: bool = True, keep: bool = True) -> None:
         """Run the frozen layers once per image of these splits: from here on, the model continues from their outputs.
 
         Nothing else changes, unless outputs need not be `exact`: then the layers run in the fastest way. Where that
-        can't be ensured, they run in every epoch, and a line says why.
+        can't be ensured, they run in every epoch, and a line says why. Later runs find the outputs only if they are to
+        `keep`; those of code that comes from no known library are never kept.
         """
         if self._is_planned:
             self._load_saved_weights()
-            self.data = self.data.with_splits(store_frozen(self, splits, exact=exact))
+            self.data = self.data.with_splits(store_frozen(self, splits, exact=exact, keep=keep))
 
-    def store_teacher(self, teacher: Answering, *splits: Split) -> None:
-        """Ask a teacher once about every image of these splits: from here on, batches have its outputs."""
+    def store_teacher(self, teacher: Answering, *splits: Split, keep: bool = True) -> None:
+        """Ask a teacher once about every image of these splits: from here on, batches have its outputs.
+
+        Later runs find them only if they are to `keep`.
+        """
         if self._is_planned:
-            self.data = self.data.with_splits(store_teacher(self, teacher, splits))
+            self.data = self.data.with_splits(store_teacher(self, teacher, splits, keep=keep))
 
     def choose_precision(self, *names: str) -> None:
         """Train at the fastest of these precisions, as measured: at the first, unless another is clearly faster."""

@@ -1,12 +1,11 @@
 """How long training steps take on this machine: a few forward and backward passes, on random images of the real shape.
 
-Afterwards the model and the random generators are as before. The optimizer's part of a step is left out: it depends on
-none of the settings that are measured.
+A copy of the model runs: the model and the random generators are as before. The optimizer's part of a step is left
+out: it depends on none of the settings that are measured.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Any, TypeVar
@@ -26,23 +25,6 @@ Name = TypeVar("Name")
 _NOT_COUNTED = 2  # of each: the first ones take longer
 _FEWEST, _MOST = 2, 50  # rounds
 _ENOUGH = 2.0  # seconds
-
-
-@contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """The model in training mode; afterwards it is as before, and so are the random generators."""
-    modes = [(module, module.training) for module in model.modules()]
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    model.train()
-    try:
-        with generators_kept():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                buffer.copy_(buffers[name])
 
 
 def random_images(split: Split, size: int, device: torch.device) -> Any:

@@ -8,7 +8,7 @@ find the outputs of earlier ones. What differs by more than the tolerance is not
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from leaven.formats.duration_text import duration_text
+from leaven.formats.run_folder import LOCK, read_json
 from leaven.formats.store import key_of
 from leaven.runtime.data.model_inputs import ModelInputs, first_tensor
 from leaven.runtime.run.timing import seconds_of
@@ -24,6 +25,7 @@ from leaven.runtime.stored.computing import Computation, Computing, group_of
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import IndexedSplit
+    from leaven.runtime.run.run import Run
 
 TOLERANCE = 0.02  # of the outputs for an image, by their norm
 PLAIN = "as they are"
@@ -138,11 +140,10 @@ def _folded(convolution: nn.Module, norm: nn.Module) -> nn.Module:
 # -- the choice
 
 
-def fastest(
-    computation: Computation, part: fx.GraphModule, computing: Computing, split: "IndexedSplit"
-) -> tuple[Computation, str]:
+def fastest(computation: Computation, computing: Computing, split: "IndexedSplit") -> tuple[Computation, str]:
     """The computation in the fastest way that is within the tolerance, and what was measured, in words."""
-    fabric = computing.fabric
+    part, fabric = computation.run, computing.fabric
+    assert isinstance(part, fx.GraphModule)
     images = fabric.to_device(next(split.read(split.keys(0, fabric.global_rank, fabric.world_size)[:1]))[0])
     known = key_of(
         **computing.facts(computation, split)[1], what="the fastest way", shape=list(first_tensor(images).shape)
@@ -152,6 +153,8 @@ def fastest(
     def choose() -> tuple[str, str]:
         if not fabric.is_global_zero:
             return PLAIN, ""
+        if not computation.keeps:
+            return _of_this_run(computing.run, computation.title, lambda: _measured(found, images, computing))
         entry = computing.store.open(known)
         if entry is None:
             chosen, told = _measured(found, images, computing)
@@ -161,7 +164,18 @@ def fastest(
 
     chosen, told = fabric.broadcast(agreed(computing.run, choose))
     title = f"{computation.title}, approximately"
-    return Computation(title, found[chosen], {**computation.facts, "way": chosen}), told
+    facts = {**computation.facts, "way": chosen}
+    return replace(computation, title=title, run=found[chosen], facts=facts), told
+
+
+def _of_this_run(run: "Run", title: str, measure: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+    """What was measured, or what the run has measured before it was interrupted."""
+    known = read_json(run.folder / LOCK).get("ways", {})
+    if title not in known:
+        known = {**known, title: list(measure())}
+        run.update_lock(ways=known)
+    chosen, told = known[title]
+    return chosen, told
 
 
 def _measured(found: dict[str, Way], images: ModelInputs, computing: Computing) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Outputs for all samples of a split, each computed once: by this run, or by one before it."""
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leaven.formats.entry_file import Entry
 from leaven.formats.store import Store, key_of
 from leaven.runtime.data.loading import BatchKey
 from leaven.runtime.data.model_inputs import changed, some_of
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.state import digest
 from leaven.runtime.run.progress import Bar
 from leaven.runtime.seeding import draws, generator, seed_all
 from leaven.runtime.stored import identity
@@ -21,6 +24,7 @@ from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.arrays import ENTRY_BYTES, Rows
 from leaven.runtime.stored.identity import NotStored
 from leaven.runtime.stored.layout import Layout
+from leaven.runtime.stored.looked import Looked
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import IndexedSplit
@@ -28,15 +32,28 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _PROBED = 3  # random images
+_EXTREME = 1e4  # a pixel as no image has it
+_THIS_PROCESS = os.urandom(16).hex()
 
 
 @dataclass(frozen=True, eq=False)
 class Computation:
-    """What is computed once per image. `facts` are all that its outputs depend on besides the images."""
+    """What is computed once per image. `facts` are all that its outputs depend on besides the images.
+
+    What runs is part of the copy that was `looked` at. Where that has code of which no version is known, the facts are
+    not all: outputs are then kept for this process alone.
+    """
 
     title: str
     run: Callable[[Any], tuple[Any, ...]]
     facts: dict[str, Any]
+    looked: Looked
+    is_kept: bool = True
+
+    @property
+    def keeps(self) -> bool:
+        """Whether other runs may use the outputs."""
+        return self.is_kept and not self.looked.own_code
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +108,7 @@ class Computing:
         self.fabric = run.fabric
         self.batch_size = batch_size
         self.computed = 0  # images
+        self._written: list[str] = []  # keys
         self.noise: Any = torch.empty(0)
         self._known: dict[str, tuple[Layout, dict[str, Any]]] = {}
 
@@ -101,6 +119,12 @@ class Computing:
             return StoredViews(self._found(computation, split, wanted))
         agreed(self.run, lambda: self._refuse_random(split))
         return self._found(computation, split, [self._wanted(computation, split)])[0]
+
+    def finish(self, computation: Computation) -> None:
+        """Make sure that computing has changed nothing, and leave to other runs only what they may use."""
+        agreed(self.run, lambda: computation.looked.refuse_changes(but_buffers=False))
+        if not computation.keeps:
+            self.store.leave_to_this_process(self._written)
 
     def _wanted(self, computation: Computation, split: "IndexedSplit", view: int | None = None) -> _Wanted:
         """What is looked for in the store; `view` says which, if images are augmented."""
@@ -139,9 +163,10 @@ class Computing:
     def equal_sizes(
         self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs | StoredViews
     ) -> set[int]:
-        """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on a real batch.
+        """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on real batches.
 
-        The libraries may sum up in another order for other sizes. The largest must be equal.
+        The libraries may sum up in another order for other sizes. The largest must be equal. Each is tried in the order
+        of two epochs, with other samples at other places.
         """
         if split.has_lengths and not is_padded_alike(split):
             raise NotStored("the last digits of what they say about a text depend on how long its batch is")
@@ -150,14 +175,20 @@ class Computing:
         if split.name != "train" and world == 1:
             return self.sizes(split)  # they were computed in these batches
         _, facts = self.facts(computation, split)
-        sizes = {len(key.indices): key for key in reversed(keys)}
+        orders = [keys, split.keys(1, self.fabric.global_rank, world)]
+        first = [{len(key.indices): key for key in reversed(order)} for order in orders]
+        sizes = {size: [found[size] for found in first if size in found] for size in first[0]}
         samples = identity.of_samples(split.reader)
         of_views = {"views": split.views, "seed": split.reader.seed} if split.views else {}
         known = key_of(**facts, **of_views, what="equal sizes", sizes=sorted(sizes), samples=samples)
         entry = self.store.open(known)
         if entry is None:
-            equal = [size for size, key in sizes.items() if self._is_equal(computation, split, stored, key)]
-            entry = self.store.write(known, {"group": group_of(computation, split), "equal": equal}, ())
+            equal = [
+                size
+                for size, tried in sizes.items()
+                if all(self._is_equal(computation, split, stored, key) for key in tried)
+            ]
+            entry = self._write_entry(known, {"group": group_of(computation, split), "equal": equal}, ())
         found = set(entry.about["equal"])
         if max(sizes) not in found:
             raise NotStored("the outputs for an image depend on what else is in its batch")
@@ -177,7 +208,8 @@ class Computing:
     def facts(self, computation: Computation, split: "IndexedSplit") -> tuple[Layout, dict[str, Any]]:
         """What the outputs look like, and all that they depend on besides the images."""
         if split.name not in self._known:
-            self.noise = self._noise(split)
+            self.noise = self.noise_of(split)
+            self.refuse_mixing(computation)
             layout, probed = self._probe(computation)
             facts = {
                 **computation.facts,
@@ -189,6 +221,7 @@ class Computing:
                 "machine": identity.machine(self.fabric.device),
                 "batch size": self.batch_size,
                 "full batches": split.name == "train",  # so its last rows were computed in one, too
+                **({} if computation.keeps else {"process": self.fabric.broadcast(_THIS_PROCESS)}),
             }
             self._known[split.name] = layout, facts
         return self._known[split.name]
@@ -203,8 +236,9 @@ class Computing:
         if have_drawn():
             raise NotStored("the transforms draw random numbers")
 
-    def _noise(self, split: "IndexedSplit") -> Any:
+    def noise_of(self, split: "IndexedSplit") -> Any:
         """A few random images, of the size of the split's."""
+        identity.refuse_own_code(split.reader)
         loaded = split.reader[_key(split, range(1))]
         if isinstance(loaded, Failure):
             raise loaded
@@ -215,11 +249,22 @@ class Computing:
         noise = torch.randn((_PROBED, *loaded[0].shape[1:]), generator=generator(0))
         return noise.to(self.fabric.device, loaded[0].dtype)
 
+    def refuse_mixing(self, computation: Computation) -> None:
+        """Raise where the outputs for an image depend on the others in its batch: tried with extreme ones."""
+        usual = self._run(computation, self.noise)
+        for place, others in ((0, slice(1, None)), (_PROBED - 1, slice(_PROBED - 1))):
+            for extreme in (_EXTREME, -_EXTREME):
+                made = self._run(computation, changed(self.noise, partial(_with_extreme, place, extreme)))
+                for one, other in zip(usual, made, strict=True):
+                    is_row = isinstance(one, Tensor) and one.shape[:1] == (_PROBED,)
+                    if is_row and not torch.equal(one[others], other[others]):
+                        raise NotStored("the outputs for an image depend on what else is in its batch")
+
     def _probe(self, computation: Computation) -> tuple[Layout, list[str]]:
         """What the outputs look like, and what they are for a few random images: a change of the code shows in them."""
         outputs, fewer = self._run(computation, self.noise), self._run(computation, some_of(self.noise, _PROBED - 1))
         layout = Layout.of(outputs, fewer, (_PROBED, _PROBED - 1))
-        return layout, [identity.digest(output) for output in outputs if isinstance(output, Tensor)]
+        return layout, [digest(output) for output in outputs if isinstance(output, Tensor)]
 
     def _chunks(self, count: int, layout: Layout) -> list[range]:
         """The rows of each entry: whole batches, and at least one entry for every process to compute."""
@@ -264,7 +309,11 @@ class Computing:
             for part in form.bytes_of(tensors)
         ]
         about = {"group": group_of(computation, split), "split": split.name, "rows": len(rows)}
-        self.store.write(wanted.keys[number], about, parts)
+        self._write_entry(wanted.keys[number], about, parts)
+
+    def _write_entry(self, key: str, about: dict[str, Any], parts: Any) -> Entry:
+        self._written.append(key)
+        return self.store.write(key, about, parts)
 
     def _batches(self, rows: range, split: "IndexedSplit") -> Iterator[tuple[range, int]]:
         """The batches in which some rows are computed, and how many of each are new.
@@ -284,6 +333,13 @@ class Computing:
             if have_drawn():
                 raise NotStored("random numbers are drawn")
         return outputs
+
+
+def _with_extreme(place: int, extreme: float, images: Tensor) -> Tensor:
+    """Some images, of which one is extreme; a text is read from its end."""
+    made = images.clone()
+    made[place] = extreme if made.is_floating_point() else made[place].flip(0)
+    return made
 
 
 def is_padded_alike(split: "IndexedSplit") -> bool:

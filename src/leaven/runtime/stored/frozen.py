@@ -1,12 +1,14 @@
 """The outputs of frozen layers, computed once for every image and then read from the store.
 
-What is stored is what the model itself would compute: its own modules run, in the same precision, and only where their
-outputs can't change from one epoch to the next (`model/graph.py`). That stored outputs lead to the same training is
-tried on real batches before they are used: the loss, the gradients and the outputs of the frozen part must be equal,
-bit for bit. Where anything is not as it should be, `NotStored` says why, and the model runs as it is.
+What is stored is what the model itself would compute: a copy of its modules runs, in the same precision, and only where
+their outputs can't change from one epoch to the next (`model/graph.py`). The model itself does not run: it is as it
+would be without the store. That stored outputs lead to the same training is tried before they are used: outputs,
+gradients and buffers must be equal, bit for bit, and no forward pass may change anything that the next one depends on.
+Where anything is not as it should be, `NotStored` says why, and the model runs as it is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,18 +17,21 @@ import torch
 from torch import Tensor, fx, nn
 
 from leaven.runtime.data.model_inputs import first_tensor
-from leaven.runtime.model.graph import NotTraceable, cut_again, find_cut
+from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut
 from leaven.runtime.model.modes import evaluating
-from leaven.runtime.seeding import seed_all
+from leaven.runtime.model.outside import state_outside
+from leaven.runtime.model.state import state_of
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
 from leaven.runtime.stored.batch import StoredBatch, own_copies
 from leaven.runtime.stored.computing import Computation
 from leaven.runtime.stored.identity import NotStored
+from leaven.runtime.stored.looked import Looked, are_same
 from leaven.runtime.trials.fused import forward
 from leaven.runtime.trials.group import current_trial
 
 _SHARED = "_leaven_shared"  # the attribute of a model that holds the parameters whose memory others use, too
+Precision = Callable[[], AbstractContextManager[Any]]
 MODEL = "model"  # under which a batch has the outputs of the model's frozen layers
 
 
@@ -40,44 +45,64 @@ class FrozenPart:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: nn.Module) -> "FrozenPart":
+    def of(cls, model: nn.Module, images: Any, precision: Precision) -> tuple["FrozenPart", Computation]:
+        """The parts of a model, and what computes the outputs of the first; tried with some images on its copy."""
+        if "forward" in vars(model):
+            raise NotStored(f"{type(model).__name__} has a `forward` that is not that of its class")
+        looked = Looked(model)
+        copied = looked.copy
+        with precision():
+            whole = [looked.run_first(lambda: copied(images)), *looked.train(images)]
+        if not isinstance(whole[0], Tensor):
+            raise NotStored(f"{type(model).__name__} gives a {type(whole[0]).__name__}")
         try:
-            cut = find_cut(model)
+            cut = find_cut(copied)
             if cut is None:
                 raise NotStored("no layer before the first trainable one is frozen")
-            with evaluating(model):
-                in_evaluation = cut_again(cut, model)
+            with evaluating(copied):
+                in_evaluation = cut_again(cut, copied)
         except NotTraceable as problem:
             raise NotStored(str(problem)) from None
         if in_evaluation is None:
             raise NotStored(f"{type(model).__name__} computes something else in evaluation before its trainable layers")
+        tried = cls._over(copied, cut, in_evaluation)
+        with precision():
+            if not _are_equal(whole, tried._trial(looked, images)):
+                raise NotStored(f"the two parts of {type(model).__name__} do not compute what the whole does")
+        title = f"the frozen layers of {type(model).__name__} up to {' and '.join(tried.names)}"
+        computation = Computation(title, tried.before, identity.of_part(tried.before), looked)
+        return cls._over(model, cut, in_evaluation), computation
+
+    @classmethod
+    def _over(cls, model: nn.Module, cut: Cut, in_evaluation: Cut) -> "FrozenPart":
         return cls(cut.before(model), cut.after(model), in_evaluation.after(model), cut.names)
 
-    def computation(self, model: nn.Module) -> Computation:
-        title = f"the frozen layers of {type(model).__name__} up to {' and '.join(self.names)}"
-        return Computation(title, self.before, identity.of_part(self.before))
-
-    def check(self, model: nn.Module, images: Any) -> None:
-        """Compare outputs and gradients of the whole model with those of its two parts, on some images."""
+    def _trial(self, looked: Looked, images: Any) -> list[Any]:
+        """What the copy computes from its stored outputs, as it would from the images."""
         with torch.no_grad():
             outputs = tuple(_stored_form(each) for each in self.before(images))
         stored = StoredBatch(None, {MODEL: outputs}, len(first_tensor(images)))
-        with evaluating(model), torch.no_grad():
-            is_equal = torch.equal(model(images), model(stored))
-        if not is_equal or not _are_equal(_trained(model, images), _trained(model, stored)):
-            raise NotStored(f"the two parts of {type(model).__name__} do not compute what the whole does")
+        continue_from_stored(looked.copy, self)
+        try:
+            return [looked.run(lambda: looked.copy(stored)), *looked.train(stored)]
+        finally:
+            continue_from_images(looked.copy)
 
 
 class Unchanged:
-    """Tells whether layers are still frozen, with the weights whose outputs are stored. `like` has the same weights."""
+    """Tells whether layers are still frozen, with the weights whose outputs are stored, and the model has the settings
+    that its graph was found with. `like` has the same weights."""
 
-    def __init__(self, part: FrozenPart, like: "Unchanged | None" = None) -> None:
+    def __init__(self, model: nn.Module, part: FrozenPart, like: "Unchanged | None" = None) -> None:
+        self._model = model
+        self._settings = self._settings_now()
         self._state = {**dict(part.before.named_parameters()), **dict(part.before.named_buffers())}
         self._weights: dict[str, str] = identity.of_weights(self._state) if like is None else like._weights
         self._versions: list[int] = self._now() if like is not None else []  # torch counts writes to a tensor
 
     def __call__(self) -> bool:
-        return not any(tensor.requires_grad for tensor in self._state.values()) and self.has_same_weights()
+        is_frozen = not any(tensor.requires_grad for tensor in self._state.values())
+        return is_frozen and self.has_same_weights() and self._settings_now() == self._settings
 
     def has_same_weights(self) -> bool:
         versions = self._now()
@@ -86,6 +111,9 @@ class Unchanged:
                 return False
             self._versions = versions
         return True
+
+    def _settings_now(self) -> dict[str, Any]:
+        return {**state_of(self._model), **state_outside(self._model)}
 
     def _now(self) -> list[int]:
         return [tensor._version for tensor in self._state.values()]
@@ -99,23 +127,8 @@ def _stored_form(output: Any) -> Any:
     return form.as_computed(output.permute(0, *form.order).contiguous())
 
 
-def _trained(model: nn.Module, inputs: Any) -> list[Tensor]:
-    """The outputs and gradients of a step, after which the model is as before."""
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    seed_all(0)
-    outputs = model(inputs)
-    if not isinstance(outputs, Tensor):
-        raise NotStored(f"{type(model).__name__} gives a {type(outputs).__name__} in training")
-    grads = torch.autograd.grad(outputs.float().square().sum(), parameters, allow_unused=True)
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            buffer.copy_(buffers[name])
-    return [outputs.detach(), *(grad for grad in grads if grad is not None)]
-
-
 def _are_equal(some: list[Tensor], others: list[Tensor]) -> bool:
-    return len(some) == len(others) and all(map(torch.equal, some, others))
+    return len(some) == len(others) and all(map(are_same, some, others))
 
 
 def continue_from_stored(model: nn.Module, part: FrozenPart | None) -> None:
@@ -124,9 +137,16 @@ def continue_from_stored(model: nn.Module, part: FrozenPart | None) -> None:
     model.__dict__["forward"] = partial(_forward, model, part)
 
 
+def takes_stored(model: nn.Module) -> bool:
+    """Whether a model takes batches with stored outputs."""
+    found = vars(model).get("forward")
+    return isinstance(found, partial) and found.func is _forward
+
+
 def continue_from_images(model: nn.Module) -> None:
     """Let a model take images alone again, with weights of its own."""
-    model.__dict__.pop("forward", None)
+    if takes_stored(model):
+        del model.__dict__["forward"]
     for parameter in model.__dict__.pop(_SHARED, ()):
         parameter.data = parameter.data.clone()
 

@@ -1,22 +1,22 @@
 """What stored outputs depend on: weights, operations, transforms, images, libraries, and the machine."""
 
 import enum
-import hashlib
 import inspect
 import platform
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import features
 from torch import Tensor, fx, nn
 
+from leaven.runtime.model.state import LIBRARIES, digest, has_known_version, state_of
+
 if TYPE_CHECKING:
     from leaven.runtime.data.loading import BatchReader
 
-_LIBRARIES = ("leaven", "torch", "torchvision", "timm", "transformers", "peft", "numpy", "pillow")
 _CODECS = ("jpg", "libjpeg_turbo", "jpg_2000", "zlib", "libtiff", "webp", "avif")
 _PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
@@ -25,18 +25,12 @@ class NotStored(Exception):
     """Why outputs are not computed once and kept, in words that follow "because"."""
 
 
-def digest(tensor: Tensor) -> str:
-    """A digest of the values of a tensor."""
-    raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    facts = f"{tensor.dtype} {tuple(tensor.shape)}"
-    return hashlib.blake2b(raw.data, digest_size=20, person=facts.encode()[:16]).hexdigest() + facts
-
-
 def machine(device: torch.device) -> list[str]:
     """What decides the last digits of a sum: the libraries, the device, and how many threads share the work."""
-    found = [f"{name} {_version(name)}" for name in _LIBRARIES]
+    found = [f"{name} {_version(name)}" for name in LIBRARIES]
     kind = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     capability = torch.backends.cpu.get_cpu_capability()
+    found.append(f"python {platform.python_version()}")
     return [*found, device.type, kind, capability, f"{torch.get_num_threads()} threads", str(_switches())]
 
 
@@ -67,12 +61,23 @@ def _version(name: str) -> str:
 
 def of_samples(reader: "BatchReader", rows: slice = slice(None)) -> list[str]:
     """The content of the samples of a split, or of some rows of it, in their order."""
-    if reader.dataset.digests is None or reader.dataset.values is None:
-        raise NotStored("the images come from code of your own, which may give others each time")
+    refuse_own_dataset(reader)
+    assert reader.dataset.digests is not None
     try:
         return [sample.hex() for sample in reader.dataset.digests(reader.indices[rows])]
     except OSError:
         raise NotStored("some files can't be read") from None
+
+
+def refuse_own_dataset(reader: "BatchReader") -> None:
+    if reader.dataset.digests is None or reader.dataset.values is None:
+        raise NotStored("the images come from code of your own, which may give others each time")
+
+
+def refuse_own_code(reader: "BatchReader") -> None:
+    """Raise where samples come from the user's code, or go through it: it is not called just to look."""
+    refuse_own_dataset(reader)
+    of_transform(reader.transform)
 
 
 def of_weights(state: Mapping[str, Any]) -> dict[str, str]:
@@ -81,32 +86,57 @@ def of_weights(state: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of_part(part: fx.GraphModule) -> dict[str, Any]:
-    """The operations and weights of a part of a model."""
+    """The operations, settings and weights of a part of a model."""
     modules = {
         str(node.target): repr(part.get_submodule(str(node.target)))
         for node in part.graph.nodes
         if node.op == "call_module"
     }
     state = {**dict(part.named_parameters()), **dict(part.named_buffers())}
-    return {"code": part.code, "modules": modules, "weights": of_weights(state), "sources": of_sources(part)}
+    settings = {name: state_of(part.get_submodule(name)) for name in modules}
+    return {"code": part.code, "modules": modules, "settings": settings, "weights": of_weights(state)}
 
 
-def of_sources(model: nn.Module) -> dict[str, str]:
-    """The files of all classes in a model that do not come from a library whose version is known."""
-    classes = {type(module) for module in model.modules() if not isinstance(module, fx.GraphModule)}
-    own = {each for each in classes if each.__module__.partition(".")[0] not in _LIBRARIES}
-    return {f"{each.__module__}.{each.__qualname__}": _source_digest(each) for each in own}
+def of_model(model: nn.Module) -> dict[str, Any]:
+    """The layers, settings and weights of a whole model."""
+    return {"modules": repr(model), "settings": state_of(model), "weights": of_weights(_tensors(model))}
 
 
-def _source_digest(of_class: type) -> str:
-    try:
-        file = inspect.getsourcefile(of_class)
-        content = Path(file).read_bytes() if file is not None else None
-    except (TypeError, OSError):
-        content = None
-    if content is None:
-        raise NotStored(f"the code of {of_class.__qualname__} can't be read")
-    return hashlib.blake2b(content, digest_size=20).hexdigest()
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+# -- code that no version tells about
+
+
+def own_class(model: nn.Module) -> str:
+    """A class in a model that does not come from a library whose version is known; empty where there is none."""
+    classes = (owner for module in model.modules() for owner in type(module).__mro__)
+    return next((each.__qualname__ for each in classes if not has_known_version(each.__module__)), "")
+
+
+class OwnCode:
+    """Notes which functions run that do not come from a library whose version is known.
+
+    They may be anywhere: methods of a class, hooks, functions that were put in the place of a library's, or what these
+    call. Functions that are not written in Python are not seen.
+    """
+
+    def __init__(self) -> None:
+        self.found = ""  # the name of the first
+
+    def noted(self, run: Callable[[], Any]) -> Any:
+        """The result of a function."""
+        before = sys.getprofile()
+        sys.setprofile(self._note)
+        try:
+            return run()
+        finally:
+            sys.setprofile(before)
+
+    def _note(self, frame: Any, event: str, _: object) -> None:
+        if event == "call" and not self.found and not has_known_version(frame.f_globals.get("__name__", "")):
+            self.found = frame.f_code.co_qualname
 
 
 def of_transform(transform: Any) -> Any:
@@ -122,10 +152,10 @@ def of_transform(transform: Any) -> Any:
         return sorted(found, key=str) if isinstance(transform, set | frozenset) else found
     if isinstance(transform, Mapping):
         return {str(key): of_transform(value) for key, value in transform.items()}
-    if inspect.isclass(transform):
+    if inspect.isclass(transform) and has_known_version(transform.__module__):
         return f"{transform.__module__}.{transform.__qualname__}"
     kind = type(transform)
-    if hasattr(transform, "identity"):  # a tokenizer
+    if hasattr(transform, "identity") and kind.__module__.startswith("leaven."):  # a tokenizer
         return transform.identity()
     if isinstance(transform, nn.Module) and kind.__module__.partition(".")[0] in ("torch", "torchvision"):
         return {

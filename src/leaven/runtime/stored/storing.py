@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor, nn
 
@@ -16,8 +18,16 @@ from leaven.runtime.stored.approximate import fastest
 from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.computing import Computation, Computing
 from leaven.runtime.stored.decoded import Decoding, image_transforms, is_read_from_files
-from leaven.runtime.stored.frozen import MODEL, FrozenPart, Unchanged, continue_from_images, continue_from_stored
+from leaven.runtime.stored.frozen import (
+    MODEL,
+    FrozenPart,
+    Unchanged,
+    continue_from_images,
+    continue_from_stored,
+    takes_stored,
+)
 from leaven.runtime.stored.identity import NotStored
+from leaven.runtime.stored.looked import Looked
 from leaven.runtime.stored.split import StoredSplit
 from leaven.runtime.trials.shared import shared_frozen
 
@@ -37,16 +47,16 @@ class Answering(Protocol):
     def __call__(self, images: Tensor | StoredBatch) -> Tensor: ...
 
 
-def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool) -> dict[str, StoredSplit]:
+def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool, keep: bool) -> dict[str, StoredSplit]:
     """The given splits with the outputs of the model's frozen layers; none where the model runs as it is.
 
-    Outputs that are not `exact` are computed in the fastest way.
+    Outputs that are not `exact` are computed in the fastest way. Other runs find those that it shall `keep`.
     """
     trial = phase.run.trial
     began, computing = time.monotonic(), _computing(phase)
 
     def store() -> dict[str, StoredSplit]:
-        return agreed(phase.run, lambda: _with_frozen(phase, splits, computing, exact=exact))
+        return agreed(phase.run, lambda: _with_frozen(phase, splits, computing, exact=exact, keep=keep))
 
     try:
         found = shared_frozen(trial, phase, splits, store, exact=exact) if trial is not None else store()
@@ -80,14 +90,17 @@ def go_on_from_images(phase: "Phase") -> None:
 
 
 def _with_frozen(
-    phase: "Phase", splits: Sequence[Split], computing: Computing, *, exact: bool
+    phase: "Phase", splits: Sequence[Split], computing: Computing, *, exact: bool, keep: bool
 ) -> dict[str, StoredSplit]:
-    model, fabric = phase.model, phase.run.fabric
-    part = FrozenPart.of(model)
-    computation = part.computation(model)
+    model, run = phase.model, phase.run
     given = list(_with_samples(splits))
-    if given and not exact:
-        computation, told = fastest(computation, part.before, _computing(phase), given[0])
+    if not given:
+        return {}
+    noise = agreed(run, lambda: computing.noise_of(given[0]))
+    part, computation = agreed(run, lambda: FrozenPart.of(model, noise, run.fabric.autocast))
+    computation = replace(computation, is_kept=keep)
+    if not exact:
+        computation, told = fastest(computation, _computing(phase), given[0])
         phase.run.print(f"{phase.name}: the frozen layers run {told}")
     found: dict[str, StoredSplit] = {}
     for split in given:
@@ -96,49 +109,58 @@ def _with_frozen(
         if exact:
             sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
         found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes, has_images=False)
-    if not found:
-        return found
+    computing.finish(computation)
     continue_from_stored(model, part)
-    with fabric.autocast():
-        part.check(model, computing.noise)
-    phase.is_frozen_part_unchanged = Unchanged(part)
+    phase.is_frozen_part_unchanged = Unchanged(model, part)
     return found
 
 
-def store_teacher(phase: "Phase", teacher: Answering, splits: Sequence[Split]) -> dict[str, StoredSplit]:
+def store_teacher(phase: "Phase", teacher: Answering, splits: Sequence[Split], *, keep: bool) -> dict[str, StoredSplit]:
     """The given splits with the outputs of a teacher; where it is asked in every epoch, with images at least."""
     name = f"{TEACHER} {len(phase.teachers)}"
     phase.teachers.append(name)
     try:
-        found = agreed(phase.run, lambda: _with_teacher(phase, teacher, name, splits))
+        found = agreed(phase.run, lambda: _with_teacher(phase, teacher, name, splits, keep=keep))
     except NotStored as reason:
         phase.run.print(f"{phase.name}: the teacher runs in every epoch, because {reason}")
         there = [getattr(phase.data, split.name) for split in splits]
         return {split.name: split.with_images() for split in there if isinstance(split, StoredSplit)}
     teacher.stored_as = name
-    if "forward" not in phase.model.__dict__:
+    if not takes_stored(phase.model):
         continue_from_stored(phase.model, None)
     return found
 
 
-def _with_teacher(phase: "Phase", teacher: Answering, name: str, splits: Sequence[Split]) -> dict[str, StoredSplit]:
-    facts = {
-        "class": type(teacher.model).__qualname__,
-        "weights": identity.of_weights(teacher.model.state_dict()),
-        "sources": identity.of_sources(teacher.model),
-    }
-    title = f"the outputs of the teacher {type(teacher.model).__name__}"
-    computation = Computation(title, lambda images: (teacher(images),), facts)
-    computing = _computing(phase)
+def _with_teacher(
+    phase: "Phase", teacher: Answering, name: str, splits: Sequence[Split], *, keep: bool
+) -> dict[str, StoredSplit]:
+    if "forward" in vars(phase.model) and not takes_stored(phase.model):
+        raise NotStored(f"{type(phase.model).__name__} has a `forward` that is not that of its class")
+    computing, given = _computing(phase), list(_with_samples(splits))
+    if not given:
+        return {}
+    noise = agreed(phase.run, lambda: computing.noise_of(given[0]))
+    computation = replace(agreed(phase.run, lambda: _of_teacher(teacher, noise)), is_kept=keep)
     found: dict[str, StoredSplit] = {}
-    for split in _with_samples(splits):
+    for split in given:
         outputs = computing.outputs(computation, split)
         sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
         before = getattr(phase.data, split.name)
         if not isinstance(before, StoredSplit):
             before = StoredSplit(split, {}, sizes, has_images=True)
         found[split.name] = before.with_outputs(name, outputs, sizes)
+    computing.finish(computation)
     return found
+
+
+def _of_teacher(teacher: Answering, images: Any) -> Computation:
+    """What computes the outputs of a teacher: a copy of it, tried with some images."""
+    looked = Looked(teacher.model)
+    asked = copy(teacher)
+    asked.model = looked.copy
+    looked.run_first(lambda: asked(images))
+    title = f"the outputs of the teacher {type(teacher.model).__name__}"
+    return Computation(title, lambda images: (asked(images),), identity.of_model(looked.copy), looked)
 
 
 def _decode_instead(run: "Run", splits: Sequence[Split], *, exact: bool) -> None:

@@ -5,7 +5,6 @@ model is such a copy whose frozen layers are those of the first. Their weights a
 """
 
 import argparse
-import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import fx, nn
+from torch import nn
 
+from leaven.runtime.model.graph import over
+from leaven.runtime.model.looking import NotCopied, copy_to_look_at
+from leaven.runtime.model.state import state_of
 from leaven.runtime.seeding import Generators, are_same_generators, generators, set_generators
 from leaven.runtime.stored.frozen import FrozenPart, Unchanged, continue_from_stored, share_weights
 from leaven.runtime.stored.split import StoredSplit
@@ -47,11 +49,25 @@ def _built_once(function: Callable[..., Any], *, is_copied: bool) -> Callable[..
             made.append(found)
             if is_copied:
                 found.result.__dict__[_BUILT_AS] = len(made)
-        else:
-            set_generators(found.after)
-        return copy.deepcopy(found.result) if is_copied else found.result
+        return _copied(found, function, args) if is_copied else _given(found)
 
     return build
+
+
+def _given(found: "_Built") -> Any:
+    set_generators(found.after)
+    return found.result
+
+
+def _copied(found: "_Built", function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """A copy of a model; where there can be none, a model that is built again."""
+    try:
+        copied = copy_to_look_at(found.result)
+    except NotCopied:
+        set_generators(found.before)
+        return function(*args)
+    set_generators(found.after)
+    return copied
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +136,7 @@ def shared_frozen(
                 part = _part_like(one.part, model)
                 share_weights(model, one.model, dict(part.before.named_parameters()))
                 continue_from_stored(model, part)
-                phase.is_frozen_part_unchanged = Unchanged(part, one.unchanged)
+                phase.is_frozen_part_unchanged = Unchanged(model, part, one.unchanged)
             return one.splits
     with trial.alone():
         found = store()
@@ -145,16 +161,17 @@ def _modes(model: nn.Module) -> list[bool]:
 
 
 def _has_same_frozen(model: nn.Module, other: nn.Module) -> bool:
-    """Whether two models of the same layers have the same frozen parameters and buffers."""
-    pairs = zip(model.named_parameters(), other.named_parameters(), strict=True)
-    if not all(a == b and p.requires_grad == q.requires_grad for (a, p), (b, q) in pairs):
+    """Whether two models of the same layers have the same frozen parameters, buffers and plain state."""
+    named = zip(model.named_parameters(), other.named_parameters(), strict=True)
+    if not all(a == b and p.requires_grad == q.requires_grad for (a, p), (b, q) in named):
         return False
     frozen = [(p, q) for p, q in zip(model.parameters(), other.parameters(), strict=True) if not p.requires_grad]
-    return all(torch.equal(a, b) for a, b in (*frozen, *zip(model.buffers(), other.buffers(), strict=True)))
+    pairs = (*frozen, *zip(model.buffers(), other.buffers(), strict=True))
+    return all(torch.equal(a, b) for a, b in pairs) and state_of(model) == state_of(other)
 
 
 def _part_like(part: FrozenPart, model: nn.Module) -> FrozenPart:
     """The parts of a model, by the graphs of another of the same layers."""
     parts = (part.before, part.after, part.after_in_evaluation)
-    before, after, in_evaluation = (fx.GraphModule(model, each.graph) for each in parts)
+    before, after, in_evaluation = (over(model, each.graph, each) for each in parts)
     return FrozenPart(before, after, in_evaluation, part.names)

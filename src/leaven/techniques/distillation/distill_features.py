@@ -57,8 +57,8 @@ class DistillFeatures:
         self.temperature = temperature
         image = _image(data)
         placed = image.to(next(model.parameters()).device)
-        ours = layers_of(model, lambda: model(placed), layers)
-        theirs = layers_of(teacher, lambda: self.teacher(fabric.to_device(image)), teacher_layers)
+        ours = layers_of(model, placed, layers)
+        theirs = layers_of(teacher, self.teacher.convert(fabric.to_device(image)), teacher_layers)
         pairs = self._paired(ours, theirs, layers, teacher_layers)
         self.student_taps = FeatureHooks(model, [one for one, _ in pairs], is_student=True)
         self.teacher_taps = FeatureHooks(teacher, [other for _, other in pairs], is_student=False)

@@ -16,6 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from leaven.formats.layer_names import is_named
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.looking import looking_at
 
 MOST_STAGES = 4
 _SPECIAL_TOKENS = (0, 1, 2, 4, 5)  # classes and registers, which stand before those of the image
@@ -99,12 +100,13 @@ class _Given:
     is_map: bool
 
 
-def layers_of(model: nn.Module, show: Callable[[], Tensor], chosen: Sequence[str] | None) -> Widths:
+def layers_of(model: nn.Module, image: Tensor, chosen: Sequence[str] | None) -> Widths:
     """The layers whose features are compared, the chosen ones or those with which stages end, and their widths.
 
-    `show` shows the model an image.
+    They are found by showing an image to a copy of the model.
     """
-    gave, outputs = _trial(model, show)
+    with looking_at(model) as copied:
+        gave, outputs = _trial(copied, image)
     if chosen is None:
         return _stages(model, gave, outputs)
     paths = [path for name in chosen for path in _layers_named(model, name)]
@@ -139,8 +141,9 @@ def _is_of_weights(path: str) -> bool:
     return "parametrizations" in path.split(".")
 
 
-def _trial(model: nn.Module, show: Callable[[], Tensor]) -> tuple[dict[str, _Given], int]:
-    """What every layer gives for an image, in the order in which they finish, and the number of outputs."""
+def _trial(model: nn.Module, image: Tensor) -> tuple[dict[str, _Given], int]:
+    """What every layer of a model to look at gives for an image, in the order in which they finish, and the number of
+    outputs."""
     gave: dict[str, _Given] = {}
 
     def note(path: str) -> Callable[..., None]:
@@ -153,14 +156,8 @@ def _trial(model: nn.Module, show: Callable[[], Tensor]) -> tuple[dict[str, _Giv
         return hook
 
     layers = [(path, module) for path, module in model.named_modules() if path and not _is_of_weights(path)]
-    handles = [module.register_forward_hook(note(path)) for path, module in layers]
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            outputs = show()
-    finally:
-        model.train(was_training)
-        for handle in handles:
-            handle.remove()
+    for path, module in layers:
+        module.register_forward_hook(note(path))
+    with torch.no_grad():
+        outputs = model.eval()(image)
     return gave, outputs.shape[1]

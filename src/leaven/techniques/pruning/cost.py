@@ -1,14 +1,15 @@
 """What a model costs: its weights, the work of one image, its file, and the time that this machine needs."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
+
+from leaven.runtime.model.looking import looking_at
 
 MOST_LAYERS = 12  # in a table
 _PASSES = 20
@@ -27,20 +28,20 @@ class Cost:
 
 
 def cost_of(model: nn.Module, example: Tensor) -> Cost:
-    """What a model costs, asked about one image; it is left as it was."""
-    with evaluating(model), torch.no_grad():
-        seconds = _seconds(model, example)
+    """What a model costs, of which a copy is asked about one image."""
+    with looking_at(model) as copied, torch.no_grad():
+        seconds = _seconds(copied.eval(), example)
         return Cost(
             parameters=sum(parameter.numel() for parameter in model.parameters()),
-            flops=flops_of(model, example),
+            flops=flops_of(copied, example),
             bytes=sum(value.numel() * value.element_size() for value in model.state_dict().values()),
             seconds=seconds,
         )
 
 
 def flops_of(model: nn.Module, example: Tensor) -> int:
-    """The additions and multiplications for one image, as torch counts them."""
-    with evaluating(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
+    """The additions and multiplications for one image, as torch counts them; the model is one to look at."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(example)
     return int(counter.get_total_flops())
 
@@ -109,15 +110,3 @@ def _seconds(model: nn.Module, example: Tensor) -> float:
 def _wait_for(outputs: Tensor) -> None:
     """Reading a number waits until another device has computed it."""
     outputs.flatten()[0].item()
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode; afterwards each of its parts in the mode in which it was."""
-    modes = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode

@@ -6,11 +6,11 @@ import pytest
 import timm
 import torch
 from tests import at_work
-from torch import nn
+from torch import fx, nn
 
 from leaven.runtime import freeze
+from leaven.runtime.model.graph import find_cut
 from leaven.runtime.stored.approximate import TOLERANCE, fold_norms, ways
-from leaven.runtime.stored.frozen import FrozenPart
 
 RECIPE = """
 model  conv(8) -> conv(16, stride=2) -> global_pool() -> dropout(0.2) -> linear(classes)
@@ -19,7 +19,13 @@ freeze "0" + "1"
 train  epochs=2, exact="""
 
 
-def frozen_part(name: str, head: str) -> FrozenPart:
+def before(model: nn.Module) -> fx.GraphModule:
+    cut = find_cut(model)
+    assert cut is not None
+    return cut.before(model)
+
+
+def frozen_part(name: str, head: str) -> fx.GraphModule:
     torch.manual_seed(0)
     model = timm.create_model(name, num_classes=10)
     for module in model.modules():
@@ -28,23 +34,23 @@ def frozen_part(name: str, head: str) -> FrozenPart:
             nn.init.uniform_(module.running_var, 0.5, 2.0)
             nn.init.uniform_(module.weight, 0.5, 1.5)
     freeze(model, all_but=[head])
-    return FrozenPart.of(model)
+    return before(model)
 
 
 @pytest.mark.parametrize(("name", "head"), [("resnet18", "fc"), ("tf_efficientnet_lite0", "classifier")])
 def test_folded_norms_and_channels_last_change_only_the_last_digits(name: str, head: str) -> None:
     part = frozen_part(name, head)
-    folded = fold_norms(part.before)
+    folded = fold_norms(part)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
     images = torch.randn(4, 3, 64, 64)
     with torch.no_grad():
-        (exact,) = part.before(images)
-        for way, run in ways(part.before, images).items():
+        (exact,) = part(images)
+        for way, run in ways(part, images).items():
             (found,) = run(images)
             assert found.dtype == exact.dtype
             difference = ((found - exact).norm(dim=1) / exact.norm(dim=1)).max()
             assert difference < (2 * TOLERANCE if "bf16" in way else 1e-4), way
-    assert any(isinstance(module, nn.BatchNorm2d) for module in part.before.modules()), "the model itself is unchanged"
+    assert any(isinstance(module, nn.BatchNorm2d) for module in part.modules()), "the model itself is unchanged"
 
 
 def test_norms_that_do_not_follow_a_convolution_alone_are_left() -> None:
@@ -59,7 +65,7 @@ def test_norms_that_do_not_follow_a_convolution_alone_are_left() -> None:
 
     model = Net()
     freeze(model, all_but=["head"])
-    part = FrozenPart.of(model).before
+    part = before(model)
     assert fold_norms(part) is part
 
 

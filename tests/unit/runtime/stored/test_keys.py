@@ -136,27 +136,6 @@ def _with_another_weight() -> nn.Module:
     return model
 
 
-class Scaled(nn.Module):
-    """A layer whose setting neither its name nor its weights tell."""
-
-    def __init__(self, scale: float) -> None:
-        super().__init__()
-        self.scale = scale
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return images * self.scale
-
-
-def test_another_setting_of_a_layer_makes_new_entries(photos: Path, store: Store) -> None:
-    counts = []
-    for scale in (0.5, 0.25):
-        model = net()
-        model[1] = Scaled(scale)
-        prepared(photos, model)
-        counts.append(computed(store))
-    assert counts[1] == 2 * counts[0]
-
-
 def test_another_version_of_a_library_makes_new_entries(
     photos: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,17 +1,15 @@
 """Where stored outputs might not be what the model would compute, the model runs as it is."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from tests.unit.runtime.stored.test_keys import computed, net, photos, prepared, store
+from tests.unit.runtime.stored.test_keys import net, photos, prepared, store
 from torch import Tensor, nn
 
 import leaven
 from leaven import runtime
-from leaven.formats.store import Store
 from leaven.language.source import Source
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.stopping import StopSignal
@@ -138,32 +136,6 @@ def test_a_split_without_images_needs_no_outputs(photos: Path) -> None:
     phase, data = prepared(photos, shares={"val": 0})
     assert len(phase.data.val) == 0
     assert phase.data.train is not data.train
-
-
-OWN = """
-from torch import nn
-
-class Clamped(nn.Module):
-    def forward(self, inputs):
-        return inputs.clamp(max={most})
-"""
-
-
-def test_other_code_of_a_layer_makes_new_entries(photos: Path, store: Store, tmp_path: Path) -> None:
-    counts = []
-    for most in (60, 70):  # random images reach neither
-        file = tmp_path / f"own{most}.py"
-        file.write_text(OWN.format(most=most))
-        spec = importlib.util.spec_from_file_location("own", file)
-        assert spec is not None
-        assert spec.loader is not None
-        own = sys.modules["own"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(own)
-        model = net()
-        model[1] = own.Clamped()
-        prepared(photos, model)
-        counts.append(computed(store))
-    assert counts[1] == 2 * counts[0]
 
 
 RECIPE = "model resnet18()\ndata digits()\nfreeze all - head\n"

@@ -1,0 +1,81 @@
+"""A copy of a model to look at: on it is tried what may not change the model itself.
+
+To find its graph, to compare ways to run it, or to measure it, a model runs on random images. Layers may count how
+often they run, draw from generators of their own, initialise themselves from their first batch, or build a part when it
+is first needed. So a copy runs, and is thrown away. A model that can't be copied is not looked at.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+
+from leaven.formats.byte_sizes import show_bytes
+from leaven.runtime.failures import Failure
+from leaven.runtime.memory import available, is_out_of_memory
+from leaven.runtime.model.outside import outside_kept
+from leaven.runtime.model.state import functions_in, has_known_version
+from leaven.runtime.seeding import generators_kept
+
+
+class NotCopied(Failure):
+    """There is no copy of a model; the headline says why, in words that can follow "because"."""
+
+
+@contextmanager
+def looking_at(model: nn.Module) -> Iterator[nn.Module]:
+    """A copy of a model; afterwards all that it shares with the model is as before, and so are the generators of random
+    numbers."""
+    copied = copy_to_look_at(model)
+    with generators_kept(), outside_kept(model):
+        yield copied
+
+
+def copy_to_look_at(model: nn.Module) -> nn.Module:
+    """A copy of a model that shares nothing with it, in the same modes; `NotCopied` where there can be none."""
+    name = type(model).__name__
+    if where := _reaches_outside(model):
+        raise NotCopied(f"{name} can't be copied: {where}")
+    size = sum(map(_bytes, _tensors(model)))
+    device = next((tensor.device for tensor in _tensors(model)), torch.device("cpu"))
+    if size > available(device):
+        raise NotCopied(f"a copy of {name} ({show_bytes(size)}) does not fit into memory")
+    try:
+        with generators_kept():
+            copied = deepcopy(model)
+    except Exception as problem:  # whatever an object says that can't be copied
+        if is_out_of_memory(problem):
+            raise NotCopied(f"a copy of {name} ({show_bytes(size)}) does not fit into memory") from None
+        said = str(problem).strip().partition("\n")[0]
+        raise NotCopied(f"{name} can't be copied: {said or type(problem).__name__}") from None
+    own = {id(each) for each in chain(model.modules(), _tensors(model))}
+    if any(id(each) in own for each in chain(copied.modules(), _tensors(copied))):
+        raise NotCopied(f"{name} can't be copied: its copy shares layers or weights with it")
+    return copied
+
+
+def _reaches_outside(model: nn.Module) -> str:
+    """What a copy would share with the model, in words; empty where there is nothing."""
+    if torch_module._has_any_global_hook():
+        return "hooks of all modules are registered"
+    for where, function in functions_in(model):
+        held = [name for name in function.__code__.co_freevars if name != "__class__"]
+        if held and not has_known_version(function.__globals__.get("__name__", "")):
+            return f"{where} has a function that holds the variable {held[0]}"
+    return ""
+
+
+def _tensors(model: nn.Module) -> Any:
+    return chain(model.parameters(), model.buffers())
+
+
+def _bytes(tensor: Tensor) -> int:
+    try:
+        return tensor.nbytes
+    except Exception:  # of a layer whose shape its first batch decides
+        return 0

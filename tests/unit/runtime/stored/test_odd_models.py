@@ -1,0 +1,280 @@
+"""Models with state, hooks and tricks of their own: a run that plans ends as one that does not, and says why.
+
+Nothing that the planner tries or measures may be noticed by the model that is trained.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests import at_work
+from tests.unit.runtime.stored.test_keys import photos, prepared, store
+from tests.unit.runtime.stored.test_recipes import ends_the_same, scores, weights
+from torch import Tensor, nn
+
+import leaven
+from leaven.formats.store import Store
+
+__all__ = ["photos", "store"]  # fixtures
+
+DATA = "data digits() { split train=90 samples, val=40 samples, test=40 samples }\n"
+BASE = """
+import threading, types
+import torch
+from torch import nn
+
+STEPS = [0]
+
+class Base(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, images):
+        return self.head(self.after(self.body(images)))
+
+    def after(self, features):
+        return features
+"""
+MODELS = {
+    "counts, and does something else later": """
+class Net(Base):
+    calls = 0
+    def after(self, features):
+        self.calls += 1
+        return features * 2 if self.calls > 4 else features
+""",
+    "counts in its class": """
+class Net(Base):
+    calls = 0
+    def after(self, features):
+        Net.calls += 1
+        return features * (1 + 0.01 * Net.calls)
+""",
+    "counts in its file": """
+class Net(Base):
+    def after(self, features):
+        STEPS[0] += 1
+        return features * (1 + 0.01 * STEPS[0])
+""",
+    "has a running mean": """
+class Net(Base):
+    mean = 0.0
+    def after(self, features):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * float(len(features))
+        return features + 0.01 * self.mean
+""",
+    "initialises itself from its first batch": """
+class ActNorm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(8, 1, 1))
+        self.register_buffer("is_ready", torch.tensor(False))
+    def forward(self, images):
+        if not self.is_ready:
+            self.shift.data.copy_(-images.mean((0, 2, 3))[:, None, None])
+            self.is_ready.fill_(True)
+        return images + self.shift
+class Net(Base):
+    def __init__(self, classes=10):
+        super().__init__(classes)
+        self.body[1] = ActNorm()
+""",
+    "draws from a generator of its own": """
+class Net(Base):
+    def __init__(self, classes=10):
+        super().__init__(classes)
+        self.generator = torch.Generator().manual_seed(7)
+    def after(self, features):
+        return features + torch.rand(features.shape, generator=self.generator)
+""",
+    "builds a mask when it is first needed": """
+class Net(Base):
+    mask = None
+    def after(self, features):
+        if self.mask is None:
+            self.mask = torch.ones_like(features[:1]) * 0.5
+        return features * self.mask
+""",
+    "has a hook that remembers": """
+class Net(Base):
+    def __init__(self, classes=10):
+        super().__init__(classes)
+        seen = []
+        def hook(module, inputs, output):
+            seen.append(1)
+            return output * (1 + 0.01 * len(seen))
+        self.body[0].register_forward_hook(hook)
+""",
+    "can't be copied": """
+class Net(Base):
+    calls = 0
+    def __init__(self, classes=10):
+        super().__init__(classes)
+        self.lock = threading.Lock()
+    def after(self, features):
+        self.calls += 1
+        return features * (1 + 0.01 * self.calls)
+""",
+    "has another forward than its class": """
+class Net(Base):
+    def __init__(self, classes=10):
+        super().__init__(classes)
+        self.forward = types.MethodType(lambda self, images: self.head(3 * self.body(images)), self)
+""",
+    "looks at its first image": """
+class Net(Base):
+    def forward(self, images):
+        return self.head(self.body(images - images[:1]))
+""",
+    "counts its images": """
+class Net(Base):
+    def forward(self, images):
+        return self.head(self.body(images) + 0.1 * torch.arange(images.shape[0])[:, None])
+""",
+}
+FROZEN = "freeze body\n"
+
+
+def trained(file: Path) -> str:
+    """What a run says. A model with state that no checkpoint holds is trained, but a bundle of it can't be saved."""
+    running = at_work.start(file, "--output", file.stem)
+    assert running.end() == 0 or "built again, it has other outputs" in running.said, running.said
+    return running.said
+
+
+def assert_same(one: Path, other: Path) -> None:
+    assert scores(one, one.stem) == scores(other, other.stem)
+    ours, theirs = weights(one, one.stem), weights(other, other.stem)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_it_runs_as_it_is_and_the_run_says_why(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(BASE + MODELS[kind])
+    recipe = f'import "own.py"\nmodel own.Net()\n{DATA}{FROZEN}train epochs=3, '
+    once = at_work.program(tmp_path, f"{recipe}cache=auto", "once")
+    always = at_work.program(tmp_path, f"{recipe}cache=off", "always")
+    assert "phase.store_frozen" in once.read_text()
+    assert "the frozen layers run in every epoch, because " in trained(once)
+    trained(always)
+    assert_same(once, always)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MODELS if "image" not in kind])
+def test_measuring_changes_nothing(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(BASE + MODELS[kind])
+    recipe = f'import "own.py"\nmodel own.Net()\n{DATA}train epochs=1, batch='
+    auto, named = (at_work.program(tmp_path, f"{recipe}{size}", f"batch_{size}") for size in ("auto", "32"))
+    assert "batch 32" in trained(auto)
+    trained(named)
+    assert_same(auto, named)
+
+
+def test_a_model_without_state_is_still_planned(tmp_path: Path) -> None:
+    constant = "class Net(Base):\n    def after(self, features):\n        return features * torch.full((8,), 0.5)\n"
+    (tmp_path / "own.py").write_text(BASE + constant)
+    recipe = f'import "own.py"\nmodel own.Net()\n{DATA}{FROZEN}'
+    assert "ran the frozen layers once for 130 samples" in ends_the_same(tmp_path, recipe, "epochs=2")
+
+
+class Brightest(nn.Module):
+    """Scales a whole batch by its brightest image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, 2)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.conv(images / images.amax()).mean((2, 3)))
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_images_that_change_the_outputs_for_others_are_noticed_wherever_they_are(place: int, photos: Path) -> None:
+    for number, file in enumerate(sorted((photos / "train").glob("*/*.png"))):
+        pixels = np.full((16, 16, 3), 250 if number == place else 100, dtype=np.uint8)
+        pixels[number, number] = 90
+        Image.fromarray(pixels).save(file)
+    phase, data = prepared(photos, Brightest(), all_but="head")
+    assert phase.data.train is data.train
+
+
+# -- what later runs find
+
+LIMITED = """
+from torch import nn
+from limits import shift
+
+class Clamp(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+        self.limit = limit
+    def forward(self, images):
+        return images.clamp(max=self.limit) + shift(images)
+
+def {name}(classes=10, limit=60.0):
+    return nn.Sequential(nn.Conv2d(1, 8, 3), Clamp(limit), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes))
+"""
+
+
+def test_outputs_of_your_own_code_are_not_used_by_a_later_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAVEN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "own.py").write_text(LIMITED.replace("{name}", "Net"))
+    (tmp_path / "limits.py").write_text("def shift(images):\n    return (images > 50).float()\n")
+    recipe = f'import "own.py"\nmodel own.Net()\n{DATA}freeze "0" + "1"\n'
+    file = at_work.program(tmp_path, f"{recipe}train epochs=2")
+    assert "keep=False" in file.read_text()
+    for _ in range(2):
+        assert "ran the frozen layers once for 130 samples" in at_work.run(file, "--output", "again").said
+
+
+@pytest.mark.parametrize("made", ["own.Net()", "conv(8) -> own.Layer() -> global_pool() -> linear(classes)"])
+def test_the_plan_says_that_they_are_not_kept(made: str, tmp_path: Path) -> None:
+    layer = "class Layer(nn.Module):\n    def forward(self, images):\n        return images\n"
+    (tmp_path / "own.py").write_text(BASE + layer + MODELS["has a running mean"])
+    recipe = tmp_path / "a.leaven"
+    chosen = "body" if "Net" in made else '"0"'
+    recipe.write_text(f'import "own.py"\nmodel {made}\n{DATA}freeze {chosen}\ntrain epochs=3\n')
+    (reason,) = [choice.reason for choice in leaven.make_plan(recipe).choices if choice.about == "frozen layers"]
+    assert "they are not kept for later runs, as own." in reason
+    assert reason.endswith("is your own code")
+
+
+def _hooked() -> nn.Module:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    model[1].register_forward_hook(_doubled)
+    return model
+
+
+def _doubled(_module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+    return output * 2
+
+
+def test_a_function_of_yours_on_a_layer_of_a_library_is_your_own_code(photos: Path, store: Store) -> None:
+    phase, data = prepared(photos, _hooked())
+    assert phase.data.train is not data.train
+    assert store.entries() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files that are used can't be removed there")
+def test_outputs_that_are_not_kept_leave_nothing_on_the_disk(photos: Path, store: Store) -> None:
+    phase, _ = prepared(photos, Plain(), all_but="head")
+    kept, _ = next(phase.data.train.batches(0))
+    assert kept.outputs["model"][0].shape == (4, 4)
+    assert store.entries() == []
+
+
+class Plain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, 2)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.conv(images).mean((2, 3)))
