@@ -20,12 +20,11 @@ def pruned_shapes(model: nn.Module, full: nn.Module) -> dict[str, dict[str, int 
     if all(name not in there or there[name].shape == value.shape for name, value in wanted.items()):
         return {}
     others = dict(full.named_modules())
-    found = {path: smaller_sizes(module, others[path]) for path, module in model.named_modules() if path in others}
+    found = {path: _smaller(module, others[path]) for path, module in model.named_modules() if path in others}
     return {path: sizes for path, sizes in found.items() if sizes}
 
 
-def smaller_sizes(module: nn.Module, other: nn.Module) -> dict[str, int | list[int]]:
-    """The attributes of a module that are sizes, and smaller than those of another one."""
+def _smaller(module: nn.Module, other: nn.Module) -> dict[str, int | list[int]]:
     sizes: dict[str, int | list[int]] = {}
     for name, value in vars(module).items():
         before = vars(other).get(name)

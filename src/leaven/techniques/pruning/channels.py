@@ -7,6 +7,7 @@ breaking the net (a shortcut that pads channels, the heads of an attention) is f
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
@@ -18,11 +19,9 @@ from torch.nn import functional as F
 
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import parameters_under
-from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.masks import has_masks
-from leaven.runtime.model.pruned_shapes import smaller_sizes
 from leaven.runtime.seeding import generator
-from leaven.techniques.pruning.cost import flops_of
+from leaven.techniques.pruning.cost import evaluating, flops_of
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import Data
@@ -52,14 +51,11 @@ class Structured:
         """Take so large a share out of the chosen layers; what came of it, in a sentence."""
         if has_masks(model):
             raise Failure("structured pruning can't follow unstructured pruning", "change the order of the two")
-        with looking_at(model) as copied:
-            copied.eval().requires_grad_(True)  # by gradients, dependencies are found
-            with torch.enable_grad():
-                found = self._scores(copied, example, _chosen(copied, on), data, seed)
-                scores = _that_can_go(copied, example, found, share)
-                ratio, reached = self._ratio(copied, example, scores, share)
-                _take_out(copied, example, scores, ratio)
-        _shrink_like(copied, model)
+        with _traceable(model):
+            found = self._scores(model, example, _chosen(model, on), data, seed)
+            scores = _that_can_go(model, example, found, share)
+            ratio, reached = self._ratio(model, example, scores, share)
+            _take_out(model, example, scores, ratio)
         return _summary(self.of, reached, scores, [path for path in found if path not in scores])
 
     def _scores(
@@ -208,22 +204,6 @@ def _take_out(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -
             _group(graph, layer, places).prune()
 
 
-def _shrink_like(pruned: nn.Module, model: nn.Module) -> None:
-    """Take the channels out of a model that its pruned copy does not have any more."""
-    for small, full in zip(pruned.modules(), model.modules(), strict=True):
-        is_smaller = False
-        for of_small, of_full in ((small._parameters, full._parameters), (small._buffers, full._buffers)):
-            for name, value in of_small.items():
-                before = of_full[name]
-                if value is not None and before is not None and value.shape != before.shape:
-                    kept: Any = value.detach()
-                    is_parameter = isinstance(before, nn.Parameter)
-                    of_full[name] = nn.Parameter(kept, before.requires_grad) if is_parameter else kept
-                    is_smaller = True
-        for name, size in smaller_sizes(small, full).items() if is_smaller else ():
-            setattr(full, name, tuple(size) if isinstance(size, list) else size)
-
-
 def _group(graph: Any, layer: nn.Module, places: Sequence[int]) -> Any:
     """Some channels of a layer, with all that makes and reads them."""
     return graph.get_pruning_group(layer, graph.get_pruner_of_module(layer).prune_out_channels, places)
@@ -321,3 +301,16 @@ def _library() -> Any:
     except ImportError:
         raise Failure("torch_pruning is not installed", "pip install torch-pruning") from None
     return torch_pruning
+
+
+@contextmanager
+def _traceable(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode with every weight wanting a gradient, by which dependencies are found."""
+    wanted = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    with evaluating(model), torch.enable_grad():
+        model.requires_grad_(True)
+        try:
+            yield
+        finally:
+            for name, parameter in model.named_parameters():
+                parameter.requires_grad_(wanted[name])

@@ -1,7 +1,8 @@
 """What a model costs: its weights, the work of one image, its file, and the time that this machine needs."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
@@ -40,8 +41,8 @@ def cost_of(model: nn.Module, example: Tensor) -> Cost:
 
 
 def flops_of(model: nn.Module, example: Tensor) -> int:
-    """The additions and multiplications for one image, as torch counts them; the model is one to look at."""
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    """The additions and multiplications for one image, as torch counts them."""
+    with evaluating(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(example)
     return int(counter.get_total_flops())
 
@@ -110,3 +111,15 @@ def _seconds(model: nn.Module, example: Tensor) -> float:
 def _wait_for(outputs: Tensor) -> None:
     """Reading a number waits until another device has computed it."""
     outputs.flatten()[0].item()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode; afterwards each of its parts in the mode in which it was."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
