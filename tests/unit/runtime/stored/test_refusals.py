@@ -3,13 +3,16 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tests.unit.runtime.stored.test_keys import net, photos, prepared, store
 from torch import Tensor, nn
 
 import leaven
 from leaven import runtime
+from leaven.formats.store import Store
 from leaven.language.source import Source
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.stopping import StopSignal
@@ -136,6 +139,62 @@ def test_a_split_without_images_needs_no_outputs(photos: Path) -> None:
     phase, data = prepared(photos, shares={"val": 0})
     assert len(phase.data.val) == 0
     assert phase.data.train is not data.train
+
+
+class Brightest(nn.Module):
+    """Scales a whole batch by its brightest image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, 2)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.conv(images / images.amax()).mean((2, 3)))
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_images_that_change_the_outputs_for_others_are_noticed_wherever_they_are(place: int, photos: Path) -> None:
+    for number, file in enumerate(sorted((photos / "train").glob("*/*.png"))):
+        pixels = np.full((16, 16, 3), 250 if number == place else 100, dtype=np.uint8)
+        pixels[number, number] = 90
+        Image.fromarray(pixels).save(file)
+    phase, data = prepared(photos, Brightest(), all_but="head")
+    assert phase.data.train is data.train
+
+
+def _hooked() -> nn.Module:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    model[1].register_forward_hook(_doubled)
+    return model
+
+
+def _doubled(_module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+    return output * 2
+
+
+def test_a_function_of_yours_on_a_layer_of_a_library_is_your_own_code(photos: Path, store: Store) -> None:
+    phase, data = prepared(photos, _hooked())
+    assert phase.data.train is not data.train
+    assert store.entries() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files that are used can't be removed there")
+def test_outputs_that_are_not_kept_leave_nothing_on_the_disk(photos: Path, store: Store) -> None:
+    phase, _ = prepared(photos, Plain(), all_but="head")
+    kept, _ = next(phase.data.train.batches(0))
+    assert kept.outputs["model"][0].shape == (4, 4)
+    assert store.entries() == []
+
+
+class Plain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, 2)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.conv(images).mean((2, 3)))
 
 
 RECIPE = "model resnet18()\ndata digits()\nfreeze all - head\n"
