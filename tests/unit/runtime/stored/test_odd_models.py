@@ -178,7 +178,6 @@ def test_a_model_without_state_is_still_planned(tmp_path: Path) -> None:
 # -- what later runs find
 
 LIMITED = """
-from torch import nn
 from limits import shift
 
 class Clamp(nn.Module):
@@ -188,28 +187,26 @@ class Clamp(nn.Module):
     def forward(self, images):
         return images.clamp(max=self.limit) + shift(images)
 
-def {name}(classes=10, limit=60.0):
-    return nn.Sequential(nn.Conv2d(1, 8, 3), Clamp(limit), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes))
+class Net(Base):
+    def __init__(self, classes=10, limit=60.0):
+        super().__init__(classes)
+        self.body[1] = Clamp(limit)
 """
 
 
 def test_outputs_of_your_own_code_are_not_used_by_a_later_run(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(LIMITED.replace("{name}", "Net"))
-    (tmp_path / "limits.py").write_text("def shift(images):\n    return (images > 50).float()\n")
-    recipe = f'import "own.py"\nmodel own.Net()\n{DATA}freeze "0" + "1"\n'
-    file = at_work.program(tmp_path, f"{recipe}train epochs=2")
-    assert "keep=False" in file.read_text()
-    for _ in range(2):
-        assert "ran the frozen layers once for 130 samples" in at_work.run(file, "--output", "again").said
+    (tmp_path / "own.py").write_text(BASE + LIMITED)
+    for limit, threshold in ((50, 70), (60, 70), (60, 80)):  # random images reach none of them
+        (tmp_path / "limits.py").write_text(f"def shift(images):\n    return (images > {threshold}).float()\n")
+        recipe = f'import "own.py"\nmodel own.Net(limit={limit})\n{DATA}{FROZEN}'
+        file = at_work.program(tmp_path, f"{recipe}train epochs=2")
+        assert "keep=False" in file.read_text()
+        assert "ran the frozen layers once for 130 samples" in at_work.run(file, "--output", "runs").said
 
 
-@pytest.mark.parametrize("made", ["own.Net()", "conv(8) -> own.Layer() -> global_pool() -> linear(classes)"])
-def test_the_plan_says_that_they_are_not_kept(made: str, tmp_path: Path) -> None:
-    layer = "class Layer(nn.Module):\n    def forward(self, images):\n        return images\n"
-    (tmp_path / "own.py").write_text(BASE + layer + MODELS["has a running mean"])
+def test_the_plan_says_that_they_are_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(BASE)
     recipe = tmp_path / "a.leaven"
-    chosen = "body" if "Net" in made else '"0"'
-    recipe.write_text(f'import "own.py"\nmodel {made}\n{DATA}freeze {chosen}\ntrain epochs=3\n')
+    recipe.write_text(f'import "own.py"\nmodel own.Base()\n{DATA}{FROZEN}train epochs=3\n')
     (reason,) = [choice.reason for choice in leaven.make_plan(recipe).choices if choice.about == "frozen layers"]
-    assert "they are not kept for later runs, as own." in reason
-    assert reason.endswith("is your own code")
+    assert reason.endswith("they are not kept for later runs, as own.Base is your own code")
