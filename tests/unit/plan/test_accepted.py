@@ -1,6 +1,9 @@
 """Recipes that pass the check are planned, and what `show` prints passes the check."""
 
+from pathlib import Path
+
 import pytest
+from PIL import Image
 
 from leaven.language.source import Source
 from leaven.plan.compiling import compile_source
@@ -26,3 +29,16 @@ def test_what_is_shown_passes_the_check(more: str) -> None:
     assert recipe is not None
     again = check(Source("shown.leaven", to_text(recipe)))
     assert again.recipe is not None, again.diagnostics
+
+
+@pytest.mark.parametrize("method", ["structured", "unstructured"])
+def test_a_segmenting_model_that_is_pruned_becomes_a_standalone_program(method: str, tmp_path: Path) -> None:
+    for folder, mode in (("images", "RGB"), ("masks", "L")):
+        (tmp_path / folder).mkdir()
+        for number in range(10):
+            Image.new(mode, (32, 32), number % 2).save(tmp_path / folder / f"{number}.png")
+    data = f'data mask_folder("{tmp_path.as_posix()}", classes=["no", "yes"])'
+    text = f"model timm.test_resnet()\n{data}\nprune {method}(), amount=20%\ntrain epochs=1\n"
+    plan = compile_source(Source("mine.leaven", text)).plan
+    assert plan is not None
+    assert "def evaluating" in standalone(plan)

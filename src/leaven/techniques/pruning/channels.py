@@ -20,8 +20,9 @@ from torch.nn import functional as F
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import parameters_under
 from leaven.runtime.model.masks import has_masks
+from leaven.runtime.model.modes import evaluating
 from leaven.runtime.seeding import generator
-from leaven.techniques.pruning.cost import evaluating, flops_of
+from leaven.techniques.pruning.cost import flops_of
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import Data

@@ -1,8 +1,7 @@
 """What a model costs: its weights, the work of one image, its file, and the time that this machine needs."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from leaven.runtime.model.looking import looking_at
+from leaven.runtime.model.modes import evaluating
 
 MOST_LAYERS = 12  # in a table
 _PASSES = 20
@@ -111,15 +111,3 @@ def _seconds(model: nn.Module, example: Tensor) -> float:
 def _wait_for(outputs: Tensor) -> None:
     """Reading a number waits until another device has computed it."""
     outputs.flatten()[0].item()
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode; afterwards each of its parts in the mode in which it was."""
-    modes = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
