@@ -18,6 +18,7 @@ from torch.nn.modules import module as torch_module
 from leaven.formats.byte_sizes import show_bytes
 from leaven.runtime.failures import Failure
 from leaven.runtime.memory import available, is_out_of_memory
+from leaven.runtime.model.masks import Mask
 from leaven.runtime.model.outside import outside_kept
 from leaven.runtime.model.state import functions_in, has_known_version
 from leaven.runtime.seeding import generators_kept
@@ -53,8 +54,8 @@ def copy_to_look_at(model: nn.Module) -> nn.Module:
             raise NotCopied(f"a copy of {name} ({show_bytes(size)}) does not fit into memory") from None
         said = str(problem).strip().partition("\n")[0]
         raise NotCopied(f"{name} can't be copied: {said or type(problem).__name__}") from None
-    own = {id(each) for each in chain(model.modules(), _tensors(model))}
-    if any(id(each) in own for each in chain(copied.modules(), _tensors(copied))):
+    own = {id(each) for each in _parts(model)}
+    if any(id(each) in own for each in _parts(copied)):
         raise NotCopied(f"{name} can't be copied: its copy shares layers or weights with it")
     return copied
 
@@ -68,6 +69,15 @@ def _reaches_outside(model: nn.Module) -> str:
         if held and not has_known_version(function.__globals__.get("__name__", "")):
             return f"{where} has a function that holds the variable {held[0]}"
     return ""
+
+
+def _parts(model: nn.Module) -> Iterator[nn.Module | Tensor]:
+    """The layers and weights of a model, but for masks, which copies share and no forward pass changes."""
+    for module in model.modules():
+        if not isinstance(module, Mask):
+            yield module
+            yield from module.parameters(recurse=False)
+            yield from module.buffers(recurse=False)
 
 
 def _tensors(model: nn.Module) -> Any:
