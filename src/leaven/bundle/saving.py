@@ -29,7 +29,7 @@ from leaven.formats.tables import PLAIN, Layout
 from leaven.formats.target import Target
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.looking import NotCopied, copy_to_look_at
+from leaven.runtime.model.looking import copy_or_itself
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.runtime.run.ending import Epoch
@@ -73,12 +73,12 @@ def save(
         steps, built = describe(preprocess, sources), built_by.describe(sources)
         code = Code(sources.members, is_trusted=True, bundle=path.name)
         weights, stands_on = _weights(module), None  # before anything runs that might change them
-        tried = _tried_out(_to_look_at(module), preprocess, example, task)
+        tried = _tried_out(copy_or_itself(module), preprocess, example, task)
         _compare_steps(preprocess, rebuild(steps, code), steps, tried)
         if over is not None:
             stands_on, weights = left_out(over, read_builder(built), code, module, weights, path)
         again, sizes = rebuilt(built, stands_on, code, module, weights, path)
-        outputs = _compare_models(_to_look_at(module), again, tried.prepared, task)
+        outputs = _compare_models(copy_or_itself(module), again, tried.prepared, task)
     if outputs.shape[1] != (task.row_size(target) or outputs.shape[1]):
         raise Failure(f"the model has {outputs.shape[1]} outputs, but the data has {len(target.names)} names for them")
     manifest = Manifest(
@@ -102,14 +102,6 @@ def save(
     }
     write_archive(path, {**members, **_records(folder), **sources.members})
     return path
-
-
-def _to_look_at(module: nn.Module) -> nn.Module:
-    """A copy of the model; where there can be none, the model itself, whose weights are safe already."""
-    try:
-        return copy_to_look_at(module)
-    except NotCopied:
-        return module
 
 
 class _Tried(NamedTuple):

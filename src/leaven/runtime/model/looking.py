@@ -60,6 +60,14 @@ def copy_to_look_at(model: nn.Module) -> nn.Module:
     return copied
 
 
+def copy_or_itself(model: nn.Module) -> nn.Module:
+    """A copy of a model; where there can be none, the model itself, for what can't be left out."""
+    try:
+        return copy_to_look_at(model)
+    except NotCopied:
+        return model
+
+
 def _reaches_outside(model: nn.Module) -> str:
     """What a copy would share with the model, in words; empty where there is nothing."""
     if torch_module._has_any_global_hook():

@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from leaven.formats.layer_names import is_named
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.looking import looking_at
+from leaven.runtime.model.looking import copy_or_itself
 
 MOST_STAGES = 4
 _SPECIAL_TOKENS = (0, 1, 2, 4, 5)  # classes and registers, which stand before those of the image
@@ -105,8 +105,7 @@ def layers_of(model: nn.Module, image: Tensor, chosen: Sequence[str] | None) -> 
 
     They are found by showing an image to a copy of the model.
     """
-    with looking_at(model) as copied:
-        gave, outputs = _trial(copied, image)
+    gave, outputs = _trial(copy_or_itself(model), image)
     if chosen is None:
         return _stages(model, gave, outputs)
     paths = [path for name in chosen for path in _layers_named(model, name)]
@@ -142,8 +141,7 @@ def _is_of_weights(path: str) -> bool:
 
 
 def _trial(model: nn.Module, image: Tensor) -> tuple[dict[str, _Given], int]:
-    """What every layer of a model to look at gives for an image, in the order in which they finish, and the number of
-    outputs."""
+    """What every layer gives for an image, in the order in which they finish, and the number of outputs."""
     gave: dict[str, _Given] = {}
 
     def note(path: str) -> Callable[..., None]:
@@ -156,8 +154,14 @@ def _trial(model: nn.Module, image: Tensor) -> tuple[dict[str, _Given], int]:
         return hook
 
     layers = [(path, module) for path, module in model.named_modules() if path and not _is_of_weights(path)]
-    for path, module in layers:
-        module.register_forward_hook(note(path))
-    with torch.no_grad():
-        outputs = model.eval()(image)
+    handles = [module.register_forward_hook(note(path)) for path, module in layers]
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            outputs = model(image)
+    finally:
+        model.train(was_training)
+        for handle in handles:
+            handle.remove()
     return gave, outputs.shape[1]
