@@ -183,7 +183,7 @@ class Judged:
         measured.reset()
         row = self.guess.outputs(actual)
         for targets in actual.split(_MOST_ROWS):
-            measured.update(row.expand(len(targets), *row.shape), targets)
+            measured.update(row.repeat(len(targets), *(1 for _ in row.shape)), targets)
         return float(measured.compute())
 
     def _of_all_processes(self) -> list[tuple[Tensor, Tensor]]:
