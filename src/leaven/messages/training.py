@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from leaven.catalog import lookup
 from leaven.catalog.traits import TargetKind
-from leaven.catalog.value_text import value_text
+from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.fixes import write
 from leaven.language.source import Span
 from leaven.messages.describe import labels, tasks
 from leaven.messages.places import setting_span, span_of, spots
@@ -55,7 +56,7 @@ def metric_of_unknown_class(of: Setting, names: Sequence[str]) -> Diagnostic:
         "unknown-choice",
         f"the data has no class `{of.value}`",
         Spot(span_of(of.origin), f"its classes are {listed}"),
-        fix=f'did you mean `of="{near[0]}"`?' if near else None,
+        fix=write(span_of(of.origin), quoted(near[0]), "did you mean ", after="?") if near else None,
     )
 
 

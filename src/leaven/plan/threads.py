@@ -9,6 +9,7 @@ from math import prod
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Default
+from leaven.plan.passes.measured_settings import USUAL_BATCH
 from leaven.plan.translate import argument, because
 from leaven.plan.values import Argument
 from leaven.recipe.recipe import Recipe
@@ -25,8 +26,9 @@ def threads_of(recipe: Recipe) -> Argument | None:
     if setting.value != "auto":
         return argument(setting)
     batch, layers = recipe.train.value("batch"), recipe.model.layers
-    if layers is None or not isinstance(batch, int):
+    if layers is None:
         return None
+    batch = batch if isinstance(batch, int) else USUAL_BATCH
     cost = _mean_cost(layers, size_of_images(recipe.data))
     if cost is None or _PASSES * batch * cost >= WORTH_DIVIDING:
         return None

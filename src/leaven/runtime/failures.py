@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any, ClassVar
 
 from leaven.formats import status_line
@@ -75,7 +76,8 @@ def unexpected(problem: Exception, about: str = "") -> Failure:
 
 def _is_user_file(file: str) -> bool:
     """Whether a file was imported by `import_file`."""
-    return file in (getattr(module, USER_FILE, None) for module in list(sys.modules.values()))
+    modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
+    return file in (vars(module).get(USER_FILE) for module in modules)  # to ask torch.ops for an attribute makes one
 
 
 class Caution(UserWarning):

@@ -211,7 +211,7 @@ def named_split(name: str) -> str:
     words = re.findall("[a-z]+", name.lower())
     if "trainval" in words:
         return "train"
-    return next((split for split, names in PART_NAMES.items() if any(word in names for word in words)), "")
+    return next((split for word in words for split, names in PART_NAMES.items() if word in names), "")
 
 
 def as_text(value: Any) -> str:

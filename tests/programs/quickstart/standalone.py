@@ -231,7 +231,7 @@ class Phase:
         self.best = (-math.inf, -math.inf)  # score, and validation loss negated
         self.state: dict[str, Any] = {}  # what a checkpoint holds
 
-    def begin(self, optimizer: Any, schedule: Any, **techniques: Any) -> Any:
+    def begin(self, optimizer: Any, schedule: Any, /, **techniques: Any) -> Any:
         """Load the state of an interrupted run."""
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
         saved = self.run.saved

@@ -472,7 +472,7 @@ def test_no_two_definitions_that_can_meet_have_the_same_name() -> None:
     used = [f"leaven.techniques.{name}" for name in techniques.__all__]
     for traits in (frozenset[str](), frozenset({"simple_freezing", "simple_cosine"})):
         found = needed(
-            [*classes, *used, "leaven.runtime.load_weights", "leaven.runtime.user_dataset"], traits, "classification"
+            (*classes, *used, "leaven.runtime.load_weights", "leaven.runtime.user_dataset"), traits, "classification"
         )
         names = [definition.name for definition in found.definitions]
         assert len(names) == len(set(names))

@@ -21,6 +21,7 @@ from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.model.outside import state_outside
 from leaven.runtime.model.state import state_of
+from leaven.runtime.seeding import draws
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
 from leaven.runtime.stored.batch import StoredBatch, own_copies
@@ -79,8 +80,11 @@ class FrozenPart:
 
     def _trial(self, looked: Looked, images: Any) -> list[Any]:
         """What the copy computes from its stored outputs, as it would from the images."""
+        have_drawn = draws()
         with torch.no_grad():
             outputs = tuple(_stored_form(each) for each in self.before(images))
+        if have_drawn():
+            raise NotStored("the frozen layers draw random numbers")
         stored = StoredBatch(None, {MODEL: outputs}, len(first_tensor(images)))
         continue_from_stored(looked.copy, self)
         try:
