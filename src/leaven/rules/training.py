@@ -92,8 +92,9 @@ def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagn
 
 def _untrained(phase: Phase) -> Iterator[Diagnostic]:
     """A phase that neither trains nor changes the model."""
-    prepares = any(isinstance(one, Reinit | Technique) for one in phase.techniques)
-    if not phase.trains and not prepares and is_written(phase.epochs.origin):
+    if phase.trains or not is_written(phase.epochs.origin):
+        return
+    if not any(isinstance(one, Reinit | Technique) for one in phase.techniques):
         yield messages.no_epochs(phase.epochs, phase.name)
 
 
