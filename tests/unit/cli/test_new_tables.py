@@ -112,7 +112,7 @@ def test_from_a_published_table_to_a_prediction(tmp_path: Path, kind: str) -> No
     table = published_tables.sms_spam(tmp_path / kind) if kind == "sms" else published_tables.ag_news(tmp_path / kind)
     model = ["--model", 'transformers.auto("bert")', "--epochs", "1", "-o", "t.leaven"]
     leaven_in(tmp_path, "new", str(table.relative_to(tmp_path)), *model)
-    assert "no errors" in leaven_in(tmp_path, "check", "t.leaven")
+    assert ("unbalanced-classes" if kind == "sms" else "no errors") in leaven_in(tmp_path, "check", "t.leaven")
     leaven_in(tmp_path, "run", "t.leaven")
     assert leaven_in(tmp_path, "predict", "runs/t", "a good film").strip()
     rows = table if kind == "sms" else table / "test.csv"
