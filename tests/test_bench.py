@@ -10,7 +10,7 @@ BENCH = Path(__file__).parents[1] / "bench"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["big_folder.py", "check.py", "jobs.py", "overhead.py", "reuse.py", "threads.py"])
+@pytest.mark.parametrize("script", sorted(file.name for file in BENCH.glob("*.py")))
 def test_a_benchmark_runs(script: str, tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH / script), "--smoke", "--work", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
