@@ -34,7 +34,7 @@ def plan_of(folder: Path, text: str) -> Plan:
         ("model resnet18()\ndata digits() { size 64 }\n", None),
         (SMALL + "data digits()\ntrain threads=2\n", 2),
         ("model resnet18()\ndata digits()\ntrain threads=1\n", 1),
-        (SMALL + "data digits()\ntrain batch=auto\n", None),
+        (SMALL + "data digits()\ntrain batch=auto\n", 1),  # measured from the usual batch on
     ],
 )
 def test_one_thread_for_small_layers_and_as_many_as_are_written(text: str, threads: int | None, tmp_path: Path) -> None:

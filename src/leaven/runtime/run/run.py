@@ -505,7 +505,7 @@ class Run:
         except Exception as problem:  # whatever matplotlib raises
             self.print(f"{name} could not be drawn: {type(problem).__name__}: {problem}")
             return None
-        return self.folder / name
+        return self.named / name
 
     def announce(self, file: Path, *, trust_code: bool = False, example: str = "photo.jpg") -> None:
         """Note that the run is finished, and print where the model is and how to use it."""
