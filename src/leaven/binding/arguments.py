@@ -158,10 +158,10 @@ def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterato
         yield messages.none_of(card, name, names)
     elif len(places := [s.origin.span for s in chosen if isinstance(s.origin, Written)]) > 1:
         yield messages.several_of(card, names, places)
-    chosen = [settings[one] for one in card.at_most_one_of if settings[one].value is not None]
-    if len(chosen) > 1:
-        places = [s.origin.span for s in chosen if isinstance(s.origin, Written)]
-        yield messages.several_of(card, [setting.name for setting in chosen], places)
+    given = [(one, settings[one].origin) for one in card.at_most_one_of if settings[one].value is not None]
+    written = {one: origin.span for one, origin in given if isinstance(origin, Written)}
+    if len(written) > 1:
+        yield messages.several_of(card, list(written), list(written.values()))
     for parameter in card.parameters:
         if (only_if := parameter.only_if) is None:
             continue

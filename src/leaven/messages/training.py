@@ -10,7 +10,7 @@ from leaven.language.diagnostics import Diagnostic, Spot, error, warning
 from leaven.language.fixes import write
 from leaven.language.source import Span
 from leaven.messages.describe import labels, tasks
-from leaven.messages.places import setting_span, span_of, spots
+from leaven.messages.places import repeated, setting_span, span_of, spots
 
 
 def loss_for_other_task(loss: Invocation, task: str, usual: str) -> Diagnostic:
@@ -57,6 +57,20 @@ def metric_of_unknown_class(of: Setting, names: Sequence[str]) -> Diagnostic:
         f"the data has no class `{of.value}`",
         Spot(span_of(of.origin), f"its classes are {listed}"),
         fix=write(span_of(of.origin), quoted(near[0]), "did you mean ", after="?") if near else None,
+    )
+
+
+def repeated_score(name: str, again: Invocation, first: Invocation) -> Diagnostic:
+    headline = f"two metrics would be recorded as `{name}`"
+    return repeated("repeated-score", headline, span_of(again.origin), span_of(first.origin), "remove one of them")
+
+
+def score_named_loss(metric: Invocation) -> Diagnostic:
+    return error(
+        "repeated-score",
+        "a metric would be recorded as `loss`, as the loss itself is",
+        Spot(span_of(metric.origin), "its name is that of the function"),
+        fix="rename the function",
     )
 
 

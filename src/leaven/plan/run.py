@@ -122,7 +122,8 @@ def _metric(metric: Invocation, task: Task) -> Call:
     assert task.known is not None
     if isinstance(of := metric.value("of"), str):
         named = (Argument("", of), Argument("", Variable("class_names")))
-        return Call(f"{_TASKS}{task.name}.F1Of", named, text=call_of(metric).text, because=because(metric.origin))
+        target = f"{_TASKS}{task.name}.{metric.card.name.capitalize()}Of"
+        return Call(target, named, text=call_of(metric).text, because=because(metric.origin))
     first = [
         Argument(name, Variable("outputs") if value == "outputs" else value)
         for name, value in task.known.metric_arguments.items()

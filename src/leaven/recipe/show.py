@@ -10,7 +10,7 @@ from typing import Any
 
 from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word
 from leaven.catalog.value_text import expression_text, value_text
-from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting
+from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting, is_written
 from leaven.language.remarks import Line, aligned, joined
 from leaven.messages import describe
 from leaven.recipe.recipe import (
@@ -221,6 +221,8 @@ def _shown(invocation: Invocation) -> list[Setting]:
     """The settings worth printing: a default that says nothing, or belongs to a choice that was not made, is not."""
     conditions = [(p.name, p.only_if) for p in invocation.card.parameters if p.only_if is not None]
     idle = {name for name, only_if in conditions if not only_if.is_met_by(invocation.value(only_if.parameter))}
+    if any(s.name in invocation.card.at_most_one_of and is_written(s.origin) for s in invocation.settings):
+        idle |= set(invocation.card.at_most_one_of)
     silent = [s for s in invocation.settings if isinstance(s.origin, Default) and (s.value is None or s.name in idle)]
     return [s for s in invocation.settings if s not in silent]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from leaven.binding.scores import measured_scores
 from leaven.catalog.traits import TaskTraits
 from leaven.catalog.values import Invocation, Quantity, Written, is_written
 from leaven.language.diagnostics import Diagnostic
@@ -21,6 +22,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         yield from _metrics(draft.metrics, task.title, task.known)
         if draft.data_facts.names and task.known.target_kind == "class":
             yield from _classes_of_metrics(draft.metrics, draft.data_facts.names)
+        yield from _scores(draft.metrics, task.known)
         targets = draft.data.sampler.card.sampler.targets if draft.data.sampler.card.kind == "sampler" else ()
         if targets and task.known.target_kind not in targets:
             yield messages.sampler_for_other_task(draft.data.sampler, task.title)
@@ -78,6 +80,18 @@ def _classes_of_metrics(metrics: Sequence[Invocation], names: Sequence[str]) -> 
         of = metric.setting("of")
         if metric.card.kind == "metric" and of is not None and isinstance(of.value, str) and of.value not in names:
             yield messages.metric_of_unknown_class(of, names)
+
+
+def _scores(metrics: Sequence[Invocation], task: TaskTraits) -> Iterator[Diagnostic]:
+    """Metrics that would be recorded under one name, so that one overwrites the other."""
+    owners: dict[str, Invocation] = {}
+    for metric in metrics:
+        for name in measured_scores([metric]):
+            if name in owners:
+                yield messages.repeated_score(name, metric, owners[name])
+            elif name == "loss" and task.has_eval_loss:
+                yield messages.score_named_loss(metric)
+            owners.setdefault(name, metric)
 
 
 def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagnostic]:

@@ -111,6 +111,14 @@ def test_a_phase_without_training_shows_what_the_check_accepts() -> None:
     assert [line.partition("  #")[0] for line in shown(again)] == again.splitlines()
 
 
+def test_the_metric_of_one_class_shows_what_the_check_accepts() -> None:
+    lines = shown('model resnet18()\ndata digits()\nmetrics f1(of="7"), recall()\n')
+    assert next(line for line in lines if line.startswith("metrics")).startswith(
+        'metrics f1(of="7"), recall(average=macro) '
+    )
+    assert leaven.check(Source("recipe.leaven", "\n".join(lines))).recipe is not None
+
+
 def test_a_size_keeps_the_models_interpolation_and_share_of_the_image() -> None:
     for model, resized, interpolation in (("torchvision", 128, "bilinear"), ("timm", 117, "bicubic")):
         lines = "\n".join(shown(f'model {model}.resnet18()\ndata torchvision.Flowers102("flowers") {{ size 112 }}\n'))

@@ -1,36 +1,42 @@
-"""The F1 of one class: what torchmetrics computes for it, under a name that a recipe can write."""
+"""F1, precision and recall of one class: what torchmetrics computes for it, under a name that a recipe can write."""
 
 import csv
+from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
 from tests import at_work
-from torchmetrics.functional.classification import multiclass_f1_score
+from torchmetrics.functional.classification import multiclass_f1_score, multiclass_precision, multiclass_recall
 
 import leaven
 from leaven.program.standalone import standalone
 from leaven.runtime.failures import Failure
-from leaven.tasks.classification import F1Of
+from leaven.tasks.classification import F1Of, PrecisionOf, RecallOf
 
 RECIPE = """\
 model conv(4) -> global_pool() -> linear(classes)
 data csv("mails.csv", image="file", label="kind") {{ eval resize([16, 16]); sampler balanced() }}
-metrics f1(of="{name}"), f1(), accuracy()
+metrics f1(of="{name}"), f1(), recall(of="{name}"), recall(of="ham"), precision(of="{name}"), accuracy()
 optimizer adamw(lr=0.1)
 early_stop val.{score}, patience=5 epochs
 train epochs=4, batch=8
 """
 
 
-def test_it_is_what_torchmetrics_computes_for_that_class() -> None:
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [(F1Of, multiclass_f1_score), (PrecisionOf, multiclass_precision), (RecallOf, multiclass_recall)],
+)
+def test_it_is_what_torchmetrics_computes_for_that_class(of: Any, expected: Callable[..., torch.Tensor]) -> None:
     torch.manual_seed(0)
     outputs, targets = torch.randn(50, 3), torch.randint(3, (50,))
-    each = multiclass_f1_score(outputs, targets, num_classes=3, average="none")
+    each = expected(outputs, targets, num_classes=3, average="none")
     for at, name in enumerate("abc"):
-        metric = F1Of(name, ("a", "b", "c"))
+        metric = of(name, ("a", "b", "c"))
         metric.update(outputs, targets)
         assert metric.compute() == each[at]
 
@@ -68,7 +74,8 @@ def test_it_chooses_the_epoch_in_both_forms(tmp_path: Path, name: str, score: st
     bundle = leaven.load(folder)
     assert bundle.manifest.epoch is not None
     assert str(bundle.manifest.epoch.number) == best["epoch"]
-    assert f"test.{score}" in bundle.scores
+    counterparts = {score.replace("f1", "recall"), score.replace("f1", "precision"), "recall_ham", "f1", "accuracy"}
+    assert {f"test.{each}" for each in (score, *counterparts)} <= bundle.scores.keys()
     with chdir(tmp_path):
         file.write_text(standalone(leaven.make_plan(Path("recipe.leaven"))), encoding="utf-8")
     again = at_work.run(file, "--output", "alone").said

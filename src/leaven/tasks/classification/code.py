@@ -18,7 +18,7 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.run.run import Run
 from leaven.tasks import scoring
 from leaven.tasks.classification.evaluation import Evaluation, Tally
-from leaven.tasks.classification.one_class import F1Of
+from leaven.tasks.classification.one_class import F1Of, PrecisionOf, RecallOf
 from leaven.tasks.classification.prediction import Prediction, predictions
 from leaven.tasks.classification.target import Classes, listed
 from leaven.tasks.guesses import MostFrequentClass
@@ -32,7 +32,9 @@ __all__ = [
     "F1Of",
     "Mean",
     "Metrics",
+    "PrecisionOf",
     "Prediction",
+    "RecallOf",
     "Samples",
     "Tally",
     "describe",

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from torch import Tensor
-from torchmetrics.classification import MulticlassF1Score
+from torchmetrics.classification import MulticlassF1Score, MulticlassPrecision, MulticlassRecall, MulticlassStatScores
 
 from leaven.runtime.failures import Failure
 
 
-class F1Of(MulticlassF1Score):
-    """The F1 score of one class."""
+class OfOneClass(MulticlassStatScores):
+    """A metric that computes a number for each class, of which one is kept."""
 
     def __init__(self, of: str, class_names: Sequence[str]) -> None:
         if of not in class_names:
@@ -20,3 +20,15 @@ class F1Of(MulticlassF1Score):
     def compute(self) -> Tensor:
         found: Tensor = super().compute()
         return found[self.at]
+
+
+class F1Of(OfOneClass, MulticlassF1Score):
+    """The F1 score of one class."""
+
+
+class PrecisionOf(OfOneClass, MulticlassPrecision):
+    """How often the model is right when it predicts one class."""
+
+
+class RecallOf(OfOneClass, MulticlassRecall):
+    """How many samples of one class the model finds."""
