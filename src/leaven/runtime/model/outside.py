@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.runtime.failures import USER_FILE
-from leaven.runtime.model.state import describe, has_known_version
+from leaven.runtime.model.state import describe, has_known_version, state_of
 
 _DATA = (
     *(bool, int, float, complex, str, bytes, type(None), list, tuple, dict, set, deque),
@@ -26,16 +26,16 @@ _DATA = (
 )
 
 
-def state_outside(model: nn.Module | None = None) -> dict[str, Any]:
-    """What the variables of the user's code are, by name: of all that a recipe imports, and of a model's classes."""
-    return describe({f"{label}.{name}": value for label, _, found in _spaces(model) for name, value in found.items()})
+def state_with_outside(model: nn.Module) -> dict[str, Any]:
+    """The plain state of a model, and the variables of the user's code: of its files, and of the model's classes."""
+    outside = {f"{label}.{name}": value for label, _, found in _spaces(model) for name, value in found.items()}
+    return {**state_of(model), **describe(outside)}
 
 
 class Outside:
     """The variables of the user's code as they are now."""
 
-    def __init__(self, model: nn.Module | None = None) -> None:
-        self._model = model
+    def __init__(self, model: nn.Module) -> None:
         self._spaces = [(space, found, _copies(found)) for _, space, found in _spaces(model)]
 
     def restore(self) -> None:
@@ -60,7 +60,7 @@ def outside_kept(model: nn.Module) -> Iterator[None]:
         before.restore()
 
 
-def _spaces(model: nn.Module | None) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+def _spaces(model: nn.Module) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """The modules and classes of the user's code, each with its name and its variables."""
     for module in _modules(model):
         name = str(vars(module).get("__name__", ""))
@@ -70,11 +70,11 @@ def _spaces(model: nn.Module | None) -> Iterator[tuple[str, Any, dict[str, Any]]
                 yield f"{name}.{value.__qualname__}", value, _data_in(value)
 
 
-def _modules(model: nn.Module | None) -> list[ModuleType]:
+def _modules(model: nn.Module) -> list[ModuleType]:
     every = {name: module for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
     files = {name: vars(module)[USER_FILE] for name, module in every.items() if USER_FILE in vars(module)}
     folders = {Path(file).parent for file in files.values()}
-    classes = {owner for module in model.modules() for owner in type(module).__mro__} if model is not None else set()
+    classes = {owner for kind in {type(module) for module in model.modules()} for owner in kind.__mro__}
     names = {owner.__module__ for owner in classes if not has_known_version(owner.__module__)}
     return [
         module

@@ -20,26 +20,56 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LIBRARIES = ("leaven", "torch", "torchvision", "timm", "transformers", "peft", "numpy", "pillow")
-_STANDARD = frozenset({*sys.stdlib_module_names, "builtins"})
+_SAME = ("leaven", "torch", "torchvision", "timm", "transformers", "peft", "numpy")
+LIBRARIES = {**dict(zip(_SAME, _SAME, strict=True)), "pillow": "PIL"}  # whose version is known: how they are imported
+_KNOWN = frozenset({*LIBRARIES.values(), *sys.stdlib_module_names, "builtins"})
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _LEFT_OUT = {  # of a module's attributes: what is state of another kind, or says nothing about a forward pass
     *("training", "_parameters", "_buffers", "_modules", "_compiled_call_impl", "_non_persistent_buffers_set"),
     *("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs"),
     *("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
 }
+_OF_TORCH = frozenset(vars(nn.Module()))
 _OURS = "_leaven"  # how the attributes begin in which this library keeps notes
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, torch.dtype, torch.device)
+_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+_COUNTING = (bool, int, float, str, list, tuple, set, frozenset, deque, dict, *_GENERATORS)
 
 
+@functools.cache
 def has_known_version(module: str) -> bool:
     """Whether a Python module belongs to a library whose version is known, or to Python itself."""
-    return module.partition(".")[0] in LIBRARIES or module.partition(".")[0] in _STANDARD
+    return module.partition(".")[0] in _KNOWN
+
+
+def own_class(model: nn.Module) -> str:
+    """A class in a model that does not come from a library whose version is known; empty where there is none."""
+    kinds = dict.fromkeys(type(module) for module in model.modules())
+    return next((name for kind in kinds if (name := _own(kind))), "")
+
+
+def _own(kind: type) -> str:
+    return next((each.__qualname__ for each in kind.__mro__ if not has_known_version(each.__module__)), "")
 
 
 def state_of(model: nn.Module) -> dict[str, Any]:
     """The plain state of all modules, by their path and the name of the attribute."""
     return _Walk(model).state()
+
+
+def unsaved_state(model: nn.Module) -> dict[str, Any]:
+    """The plain state of user code that training may count or collect in, and that no checkpoint has.
+
+    Modules with a `get_extra_state` save their own. Other attributes, such as masks, are built again when needed.
+    """
+    walk = _Walk(model)
+    return {
+        _at(path, name): walk.of(value)
+        for path, module in model.named_modules()
+        if _own(type(module)) and type(module).get_extra_state is nn.Module.get_extra_state
+        for name, value in _attributes(module)
+        if name not in _OF_TORCH and isinstance(value, _COUNTING)
+    }
 
 
 def describe(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,10 +85,14 @@ def functions_in(model: nn.Module) -> list[tuple[str, Any]]:
     return walk.functions
 
 
-def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The attribute in which two states differ; empty where they don't."""
-    names = (name for name in {**one, **other} if one.get(name) != other.get(name))
-    return next(names, "")
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The attributes in which two states differ."""
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters and buffers of a model, by name."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
 def digest(tensor: Tensor) -> str:
@@ -82,7 +116,7 @@ class _Walk:
         found: dict[str, Any] = {}
         for path, module in self._model.named_modules():
             for name, value in _attributes(module):
-                self._at = f"{path}.{name}" if path else name
+                self._at = _at(path, name)
                 found[self._at] = self.of(value)
         return found
 
@@ -136,6 +170,10 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
             yield name, list(value.values()) if value else []
         elif name not in _LEFT_OUT and not name.startswith(_OURS) and not _is_ours(value):
             yield name, value
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _is_ours(value: Any) -> bool:

@@ -18,6 +18,7 @@ from leaven.formats.run_folder import LAST, epoch_file, leaving_file
 from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.data.model_inputs import first_tensor, some_of
 from leaven.runtime.failures import Diverged, Failure, Stopped
+from leaven.runtime.model.state import differences, unsaved_state
 from leaven.runtime.run import progress
 from leaven.runtime.run.batch_losses import BatchLosses
 from leaven.runtime.run.checked_forwarding import CheckedForwarding
@@ -26,7 +27,6 @@ from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.run.outlook import Outlook
 from leaven.runtime.run.placement import Placement, Stateful, place
-from leaven.runtime.run.plain_state import changed, plain_state
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.frozen import Unchanged, continue_from_images
@@ -178,7 +178,7 @@ class Phase:
 
     def _begin_with(self, state: dict[str, Any]) -> None:
         self.state = state
-        self.run.plain_state = {**plain_state(self.model), **self.run.plain_state}
+        self.run.unsaved_state = {**unsaved_state(self.model), **self.run.unsaved_state}
         self._restore()
         self.run.note_workers(self.data)
 
@@ -233,10 +233,15 @@ class Phase:
                 "stale": self.stale,
                 "is_over": self.is_over,
                 "is_stopped_early": self.is_stopped_early,
-                "unsaved": changed(self.model, self.run.plain_state),
+                "unsaved": self._unsaved(),
                 "state": {name: part.state_dict() for name, part in self.state.items()},
             }
         )
+
+    def _unsaved(self) -> list[str]:
+        """The plain state of the model that is another one than when training began."""
+        now = unsaved_state(self.model)
+        return [name for name in differences(self.run.unsaved_state, now) if name in now]
 
     def finish(self, *, keep_optimizer: bool = False) -> None:
         """Leave the weights to the next phase: after early stopping the best, else the last ones.

@@ -44,7 +44,6 @@ from leaven.runtime.run.measuring import choose_batch_size
 from leaven.runtime.run.optimizer_state import load_optimizer_state
 from leaven.runtime.run.phase import QUICK_BATCHES, Phase
 from leaven.runtime.run.placement import fix_buckets, strategy_of
-from leaven.runtime.run.plain_state import PlainState
 from leaven.runtime.run.precision import fabric_with, precision_of, use_precision
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
@@ -118,7 +117,7 @@ class Run:
         self.words: tuple[str, ...] = ()  # about a model that learned nothing
         self.data: Data | None = None
         self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left
-        self.plain_state: PlainState = {}  # of the model when training began
+        self.unsaved_state: Mapping[str, Any] = {}  # of the model when training began
         self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began
         self.phases = 0
         self.last_phase: Phase | None = None

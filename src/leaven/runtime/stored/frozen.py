@@ -19,8 +19,8 @@ from torch import Tensor, fx, nn
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut
 from leaven.runtime.model.modes import evaluating
-from leaven.runtime.model.outside import state_outside
-from leaven.runtime.model.state import state_of
+from leaven.runtime.model.outside import state_with_outside
+from leaven.runtime.model.state import tensors_of
 from leaven.runtime.seeding import draws
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
@@ -99,14 +99,14 @@ class Unchanged:
 
     def __init__(self, model: nn.Module, part: FrozenPart, like: "Unchanged | None" = None) -> None:
         self._model = model
-        self._settings = self._settings_now()
-        self._state = {**dict(part.before.named_parameters()), **dict(part.before.named_buffers())}
+        self._settings = state_with_outside(model)
+        self._state = tensors_of(part.before)
         self._weights: dict[str, str] = identity.of_weights(self._state) if like is None else like._weights
         self._versions: list[int] = self._now() if like is not None else []  # torch counts writes to a tensor
 
     def __call__(self) -> bool:
         is_frozen = not any(tensor.requires_grad for tensor in self._state.values())
-        return is_frozen and self.has_same_weights() and self._settings_now() == self._settings
+        return is_frozen and self.has_same_weights() and state_with_outside(self._model) == self._settings
 
     def has_same_weights(self) -> bool:
         versions = self._now()
@@ -115,9 +115,6 @@ class Unchanged:
                 return False
             self._versions = versions
         return True
-
-    def _settings_now(self) -> dict[str, Any]:
-        return {**state_of(self._model), **state_outside(self._model)}
 
     def _now(self) -> list[int]:
         return [tensor._version for tensor in self._state.values()]

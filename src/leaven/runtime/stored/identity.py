@@ -12,7 +12,7 @@ import torch
 from PIL import features
 from torch import Tensor, fx, nn
 
-from leaven.runtime.model.state import LIBRARIES, digest, has_known_version, state_of
+from leaven.runtime.model.state import LIBRARIES, digest, has_known_version, state_of, tensors_of
 
 if TYPE_CHECKING:
     from leaven.runtime.data.loading import BatchReader
@@ -92,27 +92,16 @@ def of_part(part: fx.GraphModule) -> dict[str, Any]:
         for node in part.graph.nodes
         if node.op == "call_module"
     }
-    state = {**dict(part.named_parameters()), **dict(part.named_buffers())}
     settings = {name: state_of(part.get_submodule(name)) for name in modules}
-    return {"code": part.code, "modules": modules, "settings": settings, "weights": of_weights(state)}
+    return {"code": part.code, "modules": modules, "settings": settings, "weights": of_weights(tensors_of(part))}
 
 
 def of_model(model: nn.Module) -> dict[str, Any]:
     """The layers, settings and weights of a whole model."""
-    return {"modules": repr(model), "settings": state_of(model), "weights": of_weights(_tensors(model))}
-
-
-def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {"modules": repr(model), "settings": state_of(model), "weights": of_weights(tensors_of(model))}
 
 
 # -- code that no version tells about
-
-
-def own_class(model: nn.Module) -> str:
-    """A class in a model that does not come from a library whose version is known; empty where there is none."""
-    classes = (owner for module in model.modules() for owner in type(module).__mro__)
-    return next((each.__qualname__ for each in classes if not has_known_version(each.__module__)), "")
 
 
 class OwnCode:

@@ -6,6 +6,7 @@ training.
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -13,10 +14,9 @@ from torch import Tensor, nn
 
 from leaven.runtime.model.looking import NotCopied, copy_to_look_at
 from leaven.runtime.model.modes import evaluating
-from leaven.runtime.model.outside import Outside, state_outside
-from leaven.runtime.model.state import digest, first_difference, state_of
+from leaven.runtime.model.outside import Outside, state_with_outside
+from leaven.runtime.model.state import differences, digest, own_class, tensors_of
 from leaven.runtime.seeding import seed_all
-from leaven.runtime.stored import identity
 from leaven.runtime.stored.identity import NotStored, OwnCode
 
 
@@ -34,9 +34,9 @@ class Looked:
             self.copy = copy_to_look_at(model)
         except NotCopied as problem:
             raise NotStored(str(problem)) from None
-        self.own_code = identity.own_class(model)
+        self.own_code = own_class(model)
         self._outside = Outside(model)
-        self._state = self._state_with(model)
+        self._state = state_with_outside(model)
         if differs := self._difference(but_buffers=False):
             raise NotStored(f"{type(model).__name__} can't be copied: {differs} is another one in its copy")
 
@@ -71,16 +71,10 @@ class Looked:
 
     def _difference(self, *, but_buffers: bool) -> str:
         """What is not the same in the model and in its copy; empty where all is."""
-        ours, theirs = _tensors(self.model, but_buffers), _tensors(self.copy, but_buffers)
+        of = nn.Module.named_parameters if but_buffers else tensors_of
+        ours, theirs = dict(of(self.model)), dict(of(self.copy))
         tensors = (name for name in {**ours, **theirs} if not are_same(ours.get(name), theirs.get(name)))
-        return first_difference(self._state, self._state_with(self.copy)) or next(tensors, "")
-
-    def _state_with(self, model: nn.Module) -> dict[str, Any]:
-        return {**state_of(model), **state_outside(self.model)}
-
-
-def _tensors(model: nn.Module, but_buffers: bool) -> dict[str, Tensor]:
-    return {**dict(model.named_parameters()), **({} if but_buffers else dict(model.named_buffers()))}
+        return next(chain(differences(self._state, state_with_outside(self.copy)), tensors), "")
 
 
 def are_same(one: Tensor | None, other: Tensor | None) -> bool:
