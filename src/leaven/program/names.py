@@ -50,11 +50,11 @@ class Names:
         return self._args[name]
 
     def variables(self, wanted: Iterable[str]) -> list[str]:
-        """Names for variables: the wanted ones, with a number where they aren't free."""
+        """Names for the variables of techniques: the wanted ones, with a number where they aren't free."""
         if self._taken is None:
             return [f"{_STAND_IN}variable_{at}" for at, _ in enumerate(wanted)]
         found: list[str] = []
-        for name in wanted:
+        for name in (_public(each, "technique") for each in wanted):
             candidates = (name if at == 1 else f"{name}_{at}" for at in count(1))
             taken = {*found, *self._taken, *self._modules.values()}
             found.append(next(one for one in candidates if is_parameter(one) and one not in taken))
@@ -102,18 +102,19 @@ def _of_every_program() -> frozenset[str]:
 
 
 def _free(names: Iterable[str], taken: Collection[str], prefix: str) -> dict[str, str]:
-    """A Python name for each: with underscores after it where it is taken, and never with one before it.
-
-    Names that begin with underscores are Python's own, or private.
-    """
+    """A Python name for each, with underscores after it where it is taken."""
     found: dict[str, str] = {}
     for name in names:
-        free = normalize("NFKC", name)  # as Python reads names
-        if not free.isidentifier():
-            free = re.sub(r"\W", "_", free, flags=re.ASCII)
-        if free.startswith("_"):
-            free = f"{prefix}_{free.strip('_')}".rstrip("_")
+        free = _public(name, prefix)
         while iskeyword(free) or free in taken or free in found.values():
             free += "_"
         found[name] = free
     return found
+
+
+def _public(name: str, prefix: str) -> str:
+    """A name as Python reads it, with the prefix in place of leading underscores: such names are Python's, or private."""
+    free = normalize("NFKC", name)
+    if not free.isidentifier():
+        free = re.sub(r"\W", "_", free, flags=re.ASCII)
+    return f"{prefix}_{free.strip('_')}".rstrip("_") if free.startswith("_") else free

@@ -4,7 +4,7 @@ import ast
 import builtins
 import keyword
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import chdir
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -92,6 +92,12 @@ WITH_A_REPORT = ("detection", "distilled", "segmentation", "text_reviews", "smal
 NAMES = ("own", *WITH_OWN_CODE, *(pytest.param(name, marks=pytest.mark.slow) for name in WITH_A_REPORT))
 PYTHONS = {*keyword.kwlist, *dir(builtins), "__name__", "__main__", "__file__", "__builtins__"}
 FORMS: dict[str, Callable[[Plan], str]] = {"normal": emit, "standalone": standalone}
+SHARES = [  # of names that are tried one by one
+    ("normal", 29),
+    ("standalone", 29),
+    pytest.param("normal", 1, marks=pytest.mark.slow),
+    pytest.param("standalone", 5, marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module")
@@ -165,27 +171,36 @@ def called(call: ast.Call) -> str:
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
-def assigned(tree: ast.AST, function: str) -> list[str]:
-    """The variables that are assigned what this function or class returns."""
+def assigned(scope: ast.Module | ast.FunctionDef, functions: Collection[str]) -> list[str]:
+    """The variables of a scope that are assigned what one of these functions or classes returns."""
     return [
         node.targets[0].id
-        for node in ast.walk(tree)
+        for node in scope.body
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
         and isinstance(node.targets[0], ast.Name)
-        and called(node.value) == function
+        and called(node.value) in functions
     ]
 
 
-def shape(program: str, function: str) -> tuple[str, list[str]]:
-    """A program with stand-ins for the variables that hold what a function returns, and these variables."""
+def shape(program: str, *functions: str) -> tuple[str, list[str]]:
+    """A program with stand-ins for the variables that hold what these functions return, and these variables."""
     tree = ast.parse(program)
-    variables = assigned(tree, function)
-    tree = _Renaming({name: f"STAND_IN_{at}" for at, name in enumerate(variables)}).visit(tree)
+    found: list[str] = []
+    for scope in [tree, *(node for node in tree.body if isinstance(node, ast.FunctionDef))]:
+        variables = assigned(scope, functions)
+        assert len({*variables}) == len(variables)
+        if variables:
+            _Renaming({name: f"STAND_IN_{at}" for at, name in enumerate(variables)}).visit(scope)
+        found += variables
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and called(node) == "import_file":
             node.args.pop()  # its name among the modules
-    return ast.dump(tree), variables
+    return ast.dump(tree), found
+
+
+def classes_of_techniques(plan: Plan) -> set[str]:
+    return {use.call.target.rpartition(".")[2] for phase in plan.phases for use in phase.techniques}
 
 
 def every(names: set[str], share: int) -> list[str]:
@@ -193,38 +208,68 @@ def every(names: set[str], share: int) -> list[str]:
     return [*sorted(names)[::share], "_", "__name__", "class", "type", "print"]
 
 
-@pytest.mark.parametrize("share", [29])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_may_have_any_name(plan_of: Callable[[str], Plan], name: str, form: str, share: int) -> None:
+@pytest.mark.parametrize(("form", "share"), SHARES)
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_a_module_may_have_any_name(plan_of: Callable[[str], Plan], name: str, share: int, form: str) -> None:
     """Whatever it is called, the program is the same but for that name, which it uses for nothing else."""
     plan, write = plan_of(name), FORMS[form]
-    if form == "standalone" and obstacles(plan):
-        pytest.skip("there is no standalone program of this")
     plain = write(renamed(plan, "nothing_else"))
-    expected, variables = shape(plain, "import_file")
-    assert variables == ["nothing_else"]
-    own = names_in(plain) - {"nothing_else"}
-    techniques = {use.name for phase in plan.phases for use in phase.techniques}
-    avoiding = {each for each in own if each.rstrip("0123456789").rstrip("_") in techniques}  # the module's name
-    for alias in every({*own, *PYTHONS, *keyword.softkwlist} - techniques - avoiding, share):
-        written, (chosen,) = shape(write(renamed(plan, alias)), "import_file")
+    expected, variables = shape(plain, "import_file", *classes_of_techniques(plan))
+    assert variables[0] == "nothing_else"
+    own = names_in(plain) - {*variables}
+    for alias in every({*own, *variables, *PYTHONS, *keyword.softkwlist}, share):
+        written, chosen = shape(write(renamed(plan, alias)), "import_file", *classes_of_techniques(plan))
         assert written == expected, alias
-        assert chosen not in own | PYTHONS, alias
+        assert not {*chosen} & (own | PYTHONS), alias
+        assert chosen[0] not in chosen[1:], alias
 
 
-@pytest.mark.parametrize("share", [29])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "share"), SHARES)
 def test_a_technique_may_have_any_name(plan_of: Callable[[str], Plan], form: str, share: int) -> None:
     plan, write = plan_of("own"), FORMS[form]
     plain = write(plan)
-    expected, variables = shape(plain, "Trick")
-    assert variables == ["trick", "trick_2"]
-    own = names_in(plain) - set(variables)
-    for name in every({each.lower() for each in own | PYTHONS}, share):
-        written, chosen = shape(write(with_trick(plan, name)), "Trick")
+    expected, variables = shape(plain, *classes_of_techniques(plan))
+    assert variables == ["mixup", "trick", "trick_2", "ema", "distill"]
+    own = names_in(plain) - {*variables}
+    for name in every({each.lower() for each in {*own, *variables, *PYTHONS}}, share):
+        written, chosen = shape(write(with_trick(plan, name)), *classes_of_techniques(plan))
         assert written == expected, name
         assert not {*chosen} & (own | PYTHONS), name
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", NAMES)
+def test_modules_of_every_name_at_once(plan_of: Callable[[str], Plan], name: str, form: str) -> None:
+    plan, write = plan_of(name), FORMS[form]
+    if form == "standalone" and obstacles(plan):
+        pytest.skip("there is no standalone program of this")
+    plan = renamed(plan, "nothing_else")
+    plain = write(plan)
+    variables = shape(plain, "import_file", *classes_of_techniques(plan))[1]
+    own = names_in(plain) - {*variables}
+    aliases = {*own, *variables[1:], *PYTHONS, *keyword.softkwlist, "_", "__", "a-b", "a_b", "a b"}
+    others = tuple(UserModule(alias, "mine.py", is_file=True) for alias in sorted(aliases))
+    written = write(replace(plan, user_modules=(*plan.user_modules, *others)))
+    chosen = shape(written, "import_file", *classes_of_techniques(plan))[1]
+    assert len(chosen) == len(variables) + len(others)
+    assert not {*chosen} & (own | PYTHONS)
+    modules = chosen[: 1 + len(others)]
+    assert len({*modules}) == len(modules)
+    assert not {*modules} & {*chosen[len(modules) :]}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_techniques_of_every_name_at_once(plan_of: Callable[[str], Plan], form: str) -> None:
+    plan, write = plan_of("own"), FORMS[form]
+    own = names_in(write(plan)) - {"mixup", "trick", "trick_2", "ema", "distill"}
+    trick = next(use for use in plan.phases[-1].techniques if use.name == "trick")
+    others = [replace(trick, name=name) for name in sorted({each.lower() for each in own | PYTHONS})]
+    last = replace(plan.phases[-1], steps=(*plan.phases[-1].steps, *others))
+    written = ast.parse(write(replace(plan, phases=(*plan.phases[:-1], last))))
+    (trained,) = (node for node in written.body if isinstance(node, ast.FunctionDef) and node.name == "train_all")
+    chosen = assigned(trained, {"Trick"})
+    assert len({*chosen}) == len(chosen) == len(others) + 2
+    assert not {*chosen} & (own | PYTHONS)
 
 
 @pytest.mark.parametrize("form", FORMS)
