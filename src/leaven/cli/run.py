@@ -16,10 +16,12 @@ from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_
 from leaven.formats import run_folder, status_line, store, sweep_folder
 from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import to_finish, to_peek, to_resume
+from leaven.formats.python_modules import libraries_hidden_in
 from leaven.formats.run_in_progress import is_in_progress
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
 from leaven.language.terminal import wants_color, width_of
+from leaven.messages.describe import both
 from leaven.plan.compiling import compile_source
 from leaven.plan.costs import expected_costs
 from leaven.plan.explain import explain
@@ -59,15 +61,20 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
         write_text(output, text)
     except OSError as problem:
         _fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
-    echo(f"{output}: {_command(output, start)} trains", err=True)
+    hidden = libraries_hidden_in(output.parent)
+    echo(f"{output}: {_command(output, start, 'python -P' if hidden else 'python')} trains", err=True)
+    if hidden:
+        echo(
+            f"note: without `-P`, Python imports {both(hidden)} from {output.parent}{os.sep}, not the library", err=True
+        )
 
 
-def _command(program: Path, start: Path) -> str:
+def _command(program: Path, start: Path, python: str) -> str:
     """How a program is started, in the folder that its paths are relative to."""
     if start.resolve() == Path.cwd():
-        return f"`python {shlex.quote(str(program))}`"
+        return f"`{python} {shlex.quote(str(program))}`"
     file = program.name if program.parent == start else str(program.resolve())
-    return f"`cd {shlex.quote(str(start))} && python {shlex.quote(file)}`"
+    return f"`cd {shlex.quote(str(start))} && {python} {shlex.quote(file)}`"
 
 
 def _standalone(plan: Plan, file: str) -> str:

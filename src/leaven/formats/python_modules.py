@@ -20,6 +20,12 @@ def is_library(name: str) -> bool:
     return file is not None and is_installed(file)
 
 
+def libraries_hidden_in(folder: Path) -> list[str]:
+    """The modules in a folder that Python would import in place of libraries, as it looks there first for a script."""
+    names = [*(file.stem for file in folder.glob("*.py")), *(file.parent.name for file in folder.glob("*/__init__.py"))]
+    return sorted({name for name in names if not name.startswith("__") and is_library(name)})
+
+
 def is_installed(file: str) -> bool:
     """Whether a file came with Python or a package, be it in this environment or in one that it builds on."""
     own = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(_LEAVEN)}

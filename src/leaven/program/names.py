@@ -113,7 +113,7 @@ def _free(names: Iterable[str], taken: Collection[str], prefix: str) -> dict[str
 
 
 def _public(name: str, prefix: str) -> str:
-    """A name as Python reads it, with the prefix in place of leading underscores: such names are Python's, or private."""
+    """A name as Python reads it; leading underscores, which Python's own and private names have, become the prefix."""
     free = normalize("NFKC", name)
     if not free.isidentifier():
         free = re.sub(r"\W", "_", free, flags=re.ASCII)

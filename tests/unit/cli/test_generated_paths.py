@@ -1,6 +1,7 @@
 """The paths in a generated program: it can be moved together with its recipe, and names nobody's home folder."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,55 @@ def test_a_printed_program_has_no_absolute_path(project: Path, monkeypatch: pyte
     printed = generate("../recipes/dogs.leaven")
     assert '"../recipes/photos"' in printed
     assert str(project) not in printed
+
+
+OWN_NET = """\
+import helper
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(helper.WIDTH, classes)
+
+    def forward(self, images):
+        return self.out(images.flatten(1))
+"""
+OWN_RECIPE = """\
+import "random.py" as random
+model random.Net()
+data digits() { split train=64 samples, val=32 samples, test=32 samples }
+train epochs=1
+"""
+
+
+@pytest.fixture
+def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a recipe, and with files that have names of libraries."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipe.leaven").write_text(OWN_RECIPE)
+    (tmp_path / "random.py").write_text(OWN_NET)
+    (tmp_path / "helper.py").write_text("WIDTH = 64\n")
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise SystemExit('not torch')\n")
+    return tmp_path
+
+
+def test_files_with_names_of_libraries_beside_a_program_are_noticed(hidden: Path) -> None:
+    printed = generate("recipe.leaven", "-o", "train.py")
+    assert "train.py: `python -P train.py` trains\n" in printed
+    assert "note: without `-P`, Python imports random and torch from ./, not the library\n" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [(), ("--standalone",)], ids=["with Leaven", "standalone"])
+def test_the_command_that_is_printed_does_not_import_them(form: tuple[str, ...], hidden: Path) -> None:
+    (command,) = re.findall("`(python.*)` trains", generate("recipe.leaven", "-o", "train.py", *form))
+    words = [sys.executable, *shlex.split(command)[1:]]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len([*hidden.glob("runs/recipe/*/model.*")]) == 1
 
 
 @pytest.mark.slow
