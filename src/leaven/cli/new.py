@@ -12,7 +12,14 @@ from leaven.cli.new_objects import AnnotatedFolder, look_at_objects, write_detec
 from leaven.cli.new_tables import look_and_ask, table_at
 from leaven.cli.printing import echo, echo_file
 from leaven.first.options import NotUnderstood, TableOptions
-from leaven.first.recipes import model_call, recipe_of_table, training_on_images, training_on_texts
+from leaven.first.recipes import (
+    MOST_TOKENS,
+    metrics_of,
+    model_call,
+    recipe_of_table,
+    training_on_images,
+    training_on_texts,
+)
 from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
@@ -35,6 +42,7 @@ SUGGESTED_FOR_TEXTS = {
     'transformers.auto("bert-base-multilingual-cased")': "for a hundred languages; weights are downloaded",
 }
 STANDARD_OUTPUT = "-"
+UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")  # what folders of texts without a label are called
 
 
 class Look(Record):
@@ -46,6 +54,7 @@ class Look(Record):
     others: tuple[str, ...]  # files in the class folders that are not images
     findings: tuple[Finding, ...]
     source: str = "folder"
+    left_out: tuple[str, ...] = ()  # sub-folders with texts that nobody labelled
 
     @property
     def noun(self) -> str:
@@ -137,7 +146,8 @@ def _write_for_table(
         model = _ask_model(suggested, scratch, err=is_printed) if can_ask else _suggested(suggested, scratch)[0]
     image = look.roles.image
     root = None if image is None or image.root is None else _relative(image.root, target.parent)
-    text = recipe_of_table(look, _relative(path, target.parent), root, model, epochs, scratch)
+    max_length = _max_length(model_call(model, scratch), target) if image is None else MOST_TOKENS
+    text = recipe_of_table(look, _relative(path, target.parent), root, model, epochs, scratch, max_length)
     _write(text, target, is_printed=is_printed)
 
 
@@ -228,11 +238,15 @@ def _masked(folder: Path) -> Look:
 
 def _of_texts(folder: Path) -> Look | None:
     """A folder of text files for each class; None where it is none."""
-    looked = TextFolder(folder, folder.as_posix()).look()
+    texts = TextFolder(folder, folder.as_posix())
+    looked = texts.look()
+    left_out = tuple(name for name in looked.names if name.lower() in UNLABELLED)
+    if left_out and len(looked.names) > len(left_out) + 1:
+        looked = texts._replace(classes=[name for name in looked.names if name not in left_out]).look()
     if any(finding.is_error for finding in looked.findings):
         return None
     counts = dict(zip(looked.names, looked.class_counts, strict=True))
-    return Look(folder, counts, looked.splits, (), looked.findings, "text_folder")
+    return Look(folder, counts, looked.splits, (), looked.findings, "text_folder", left_out)
 
 
 def _can_be_written(folder: Path) -> bool:
@@ -252,6 +266,10 @@ def _seen(look: Look) -> str:
         lines.append(f"{name} has only {count} {noun}: very few to learn from")
     for finding in look.findings:
         lines += [finding.fact, *(f"  {note}" for note in finding.notes), f"  {finding.help}"]
+    for name in look.left_out:
+        lines.append(
+            f"the texts in {name} have no label, as its name says: they are left out by `classes=` in the recipe"
+        )
     if look.others:
         lines.append(f"ignored, because they are not readable images: {counted(look.others)}")
         convert = how_to_convert(look.others)
@@ -266,14 +284,29 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int | None, scrat
     """The text of a first recipe, with what a newcomer changes first."""
     from leaven.catalog.value_text import quoted
 
-    block, body = "", training_on_images(look.total, epochs or 10, scratch)
+    model, classes, block = model_call(model, scratch), "", ""
+    body = training_on_images(look.total, epochs or 10, scratch)
     if look.noun == "texts":
-        block, body = " { tokenize max_length=128 }", training_on_texts(look.total, epochs, scratch)
+        block = f" {{ tokenize max_length={_max_length(model, target)} }}"
+        body = training_on_texts(look.total, epochs, scratch)
+    if look.left_out:
+        classes = f", classes=[{', '.join(map(quoted, look.images))}]"
     return (
         f"# {len(look.images)} classes, {look.total:,} {look.noun}: {_named(list(look.images))}.\n"
-        f"model {model_call(model, scratch)}\n"
-        f"data  {look.source}({quoted(_relative(look.folder, target.parent))}){block}\n" + (f"\n{body}" if body else "")
+        f"model {model}\n"
+        f"data  {look.source}({quoted(_relative(look.folder, target.parent))}{classes}){block}\n"
+        + metrics_of(look.images if look.source != "mask_folder" else {})
+        + (f"\n{body}" if body else "")
     )
+
+
+def _max_length(model: str, target: Path) -> int:
+    """How many tokens of a text are read: no more than the model takes."""
+    from leaven.language.source import Source
+    from leaven.recipe.reader import longest_text
+
+    longest = longest_text(Source(str(target), f"model {model}\n", target.parent))
+    return min(MOST_TOKENS, longest) if longest is not None else MOST_TOKENS
 
 
 def _named(classes: list[str]) -> str:

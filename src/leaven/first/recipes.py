@@ -1,6 +1,6 @@
 """The text of a first recipe, with what a newcomer changes first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from leaven.catalog.value_text import quoted
 from leaven.first.table import TableLook, percent, shares
@@ -9,6 +9,8 @@ from leaven.formats.tables import PLAIN
 FEW_IMAGES = 20  # too few to train more than the head
 LARGE = 2_000  # texts, enough to train the whole model at once
 WIDTH = 120
+MOST_TOKENS = 128  # of a text: enough for a paragraph, and quick
+IMBALANCED = 0.8  # the share of one class from which on accuracy misleads
 _HEAD_FIRST = "# First only the new head, then the whole model; `leaven show` prints the learning rates.\n"
 
 
@@ -42,22 +44,43 @@ def training_on_texts(total: int, epochs: int | None, scratch: bool) -> str:
     return ""
 
 
-def recipe_of_table(look: TableLook, path: str, root: str | None, model: str, epochs: int | None, scratch: bool) -> str:
+def metrics_of(classes: Mapping[str, int]) -> str:
+    """What to measure, with the reason, where one class has most of the samples; else empty.
+
+    Of two classes, the rare one is what matters: its F1 comes first, and so chooses the best epoch.
+    """
+    total, largest = sum(classes.values()), max(classes, key=lambda name: classes[name], default="")
+    if len(classes) < 2 or classes[largest] < IMBALANCED * total:
+        return ""
+    most = f"\n# {percent(classes[largest] / total)} are {word(largest)}: accuracy alone would not show that"
+    if len(classes) > 2:
+        return f"{most} the rest is missed.\nmetrics f1(), accuracy()\n"
+    rare = next(name for name in classes if name != largest)
+    return (
+        f"{most} {word(rare)} is missed.\n# The first metric, the F1 of {word(rare)}, chooses the best epoch.\n"
+        f"metrics f1(of={quoted(rare)}), accuracy()\n"
+    )
+
+
+def recipe_of_table(
+    look: TableLook,
+    path: str,
+    root: str | None,
+    model: str,
+    epochs: int | None,
+    scratch: bool,
+    max_length: int = MOST_TOKENS,
+) -> str:
     """A recipe for a table; `path` and `root` are relative to it."""
     is_text = look.roles.image is None
-    block = ["tokenize max_length=128"] * is_text + ["on_bad_file skip"] * look.skips
+    block = [f"tokenize max_length={max_length}"] * is_text + ["on_bad_file skip"] * look.skips
     parts = [f"# {_summary(look)}\n"]
     parts += [f"# Guessed: {guess.explanation} (`leaven new {guess.option}`).\n" for guess in look.guesses]
     if look.roles.other_texts and len(look.roles.text) == 1:
         both = ", ".join(map(quoted, (*look.roles.other_texts[:1], *look.roles.text)))
         parts.append(f"# Two texts are read as a pair: text=[{both}].\n")
     parts += [f"model {model_call(model, scratch)}\n", f"data  {_data(look, path, root)}{_block(block)}\n"]
-    if look.is_imbalanced:
-        name, share = look.largest
-        parts.append(
-            f"\n# {percent(share)} are {_word(name)}: accuracy alone would not show that the rest is missed.\n"
-        )
-        parts.append("metrics f1(), accuracy()\n")
+    parts.append(metrics_of(look.classes))
     train = training_on_texts(look.for_training, epochs, scratch)
     body = train if is_text else training_on_images(look.for_training, epochs or 10, scratch)
     return "".join(parts) + (f"\n{body}" if body else "")
@@ -66,13 +89,13 @@ def recipe_of_table(look: TableLook, path: str, root: str | None, model: str, ep
 def _summary(look: TableLook) -> str:
     counted = f"{look.total:,} {look.noun}"
     if look.classes:
-        return f"{len(look.classes)} classes, {counted}: {_word(shares(look.classes, look.class_names))}."
+        return f"{len(look.classes)} classes, {counted}: {word(shares(look.classes))}."
     if look.roles.labels:
         return f"{len(look.roles.labels)} labels, {counted}."
     return f"{counted.capitalize()}, with a number to predict for each."
 
 
-def _word(text: str) -> str:
+def word(text: str) -> str:
     """A text in a comment: in one line, and printable."""
     return " ".join(text.encode(errors="replace").decode().split())
 
@@ -102,6 +125,7 @@ def _data(look: TableLook, path: str, root: str | None) -> str:
     else:
         argument, column = ("label", roles.label) if roles.label is not None else ("target", roles.target)
         found.append(f"{argument}={quoted(column or '')}")
+        found += [f"class_names={_list(look.class_names)}"] * bool(look.class_names)
     call = f"{look.source}({', '.join(found)})"
     if len(call) <= WIDTH:
         return call

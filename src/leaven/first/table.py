@@ -6,7 +6,7 @@ is written in `recipes.py`.
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path
@@ -23,10 +23,10 @@ from leaven.formats.target import TargetReader, shown
 from leaven.language.record import Record
 from leaven.sources.source import Looked
 from leaven.sources.table import Table
+from leaven.tasks.classification.target import in_order
 
 SOME = 1000  # rows that tell what columns have
 MOST_ROWS = 300_000  # that are counted
-IMBALANCED = 0.8  # the share of one class from which on accuracy misleads
 NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 NAME_FILES = ("classes.txt", "labels.txt", "class_names.txt")  # what classes with numbers are called
 
@@ -41,7 +41,8 @@ class TableLook(Record):
     roles: Roles
     rows: Mapping[str, int]  # of each split; of '' without splits
     classes: Mapping[str, int] = field(default_factory=dict)  # in the training split, the most frequent first
-    class_names: tuple[str, ...] = ()  # what a file says that numbered classes are called
+    class_names: tuple[str, ...] = ()  # what a file says that classes with numbers are called, in their order
+    name_file: str = ""
     is_all: bool = True  # whether all rows were counted
     has_header: bool = True
     skips: bool = False  # whether some rows can't be used
@@ -60,16 +61,6 @@ class TableLook(Record):
     @property
     def for_training(self) -> int:
         return next(iter(self.rows.values()))
-
-    @property
-    def largest(self) -> tuple[str, float]:
-        """The most frequent class, and its share."""
-        name, count = next(iter(self.classes.items()))
-        return name, count / sum(self.classes.values())
-
-    @property
-    def is_imbalanced(self) -> bool:
-        return bool(self.classes) and self.largest[1] >= IMBALANCED
 
     @property
     def seen(self) -> str:
@@ -115,7 +106,8 @@ class TableLook(Record):
             ending = f", without their ending {roles.image.ending}" if roles.image.ending else ""
             found.append(f"images in `{roles.image.column}`{where}{ending}")
         if roles.label is not None:
-            found.append(f"{len(self.classes)} classes in `{roles.label}`: {shares(self.classes, self.class_names)}")
+            found.append(f"{len(self.classes)} classes in `{roles.label}`: {shares(self.classes)}")
+            found += [f"{self.name_file} says what the labels mean"] * bool(self.name_file)
         if roles.labels:
             found.append(f"{len(roles.labels)} labels, a column each: {listed(roles.labels)}")
         if roles.target is not None:
@@ -130,14 +122,10 @@ def percent(share: float) -> str:
     return f"{share:.0%}".replace("%", " %")
 
 
-def shares(classes: Mapping[str, int], called: Sequence[str] = ()) -> str:
+def shares(classes: Mapping[str, int]) -> str:
     """The classes with how many samples each has, the most frequent first."""
     total = sum(classes.values())
-    class_names = {name: f" {called[int(name) - 1]}" for name in classes if called}
-    some = [
-        f"{shown(name)}{class_names.get(name, '')} ({percent(count / total)})"
-        for name, count in list(classes.items())[:6]
-    ]
+    some = [f"{shown(name)} ({percent(count / total)})" for name, count in list(classes.items())[:6]]
     return ", ".join(some) + ", …" * (len(classes) > 6)
 
 
@@ -197,6 +185,10 @@ def _look(path: Path, tables: Mapping[str, Path], options: TableOptions) -> Tabl
     classes = _classes(train) if roles.label is not None else {}
     if wrong := next((finding for finding in looked.findings if finding.is_error), None):
         raise NotUnderstood("\n".join(filter(None, (wrong.fact, *wrong.notes, wrong.help))))
+    name_file, class_names = _class_names(first.parent, looked.names or tuple(classes))
+    if class_names:
+        meanings = dict(zip(in_order(set(looked.names or classes)), class_names, strict=True))
+        classes = {meanings[label]: count for label, count in classes.items()}
     return TableLook(
         path=path,
         source=formats().get(first.suffix.lower(), TextTable).SOURCE,
@@ -205,7 +197,8 @@ def _look(path: Path, tables: Mapping[str, Path], options: TableOptions) -> Tabl
         roles=roles,
         rows=_counted(looked, read),
         classes=classes,
-        class_names=_class_names(first.parent, classes),
+        class_names=class_names,
+        name_file=name_file,
         is_all=all(len(cells) < MOST_ROWS for cells in read.values()),
         has_header=has_header,
         facts=tuple(_repeated(read)) if roles.text else (),
@@ -355,15 +348,17 @@ def _repeated(read: Mapping[str, Cells]) -> list[str]:
     return found
 
 
-def _class_names(folder: Path, classes: Mapping[str, int]) -> tuple[str, ...]:
-    """What a file beside the table calls classes that are the numbers 1, 2, 3, …"""
-    if not classes or not set(classes) <= set(map(str, range(1, len(classes) + 1))):
-        return ()
-    for name in NAME_FILES:
+def _class_names(folder: Path, labels: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """A file beside the table that names classes whose labels are numbers from 0 or 1, and the names in their order."""
+    count = len(labels)
+    if not count or not any(set(labels) == set(map(str, range(first, first + count))) for first in (0, 1)):
+        return "", ()
+    for file in NAME_FILES:
         try:
-            lines = (folder / name).read_text(UTF8).split("\n")
+            lines = (folder / file).read_text(UTF8).split("\n")
         except (OSError, UnicodeDecodeError):
             continue
-        if len(named := [" ".join(line.split()) for line in lines if line.strip()]) == len(classes):
-            return tuple(named)
-    return ()
+        named = [" ".join(line.split()) for line in lines if line.strip()]
+        if len(named) == len(set(named)) == count:
+            return file, tuple(named)
+    return "", ()

@@ -75,7 +75,10 @@ def _of_data(plan: Plan) -> dict[str, bool]:
     table = plan.data.source.text.partition("(")[0]  # as recipes call it
     is_labelled = plan.data.source.name == "image_folder" and plan.data.source.argument("target") is not None
     classes = plan.data.source.argument("classes")
+    reader = plan.data.source.argument("target")
+    label = reader.value if reader is not None else None
     return {
+        "class_names": isinstance(label, Call) and label.argument("class_names") is not None,
         "listed_classes": classes is not None and isinstance(classes.value, tuple),
         "texts": is_text,
         "bad_texts": is_text and skips,

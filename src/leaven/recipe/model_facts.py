@@ -14,7 +14,7 @@ from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.traits import ModelTraits
 from leaven.catalog.values import FilePath, FromData, Invocation, Origin, Written
-from leaven.formats.text_models import is_generative, labels_of, longest_input
+from leaven.formats.text_models import is_generative, labels_of
 from leaven.formats.trained import bundle_tells
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
@@ -25,7 +25,7 @@ from leaven.recipe.data import DataFacts
 from leaven.recipe.pipeline_shapes import check_shapes
 from leaven.recipe.recipe import BACKBONE, Model, NewHead
 from leaven.recipe.task import task_of_library
-from leaven.recipe.text_model import configuration
+from leaven.recipe.text_model import configuration, longest_text
 
 
 class ModelFacts(Record):
@@ -203,7 +203,7 @@ def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, A
         if is_generative(config):
             scope.add(messages.generates_text(source, config.get("architectures") or [config["model_type"]]))
             return described
-        described = replace(described, longest=longest_input(config), labels=labels_of(config))
+        described = replace(described, longest=longest_text(source, config), labels=labels_of(config))
         request = {"text_config": config, "pooling": source.card.model.pooling, "arguments": _plain_arguments(source)}
         request["arguments"].pop("name", None)
     answer = layer_facts.ask(request)

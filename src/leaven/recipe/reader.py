@@ -58,6 +58,12 @@ def model_layers(
     return scope.model_name, layers, scope.outputs if is_fitted else None, in_order(scope.diagnostics)
 
 
+def longest_text(source: Source) -> int | None:
+    """How many tokens the model of a recipe can take; None where that is not known, or has no limit."""
+    reader = open_reader(source, Options(), run_code=False, requires_args=False)
+    return reader.read_model_and_data(require_data=False).model_facts.longest
+
+
 def _fitted(layers: Layers, model: Model, data: DataFacts) -> Layers:
     """The layers with a head for the data, where the model gets a new one, and was not asked for with it."""
     if data.task.extra_outputs:

@@ -7,6 +7,7 @@ or, for the most usual models, from `catalog/text_models.json`. Nothing is downl
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import Any
 import leaven.catalog
 from leaven.catalog.card import Card
 from leaven.catalog.values import Invocation
+from leaven.formats.text_models import longest_input
 from leaven.messages.places import span_of
 
 CONFIG = "config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 _OWNERS = ("google-bert/", "distilbert/", "FacebookAI/")  # under which the hub has the usual models
 
 
@@ -50,11 +53,25 @@ def configuration(source: Invocation) -> dict[str, Any] | None:
     return downloaded if downloaded is not None else _usual().get(_bare(name))
 
 
+def longest_text(source: Invocation, config: Mapping[str, Any]) -> int | None:
+    """How many tokens a model can take, by its configuration and its tokenizer's; None where neither has a limit."""
+    folder = folder_of(source)
+    told = _json(folder / TOKENIZER_CONFIG).get("model_max_length") if folder is not None else None
+    limits = [longest_input(config), told if isinstance(told, int) and told > 0 else None]
+    return min((each for each in limits if each is not None), default=None)
+
+
 def _read(file: Path) -> dict[str, Any] | None:
+    found = _json(file)
+    return found if isinstance(found.get("model_type"), str) else None
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """The object in a file; empty where there is none."""
     with suppress(OSError, ValueError, RecursionError):
         found = json.loads(file.read_bytes())
-        return found if isinstance(found, dict) and isinstance(found.get("model_type"), str) else None
-    return None
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _downloaded(name: str) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 import os
 from array import array
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,7 @@ class TextFolder(NamedTuple):
     path: Path
     name: str
     target: "TargetReader | None" = None  # labels are the names of folders
+    classes: Sequence[str] | None = None  # the sub-folders that are read; all where there are none
 
     def look(self) -> Looked:
         try:
@@ -30,7 +32,23 @@ class TextFolder(NamedTuple):
             return Looked(findings=(bad.finding,))
         train = next(iter(parts.values()))
         counts = {split: sum(map(len, there.values())) for split, there in parts.items()}
-        return Looked(tuple(train), tuple(filter(None, parts)), (), counts, tuple(map(len, train.values())))
+        findings = tuple(self._lacking(parts))
+        return Looked(tuple(train), tuple(filter(None, parts)), findings, counts, tuple(map(len, train.values())))
+
+    def _lacking(self, parts: Mapping[str, Mapping[str, Sequence[str]]]) -> list[Finding]:
+        """Classes that only some splits have, such as a folder of texts that nobody labelled."""
+        train = next(iter(parts.values()))
+        found = []
+        for split, there in parts.items():
+            if lacking := [name for name in train if name not in there]:
+                others = ", ".join(f'"{name}"' for name in train if name not in lacking)
+                names = ", ".join(f"`{name}`" for name in lacking)
+                several = ("class", "is") if len(lacking) == 1 else ("classes", "are")
+                fact = f"{several[0]} {names} {several[1]} in the train split of `{self.name}` but not in {split}"
+                help = f"if these texts have no label, leave them out: `classes=[{others}]`"
+                label = "texts are read from this folder"
+                found.append(Finding("unequal-classes", fact, help, is_error=False, argument="path", label=label))
+        return found
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without
@@ -68,7 +86,14 @@ class TextFolder(NamedTuple):
         return parts
 
     def _classes(self, folder: Path, name: str) -> dict[str, list[str]]:
-        found = {top: _texts(folder / top) for top in sub_folders(folder)}
+        tops = sub_folders(folder)
+        if self.classes is not None:
+            if unknown := next((each for each in self.classes if each not in tops), None):
+                raise self._bad(
+                    "unknown-choice", f"`{name}` has no sub-folder `{unknown}`", f"it has {', '.join(tops)}"
+                )
+            tops = [top for top in tops if top in self.classes]
+        found = {top: _texts(folder / top) for top in tops}
         if len(found) < 2:
             raise self._bad("no-classes", f"`{name}` has {len(found) or 'no'} sub-folder{'s' * (not found)}", _HELP)
         if empty := [top for top, texts in found.items() if not texts]:

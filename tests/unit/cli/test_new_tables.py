@@ -93,6 +93,53 @@ def test_a_folder_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert 'data  text_folder("imdb") { tokenize max_length=128 }' in said
 
 
+def imdb(folder: Path) -> None:
+    """Reviews in folders as IMDB's are: 50,000 that nobody labelled are beside those for training."""
+    for at, (text, kind) in enumerate(tiny_bert.reviews(60)):
+        split, name = ("train", kind) if at < 30 else ("train", "unsup") if at < 50 else ("test", kind)
+        place = folder / split / name / f"{at}_7.txt"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    for file in ("README", "imdb.vocab", "train/urls_unsup.txt", "train/labeledBow.feat", "test/urls_pos.txt"):
+        (folder / file).write_text("0\n")
+
+
+def test_texts_without_a_label_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imdb(tmp_path / "aclImdb")
+    code, said = new(tmp_path, monkeypatch, "aclImdb", "-o", "r.leaven")
+    assert code == 0, said
+    assert "2 classes, 30 texts for training" in said
+    assert "the texts in unsup have no label, as its name says: they are left out by `classes=`" in said
+    recipe = (tmp_path / "r.leaven").read_text()
+    assert 'data  text_folder("aclImdb", classes=["bad", "good"]) { tokenize max_length=128 }' in recipe
+    (tmp_path / "r.leaven").write_text(recipe.replace(', classes=["bad", "good"]', ""))
+    told = CliRunner().invoke(leaven, ["check", "r.leaven"]).output
+    assert "warning[unequal-classes]: class `unsup` is in the train split of `aclImdb` but not in test" in told
+    assert 'leave them out: `classes=["bad", "good"]`' in told
+
+
+@pytest.mark.parametrize("says", ["config", "tokenizer"])
+def test_a_text_is_no_longer_than_the_model_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    tiny_bert.make(tmp_path / "bert", longest=64)
+    if says == "tokenizer":
+        config = tmp_path / "bert" / "config.json"
+        config.write_text(config.read_text().replace('"max_position_embeddings": 64', '"max_position_embeddings": 512'))
+    tiny_bert.write_csv(tmp_path / "reviews.csv")
+    code, said = new(tmp_path, monkeypatch, "reviews.csv", "--model", 'transformers.auto("bert")', "-o", "-")
+    assert code == 0, said
+    assert "{ tokenize max_length=64 }" in said
+
+
+def test_images_of_a_rare_class_are_measured_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(20):
+        place = tmp_path / "tiles" / ("crack" if at % 8 == 0 else "fine") / f"{at}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(place)
+    code, said = new(tmp_path, monkeypatch, "tiles", "-o", "-")
+    assert code == 0, said
+    assert 'metrics f1(of="crack"), accuracy()' in said
+
+
 # -- to a prediction
 
 
@@ -108,17 +155,27 @@ def leaven_in(folder: Path, *words: str) -> str:
 @pytest.mark.parametrize("kind", ["sms", "ag_news"])
 def test_from_a_published_table_to_a_prediction(tmp_path: Path, kind: str) -> None:
     """Without editing anything: new, check, run, predict and evaluate."""
-    tiny_bert.make(tmp_path / "bert", longest=128)
+    tiny_bert.make(tmp_path / "bert")
     table = published_tables.sms_spam(tmp_path / kind) if kind == "sms" else published_tables.ag_news(tmp_path / kind)
     model = ["--model", 'transformers.auto("bert")', "--epochs", "1", "-o", "t.leaven"]
     leaven_in(tmp_path, "new", str(table.relative_to(tmp_path)), *model)
     assert ("unbalanced-classes" if kind == "sms" else "no errors") in leaven_in(tmp_path, "check", "t.leaven")
     leaven_in(tmp_path, "run", "t.leaven")
-    assert leaven_in(tmp_path, "predict", "runs/t", "a good film").strip()
+    assert ("spam" if kind == "sms" else "Sci/Tech") in leaven_in(tmp_path, "predict", "runs/t", "a good film")
     rows = table if kind == "sms" else table / "test.csv"
     predicted = leaven_in(tmp_path, "predict", "runs/t", str(rows), "--csv", "p.csv")
     assert len((tmp_path / "p.csv").read_text().splitlines()) == (161 if kind == "sms" else 23), predicted
     assert "accuracy" in leaven_in(tmp_path, "evaluate", "runs/t", "--data", str(table))
+
+
+@pytest.mark.slow
+def test_from_a_folder_of_texts_to_a_prediction(tmp_path: Path) -> None:
+    tiny_bert.make(tmp_path / "bert")
+    imdb(tmp_path / "aclImdb")
+    leaven_in(tmp_path, "new", "aclImdb", "--model", 'transformers.auto("bert")', "--epochs", "1", "-o", "t.leaven")
+    assert "30 samples" not in leaven_in(tmp_path, "run", "t.leaven")
+    assert "unsup" not in leaven_in(tmp_path, "predict", "runs/t", "aclImdb/test/good/50_7.txt")
+    assert "10 texts" in leaven_in(tmp_path, "evaluate", "runs/t", "--data", "aclImdb/test")
 
 
 @pytest.mark.slow

@@ -90,10 +90,13 @@ def test_a_table_is_understood(tmp_path: Path, name: str) -> None:
 
 def test_ag_news(tmp_path: Path) -> None:
     found = look(published_tables.ag_news(tmp_path / "ag_news"))
-    data = 'csv("ag_news", columns=["label", "column2", "text"], text="text", label="label")'
-    assert data_of(found) == f"{data} {{ tokenize max_length=128 }}"
+    data = (
+        'columns=["label", "column2", "text"], text="text", label="label", class_names=["World", "Sports", "Business", '
+    )
+    assert data.replace(", ", ",") in data_of(found).replace("\n    ", "").replace(", ", ",")
     assert "82 rows (train 60, test 22); without a header" in found.seen
-    assert "4 classes in `label`: 1 World (25 %), 2 Sports (25 %)" in found.seen
+    assert "4 classes in `label`: World (25 %), Sports (25 %)" in found.seen
+    assert "classes.txt says what the labels mean" in found.seen
     assert "2 texts of test are also in train" in found.seen
     assert "guessed: the texts are in `column3`, not in `column2`; --text COLUMN says otherwise" in found.seen
     chosen = look(tmp_path / "ag_news", text=("2", "3"), label="column1")
@@ -101,6 +104,30 @@ def test_ag_news(tmp_path: Path) -> None:
     assert chosen.roles.text == ("text1", "text2")
     named = look(tmp_path / "ag_news", columns=("class", "title", "news"), label="class", text=("news",))
     assert 'columns=["class", "title", "news"], text="news", label="class"' in data_of(named)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "called"),
+    [
+        (("0", "1"), "ham\nspam\n", ("ham", "spam")),
+        (("1", "2"), "ham\n\nspam", ("ham", "spam")),
+        (("0", "2"), "ham\nspam\n", ()),
+        (("no", "yes"), "ham\nspam\n", ()),
+        (("0", "1"), "ham\nspam\neggs\n", ()),
+        (("0", "1"), "ham\nham\n", ()),
+    ],
+)
+def test_names_of_numbered_classes(
+    tmp_path: Path, labels: tuple[str, str], names: str, called: tuple[str, ...]
+) -> None:
+    """A file beside the table says what labels mean only if it fits them."""
+    lines = "".join(f"{labels[at % 8 == 0]},the text number {at}\n" for at in range(40))
+    (tmp_path / "mails.csv").write_text(f"label,text\n{lines}")
+    (tmp_path / "labels.txt").write_text(names)
+    found = look(tmp_path / "mails.csv")
+    assert found.class_names == called
+    text = recipe_of_table(found, "mails.csv", None, "minilm", None, scratch=False)
+    assert f'metrics f1(of="{called[1] if called else labels[1]}"), accuracy()' in text
 
 
 def test_sms_spam(tmp_path: Path) -> None:
@@ -111,7 +138,10 @@ def test_sms_spam(tmp_path: Path) -> None:
     assert "2 classes in `label`: ham (88 %), spam (12 %)" in found.seen
     text = recipe_of_table(found, "SMSSpamCollection", None, "minilm", None, scratch=False)
     assert 'separator="\\t", columns=["label", "text"], quote=none, text="text", label="label"' in text
-    assert "# 88 % are ham: accuracy alone would not show that the rest is missed.\nmetrics f1" in text
+    assert (
+        "\n# 88 % are ham: accuracy alone would not show that spam is missed.\n"
+        '# The first metric, the F1 of spam, chooses the best epoch.\nmetrics f1(of="spam"), accuracy()\n'
+    ) in text
 
 
 def test_another_encoding(tmp_path: Path) -> None:

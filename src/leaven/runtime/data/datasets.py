@@ -209,10 +209,13 @@ def table(
     )
 
 
-def text_folder(path: str | os.PathLike[str]) -> Dataset:
-    """The texts of a folder with one sub-folder of files per class, optionally inside `train/`, `val/` and `test/`."""
+def text_folder(path: str | os.PathLike[str], *, classes: Sequence[str] | None = None) -> Dataset:
+    """The texts of a folder with one sub-folder of files per class, optionally inside `train/`, `val/` and `test/`.
+
+    Without `classes`, every sub-folder is one.
+    """
     folder = Path(path)
-    return opened(TextFolder(folder, folder.as_posix()))
+    return opened(TextFolder(folder, folder.as_posix(), classes=classes))
 
 
 @status_line.doing("reading the data…")

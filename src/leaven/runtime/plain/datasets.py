@@ -110,6 +110,11 @@ class Label(NamedTuple):
     """The column of a table that holds the class."""
 
     column: str = "label"
+    class_names: Sequence[str] = ()  #: if class_names
+
+    def called(self, samples: Samples) -> Samples:  #: used
+        """The same with these names for the classes."""
+        return samples._replace(classes=tuple(self.class_names))
 
 
 def table(
@@ -125,12 +130,14 @@ def table(
     """The images that a table lists, one per row; a folder may hold one table per split."""
     splits = table_splits(path, (image, target.column), root, layout)
     splits = {split: with_ending(rows, ending) for split, rows in splits.items()}  #: if ending
-    return labelled(splits)
+    return target.called(labelled(splits))  #: if class_names
+    return labelled(splits)  #: if not class_names
 
 
 def labelled_folder(path: str, *, target: Label) -> Samples:
     """The images of a folder that a table in it lists, `metadata.csv`; splits are folders with a table each."""
-    return labelled(metadata_splits(path, ("file_name", target.column)))
+    return target.called(labelled(metadata_splits(path, ("file_name", target.column))))  #: if class_names
+    return labelled(metadata_splits(path, ("file_name", target.column)))  #: if not class_names
 
 
 def labelled(splits: Mapping[str, Sequence[tuple[Any, Any]]]) -> Samples:

@@ -45,15 +45,22 @@ def text_table(
     names = [str(plain(given)) for _, given in pairs]  #: if not targets
     classes = in_order(set(names))  #: if not targets
     values = [classes.index(name) for name in names]  #: if not targets
-    return Samples(tuple(classes), [text for text, _ in pairs], values, predefined_in(splits))  #: if not targets
+    samples = Samples(tuple(classes), [text for text, _ in pairs], values, predefined_in(splits))  #: if class_names
+    return target.called(samples)  #: if class_names
+    return Samples(tuple(classes), [text for text, _ in pairs], values, predefined_in(splits))  #: if not targets and not class_names
 
 
-def text_folder(path: str) -> Samples:
+def text_folder(
+    path: str,
+    *,  #: if listed_classes
+    classes: Sequence[str],  #: if listed_classes
+) -> Samples:
     """The texts of a folder with one sub-folder of files per class, optionally inside `train/`, `val/` and `test/`."""
     folder, tops = Path(path), sub_folders(Path(path))
     known = {part: folder / top for part, names in PART_NAMES.items() for top in tops if top.lower() in names}
     parts = known if "train" in known and len(known) == len(tops) else {"": folder}
-    classes = sub_folders(next(iter(parts.values())))
+    classes = [name for name in sub_folders(next(iter(parts.values()))) if name in classes]  #: if listed_classes
+    classes = sub_folders(next(iter(parts.values())))  #: if not listed_classes
     splits: dict[str, list[tuple[str, int]]] = {}
     for part, there in parts.items():
         found = [(sorted(files_below(there / name)), at) for at, name in enumerate(classes)]

@@ -20,12 +20,14 @@ _COUNTS = ("num_classes", "n_classes")
 class Classes:
     """The classes in the order of the outputs. A value is the index of a class.
 
-    Classes of ImageNet have `wnids`: labels may be these, or one of the words of a name.
+    Classes of ImageNet have `wnids`: labels may be these, or one of the words of a name. `labels` are what data has in
+    place of names that the recipe gives: the class `World` may be 1 there.
     """
 
     names: tuple[str, ...]
     column: str = "label"
     wnids: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     task: ClassVar[str] = "classification"
     kind: ClassVar[Kind] = "class"
 
@@ -43,11 +45,13 @@ class Classes:
 
     def knows(self, name: str) -> bool:
         """Whether a class is called so."""
-        return name in self.names or bool(self.wnids and outputs_called(name, self._words))
+        return name in self.names or name in self.labels or bool(self.wnids and outputs_called(name, self._words))
 
     def value(self, given: Any) -> int:
         """The index of a class that is given by its name or its index."""
         given = plain(given)
+        if self.labels and str(given) in self.labels:
+            return self.labels.index(str(given))
         if isinstance(given, str) and given in self.names:
             return self.names.index(given)
         if isinstance(given, str) and self.wnids:
@@ -87,24 +91,26 @@ class Classes:
 
     def to_json(self) -> dict[str, Any]:
         wnids = {"wnids": list(self.wnids)} if self.wnids else {}
-        return {"names": list(self.names), "column": self.column, **wnids}
+        labels = {"labels": list(self.labels)} if self.labels else {}
+        return {"names": list(self.names), "column": self.column, **wnids, **labels}
 
 
 def read_target(data: Any) -> Classes:
     match data:
         case {"names": [*names], "column": str(column)}:
-            wnids = tuple(str(wnid) for wnid in data.get("wnids", ()))
-            if len(wnids) in (0, len(names)):
-                return Classes(tuple(str(name) for name in names), column, wnids)
+            wnids, labels = (tuple(map(str, data.get(key, ()))) for key in ("wnids", "labels"))
+            if {len(wnids), len(labels)} <= {0, len(names)}:
+                return Classes(tuple(str(name) for name in names), column, wnids, labels)
     raise ValueError("the classes can't be read")
 
 
 @dataclass(frozen=True)
 class Label:
-    """The classes are the different labels, unless their names are known."""
+    """The classes are the different labels, unless their names are known; `class_names` are what to call them."""
 
     column: str = "label"
     names: tuple[str, ...] | None = None
+    class_names: Sequence[str] = ()
     argument: ClassVar[str] = "label"
     attribute: ClassVar[str] = "classes"
 
@@ -133,9 +139,22 @@ class Label:
         labels = [plain(label) for label in given]
         _check(labels)
         names = [str(label) for label in labels]
-        target = Classes(tuple(in_order(set(names))), self.column)
-        index = {name: at for at, name in enumerate(target.names)}
-        return target, [index[name] for name in names]
+        distinct = in_order(set(names))
+        index = {name: at for at, name in enumerate(distinct)}
+        return self._called(distinct), [index[name] for name in names]
+
+    def _called(self, labels: Sequence[str]) -> Classes:
+        """The classes with these labels, under the names that they are given."""
+        if not self.class_names:
+            return Classes(tuple(labels), self.column)
+        called = tuple(map(str, self.class_names))
+        check_names(called)
+        if len(called) != len(labels):
+            fact = f"has {len(labels)} classes ({listed(labels)}), but `class_names` names {len(called)}"
+            raise BadTarget("wrong-length", fact, "give each class a name, in the order of their labels")
+        if repeated := next((name for name, count in Counter(called).items() if count > 1), None):
+            raise BadTarget("wrong-value", f"would have two classes that are called `{shown(repeated)}`", "rename one")
+        return Classes(called, self.column, labels=tuple(labels))
 
     def doubt(self, target: Classes, values: Sequence[int]) -> Doubt | None:
         counts = Counter(values)
