@@ -169,8 +169,9 @@ def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterato
         is_known = isinstance(owner.value, str) or owner.value is None
         if isinstance(setting.origin, Written) and is_known and not only_if.is_met_by(owner.value):
             yield messages.without_effect(setting, setting.origin.span, owner, only_if.values)
-    if card.ordered:
-        low, high = (settings[one] for one in card.ordered)
-        are_numbers = isinstance(low.value, int | float) and isinstance(high.value, int | float)
-        if are_numbers and low.value >= high.value and isinstance(high.origin, Written):
-            yield messages.out_of_order(low, high, high.origin.span)
+    for parameter in card.parameters:
+        low, high = settings[parameter.name], settings.get(parameter.less_than)
+        if high is None or not isinstance(low.value, int | float) or not isinstance(high.value, int | float):
+            continue
+        if low.value >= high.value and (report := messages.not_less(low, high)):
+            yield report

@@ -54,11 +54,13 @@ class Parameter(Record):
     maximum: float | None = None
     above: float | None = None  # like minimum and maximum, but the bound itself is not allowed
     below: float | None = None
+    less_than: str = ""  # the parameter whose value it must stay below
     items: str = "any"  # the type of what a list holds, and how much that is
     length: int | None = None
     positional: bool = True
     variadic: bool = False
     target: str | None = None  # the library's name of it, where Leaven's differs
+    calls: str = ""  # what a program calls in place of the card's target where this is given
     whole_number: bool = False  # of its unit
     within_phase: bool = False  # a time that must come before the phase is over
     must_exist: bool = False  # a path
@@ -122,7 +124,6 @@ class Card(Record):
     open_ended: bool = False  # takes keyword arguments beyond `parameters` that can't be known without running it
     exactly_one_of: tuple[str, ...] = ()  # parameters
     at_most_one_of: tuple[str, ...] = ()  # parameters
-    ordered: tuple[str, ...] = ()  # parameters, the smaller value first
     reference: Reference = UNPUBLISHED
     requires: Requirement | None = None
     article: str = ""

@@ -109,7 +109,6 @@ def read_card(text: str, kind: str, name: str, source: ClassSource | None = None
         open_ended=fields.pop("open_ended", False),
         exactly_one_of=fields.pop("exactly_one_of", ()),
         at_most_one_of=tuple(fields.pop("at_most_one_of", ())),
-        ordered=fields.pop("ordered", ()),
         reference=Reference(fields.pop("paper", ""), fields.pop("url", ""), fields.pop("year", None)),
         requires=_make(Requirement, requires, file) if requires else None,
         traits=_with_class(_traits(kind, fields, file), source),

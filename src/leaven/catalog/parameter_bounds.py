@@ -22,6 +22,10 @@ _BOUNDS: dict[str, dict[str, dict[str, Any]]] = {
         "size": _SIZE,
         "kernel_size": _SIZE,
         "p": _FRACTION,
+        "magnitude": {"minimum": 0, "less_than": "num_magnitude_bins"},
+        "num_magnitude_bins": {"minimum": 2},
+        "num_ops": {"minimum": 0},
+        "severity": {"minimum": 1, "maximum": 10},
         "transforms": {"type": "list", "items": "transform"},
     },
     "model": {

@@ -175,13 +175,25 @@ def without_effect(setting: Setting, place: Span, owner: Setting, values: Sequen
     )
 
 
-def out_of_order(low: Setting, high: Setting, place: Span) -> Diagnostic:
-    return error(
-        "out-of-range",
-        f"`{high.name}` must be greater than `{low.name}`",
-        Spot(place, f"not greater than {value_text(low.value)}"),
-        fix="put the smaller value first",
-    )
+def not_less(low: Setting, high: Setting) -> Diagnostic | None:
+    """Two numbers of which the first must be less than the second; None where both are defaults."""
+    for wrong, other, relation in ((high, low, "greater"), (low, high, "less")):
+        if isinstance(wrong.origin, Written):
+            are_written = isinstance(other.origin, Written)
+            return error(
+                "out-of-range",
+                f"`{wrong.name}` must be {relation} than `{other.name}`",
+                Spot(wrong.origin.span, f"not {relation} than {value_text(other.value)}"),
+                fix=f"write the smaller value as `{low.name}`" if are_written else _next_to(wrong, other, relation),
+            )
+    return None
+
+
+def _next_to(wrong: Setting, other: Setting, relation: str) -> Fix | None:
+    """The nearest whole number that is right."""
+    if not isinstance(wrong.origin, Written) or not isinstance(other.value, int):
+        return None
+    return write(wrong.origin.span, str(other.value + (1 if relation == "greater" else -1)))
 
 
 # -- what was likely meant

@@ -120,10 +120,10 @@ def _metric(metric: Invocation, task: Task) -> Call:
     if metric.card.kind == "user":
         return call_of(metric)
     assert task.known is not None
-    if isinstance(of := metric.value("of"), str):
+    one_class = metric.card.parameter("of")
+    if one_class is not None and one_class.calls and isinstance(of := metric.value("of"), str):
         named = (Argument("", of), Argument("", Variable("class_names")))
-        target = f"{_TASKS}{task.name}.{metric.card.name.capitalize()}Of"
-        return Call(target, named, text=call_of(metric).text, because=because(metric.origin))
+        return Call(one_class.calls, named, text=call_of(metric).text, because=because(metric.origin))
     first = [
         Argument(name, Variable("outputs") if value == "outputs" else value)
         for name, value in task.known.metric_arguments.items()

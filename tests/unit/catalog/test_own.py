@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from types import UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -336,8 +337,14 @@ def test_a_library_has_what_the_card_promises_to_call(card: Card) -> None:
     # torchmetrics chooses some classes by the task, in __new__
     is_chosen = card.kind == "metric" and "task" in card.metric.supplied
     taken = inspect.signature(called.__new__ if is_chosen else called).parameters
-    named = {parameter.target or parameter.name for parameter in card.parameters}
-    assert named - {"of"} <= set(taken)  # `f1(of="spam")` is a class of Leaven's
+    assert {each.target or each.name for each in card.parameters if not each.calls} <= set(taken)
+
+
+@pytest.mark.parametrize(("card", "parameter"), [(card, each) for card, each in PARAMETERS if each.calls])
+def test_what_is_called_in_place_of_a_cards_target_takes_the_parameter(card: Card, parameter: Parameter) -> None:
+    module, _, name = parameter.calls.rpartition(".")
+    assert parameter.name in inspect.signature(getattr(import_module(module), name)).parameters
+    assert not any(other.required for other in card.parameters)  # they are not passed to it
 
 
 def test_the_starter_is_built_on_the_net_that_its_weights_belong_to() -> None:
