@@ -18,7 +18,7 @@ from leaven.cli.printing import echo
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.formats import status_line
 from leaven.formats.byte_sizes import show_bytes
-from leaven.formats.store import Store, Stored, StoreError, default_store, key_of
+from leaven.formats.store import Store, Stored, default_store, key_of
 from leaven.formats.visible import visible
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -45,7 +45,7 @@ class Group:
 
 def print_list(as_json: bool) -> int:
     """Print what is stored, the most recently used first; returns the exit code."""
-    store = _store()
+    store = default_store()
     groups = groups_of(store)
     if as_json:
         echo(json.dumps(_plain(store, groups), indent=2))
@@ -61,7 +61,7 @@ def print_list(as_json: bool) -> int:
 
 def verify_entries() -> int:
     """Read every entry and remove those that are damaged; the exit code is 1 if there were any."""
-    store = _store()
+    store = default_store()
     entries = {entry.key: entry for entry in store.entries()}
     size = show_bytes(sum(entry.bytes for entry in entries.values()))
     with status_line.doing(f"reading {size}…"):
@@ -82,7 +82,7 @@ def verify_entries() -> int:
 
 def clear_entries(ids: Sequence[str], older_than: str | None) -> int:
     """Remove what is stored, all or some, and say how much; returns the exit code."""
-    store = _store()
+    store = default_store()
     groups = groups_of(store)
     unknown = [id for id in ids if id not in {group.id for group in groups}]
     if unknown:
@@ -170,10 +170,3 @@ def _seconds(duration: str) -> float:
 
 def _count(number: int) -> str:
     return f"{number:,} {'entry' if number == 1 else 'entries'}"
-
-
-def _store() -> Store:
-    try:
-        return default_store()
-    except StoreError as problem:
-        raise click.UsageError(str(problem)) from problem

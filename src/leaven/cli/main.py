@@ -16,6 +16,7 @@ from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
 from leaven.cli.printing import echo, echo_painted, echo_raw
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, report_and_exit
+from leaven.formats.store_limit import StoreError, chosen_limit
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 OUR_BUG = 70  # EX_SOFTWARE
@@ -43,6 +44,10 @@ def leaven() -> None:
         leaven run photos.leaven   train
         leaven predict runs/photos photo.jpg
     """
+    try:
+        chosen_limit()  # any command may lead to a run, which would find it late
+    except StoreError as problem:
+        raise click.UsageError(str(problem)) from None
 
 
 @leaven.command(cls=RecipeCommand, takes_several=True)

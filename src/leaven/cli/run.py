@@ -13,7 +13,7 @@ import click
 
 from leaven.cli.printing import echo, echo_file, echo_painted
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
-from leaven.formats import run_folder, status_line, store, sweep_folder
+from leaven.formats import run_folder, status_line, sweep_folder
 from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import to_finish, to_peek, to_resume
 from leaven.formats.python_modules import libraries_hidden_in
@@ -92,7 +92,6 @@ def start_run(
     """Write the program into a new run folder, and replace this process with it."""
     if name is not None and (wrong := run_folder.wrong_name(name)):
         raise click.UsageError(wrong)
-    _check_store()
     source, recipe, plan = compile_recipe(word, options, requires_args=True)
     try:
         begin = beginning(plan, from_phase, of)
@@ -114,14 +113,6 @@ def start_run(
     _become(folder, flags_of(begin, is_quick=is_quick))
 
 
-def _check_store() -> None:
-    """End the command where the limit of the store, which the run would read, is not a size."""
-    try:
-        store.default_store()
-    except store.StoreError as problem:
-        raise click.UsageError(str(problem)) from None
-
-
 def compile_recipe(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:
     """A recipe, as text and resolved, and its plan; where there are errors they are printed and the command ends."""
     source = source_or_exit(word)
@@ -136,7 +127,6 @@ def compile_recipe(word: str, options: Options, *, requires_args: bool = False) 
 def resume_run(folder: Path, epochs: str | None, devices: int | None) -> NoReturn:
     """Continue a run from its last checkpoint, or for some further epochs, on as many devices as before or others."""
     folder = _run_meant(folder)
-    _check_store()
     _refuse_in_progress(folder)
     more = _more_epochs(epochs)
     lock = run_folder.read_json(folder / run_folder.LOCK)

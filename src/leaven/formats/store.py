@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leaven.formats import entry_file
-from leaven.formats.byte_sizes import parse_bytes, show_bytes
+from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.cache_folder import user_folder
 from leaven.formats.entry_file import Damaged, Entry
+from leaven.formats.store_limit import LIMIT, StoreError, chosen_limit
 
-LIMIT = "LEAVEN_STORE_LIMIT"
 _LARGEST_DEFAULT = 50 * 10**9
 _SHARE_OF_DISK = 10  # a tenth
 
@@ -37,10 +37,6 @@ _NAME = re.compile(r"([0-9a-f]{16,128})\.entry")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{16,128}\.entry\.\d+-[0-9a-f]{8}")
 _SECONDS_BETWEEN_SCANS = 10.0
 _ABANDONED_SECONDS = 3600.0  # longer than a writer takes between two parts
-
-
-class StoreError(OSError):
-    """The store can't be used; the message says why."""
 
 
 class StoreFull(StoreError):
@@ -230,13 +226,10 @@ def _shared(folder: Path, limit: int) -> Store:
 
 
 def _limit_of(folder: Path) -> int:
-    chosen = os.environ.get(LIMIT, "").strip()
-    if not chosen:
+    chosen = chosen_limit()
+    if chosen is None:
         return min(_LARGEST_DEFAULT, shutil.disk_usage(_existing(folder)).total // _SHARE_OF_DISK)
-    limit = parse_bytes(chosen)
-    if limit is None:
-        raise StoreError(f"{LIMIT} is `{chosen}`, which is not a size; for example: {LIMIT}=20GB")
-    return limit
+    return chosen
 
 
 def _existing(folder: Path) -> Path:

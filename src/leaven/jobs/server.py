@@ -46,6 +46,8 @@ class ServerError(Problem):
 def token_of(settings: Settings, host: str) -> tuple[str, Path | None]:
     """The token, and the file that has it if it was not given; others than this machine need one that was given."""
     if given := os.environ.get(TOKEN, "").strip():
+        if not (given.isascii() and given.isprintable()) or " " in given:
+            raise ServerError(f"{TOKEN} has characters that no HTTP header can carry", "use letters and digits")
         return given, None
     if not is_loopback(host):
         raise ServerError(

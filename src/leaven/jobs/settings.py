@@ -77,13 +77,26 @@ def load_settings(start: Path | None = None) -> Settings:
         jobs |= _checked(found.get("jobs", {}), _JOBS_KEYS, "[jobs]", file)
         for name, given in found.get("environments", {}).items():
             environments[name] = _environment(name, given, file)
-    folder = Path(os.environ.get(FOLDER) or jobs.get("folder") or _data_folder() / "jobs").expanduser().absolute()
+    folder = _folder(jobs)
     return Settings(
         folder,
         str(jobs.get("store") or sqlite_url(folder / "jobs.sqlite")),
         environments,
         float(jobs.get("backoff", _BACKOFF)),
     )
+
+
+def _folder(jobs: Mapping[str, Any]) -> Path:
+    """Where jobs are kept; a variable is named where it leads nowhere."""
+    given = os.environ.get(FOLDER)
+    told = f"{FOLDER} is `{given}`" if given else f"`folder` in [jobs] is `{jobs.get('folder')}`"
+    try:
+        folder = Path(given or jobs.get("folder") or _data_folder() / "jobs").expanduser().absolute()
+    except RuntimeError:
+        raise SettingsError(f"{told}, and there is no such user") from None
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise SettingsError(f"{told}, which is not a folder")
+    return folder
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -143,7 +156,10 @@ def project_file(start: Path) -> Path | None:
 def user_file() -> Path:
     """The user's configuration."""
     if given := os.environ.get(CONFIG):
-        return Path(given)
+        file = Path(os.path.expanduser(given))
+        if not file.exists() or file.is_dir():
+            raise SettingsError(f"{CONFIG} is `{given}`, which is not a file")
+        return file
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA") or Path.home()) / "leaven" / "config.toml"
     xdg = os.environ.get("XDG_CONFIG_HOME", "")

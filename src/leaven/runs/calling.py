@@ -3,6 +3,7 @@
 import warnings
 
 from leaven.formats import run_folder
+from leaven.formats.store_limit import chosen_limit
 from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.language.report import render_concise
 from leaven.language.source import Source
@@ -21,6 +22,7 @@ def start(
     """The run, when it has ended; the errors of a recipe that has some."""
     from leaven.runs.running import raised_as_failure, run_program
 
+    chosen_limit()
     compiled = compile_source(source, options, requires_args=True)
     if compiled.recipe is None or compiled.plan is None:
         return compiled.diagnostics

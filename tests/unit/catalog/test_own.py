@@ -275,7 +275,7 @@ def test_a_kind_without_traits_takes_no_further_keys() -> None:
 def test_parameters_that_are_spoken_of_exist(card: Card) -> None:
     names = {parameter.name for parameter in card.parameters}
     conditions = [parameter.only_if for parameter in card.parameters if parameter.only_if]
-    spoken_of = {*card.exactly_one_of, *card.ordered}
+    spoken_of = {*card.exactly_one_of, *(each.less_than for each in card.parameters)}
     match card.traits:
         case StatementRules(key=key):
             spoken_of |= {key}

@@ -1,6 +1,7 @@
 """The commands for jobs, as a user gives them."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     text = f'[jobs]\nfolder = "{tmp_path}/jobs"\nbackoff = 0.05\n[environments.local]\ncores = 4\ngpus = 0\ngrace = 5\n'
     (tmp_path / "leaven.toml").write_text(text)
     monkeypatch.delenv("LEAVEN_JOBS", raising=False)
-    monkeypatch.setenv("LEAVEN_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("LEAVEN_CONFIG", os.devnull)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     settings = load_settings()

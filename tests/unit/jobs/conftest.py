@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def project(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "leaven.toml").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LEAVEN_JOBS", raising=False)
-    monkeypatch.setenv("LEAVEN_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("LEAVEN_CONFIG", os.devnull)
     yield settings
     store = requests.open_store(settings)
     coordinator.stop(settings, store)

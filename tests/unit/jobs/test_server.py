@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from tests.unit.jobs.plain_jobs import coordinators, plain, wait_until
 
-from leaven.jobs import coordinator, requests
-from leaven.jobs.settings import load_settings
+from leaven.jobs import coordinator, requests, server
+from leaven.jobs.settings import Settings, load_settings
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("LEAVEN_JOBS", raising=False)
         patch.delenv("LEAVEN_TOKEN", raising=False)
-        patch.setenv("LEAVEN_CONFIG", str(found / "none.toml"))
+        patch.setenv("LEAVEN_CONFIG", os.devnull)
         yield found
         settings = load_settings(found)
         store = requests.open_store(settings)
@@ -230,3 +230,12 @@ def test_a_store_that_can_not_be_used_does_not_mean_that_there_is_no_such_job(fo
     finally:
         process.terminate()
         process.wait(30)
+
+
+@pytest.mark.parametrize("token", ["two words", "schlüssel", "a\x1bb"])
+def test_a_token_that_no_header_can_carry_is_refused(
+    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAVEN_TOKEN", token)
+    with pytest.raises(server.ServerError, match="LEAVEN_TOKEN has characters"):
+        server.token_of(Settings(tmp_path, ""), "127.0.0.1")

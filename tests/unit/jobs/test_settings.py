@@ -9,6 +9,7 @@ from leaven.jobs.settings import SettingsError, load_settings
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "config.toml").touch()
     monkeypatch.setenv("LEAVEN_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("LEAVEN_JOBS", raising=False)
@@ -37,6 +38,25 @@ def test_the_nearest_project_file_wins_over_the_users(project: Path, tmp_path: P
 def test_an_environment_variable_sets_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAVEN_JOBS", "/elsewhere")
     assert load_settings(project).folder == Path("/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "report"),
+    [
+        ("LEAVEN_JOBS", "~nobody-has-this-name/jobs", "and there is no such user"),
+        ("LEAVEN_JOBS", "{file}", "which is not a folder"),
+        ("LEAVEN_CONFIG", "no/such.toml", "which is not a file"),
+        ("LEAVEN_CONFIG", "{folder}", "which is not a file"),
+    ],
+)
+def test_a_variable_that_leads_nowhere_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, report: str
+) -> None:
+    value = value.format(file=project.parent / "config.toml", folder=project)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(project)
+    assert str(caught.value) == f"{name} is `{value}`, {report}"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats.run_folder import LOCK, read_json, was_quick
+from leaven.formats.store_limit import StoreError, chosen_limit
 from leaven.runtime.failures import Failure
 
 _FINISH = "with --resume: train no further; save the best epoch so far, or a checkpoint of the run"
@@ -38,6 +39,10 @@ def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace
     group.add_argument("--quick", action="store_true", help="smoke test: two batches of everything")
     group.add_argument("--devices", type=_devices, help="number of devices to train on")
     args = parser.parse_args()
+    try:
+        chosen_limit()
+    except StoreError as problem:
+        parser.error(str(problem))
     for flag, needed in (("more_epochs", "resume"), ("finish", "resume"), ("snapshot", "finish")):
         if getattr(args, flag) not in (None, 0) and getattr(args, needed) is None:
             parser.error(f"--{flag.replace('_', '-')} needs --{needed}")
