@@ -225,7 +225,7 @@ def runs_code(builder: BuiltBy) -> bool:
 def read_builder(data: Any) -> BuiltBy:
     """What `describe` wrote, read back."""
     match data:
-        case {"by": "changed", "first": dict(first), "changes": [*changes]}:
+        case {"by": "changed", "first": dict(first), "changes": [_, *_] as changes}:
             return Changed(_read_first(first), [_read_change(each) for each in changes])
     return _read_first(data)
 

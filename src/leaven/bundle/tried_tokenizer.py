@@ -4,6 +4,7 @@ Decides how the subprocess is started, and how its end is told. What it tries is
 """
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 from leaven.bundle import tokenizer_trial
 from leaven.runtime.failures import Failure
 
-WALL_SECONDS = 120  # on a machine that is busy; of processor time, it gets fewer
+WALL_SECONDS = 120  # on a machine that is busy; of CPU time, it gets fewer
+_OUT_OF_TIME = [getattr(signal, name, None) for name in ("SIGXCPU", "SIGKILL")]  # how the system ends it
 
 
 def try_tokenizer(folder: Path, bundle: str) -> None:
@@ -35,7 +37,7 @@ def _refused(folder: Path) -> str:
         return said
     if b"memory allocation of" in ended.stderr or b"MemoryError" in ended.stderr:
         return tokenizer_trial.too_large()
-    if ended.returncode < 0 and b"panicked" not in ended.stderr:
+    if -ended.returncode in _OUT_OF_TIME:
         return _too_slow()
     return "can't be used: it ends the process that tries it"
 

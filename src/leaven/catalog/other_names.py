@@ -113,7 +113,8 @@ _TEXT_DATASETS = {
     r"(glue/)?(qnli)": r'datasets.auto("nyu-mll/glue", config="\2", text=["question", "sentence"], label="label")',
     r"(glue/)?(stsb)": (r'datasets.auto("nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], target="label")'),
     r"(stanfordnlp/)?snli": 'datasets.auto("stanfordnlp/snli", text=["premise", "hypothesis"], label="label")',
-    r"tweet_eval(/(\w+))?": ('datasets.auto("cardiffnlp/tweet_eval", config="sentiment", text="text", label="label")'),
+    r"tweet_eval": 'datasets.auto("cardiffnlp/tweet_eval", config="sentiment", text="text", label="label")',
+    r"tweet_eval/(\w+)": r'datasets.auto("cardiffnlp/tweet_eval", config="\1", text="text", label="label")',
     r"(\w+/)?go_emotions": (
         'datasets.auto("google-research-datasets/go_emotions", config="simplified", text="text", labels="labels")'
     ),
@@ -124,9 +125,10 @@ _IMAGE_DATASETS = {
     r"(ylecun/)?mnist": 'mnist("data")',
     r"(zalando-datasets/)?fashion-?_?mnist": 'fashion_mnist("data")',
     r"(ethz/)?food-?_?101": 'torchvision.food101("data")',
-    r"(nelorth/)?(oxford[-_])?flowers-?(102)?|tf_flowers": 'torchvision.flowers102("data")',
+    r"(nelorth/)?(oxford[-_])?flowers-?(102)?": 'torchvision.flowers102("data")',
     r"(oxford[-_]?iiit[-_]?pets?|pets|urls\.pets)": 'oxford_pets("data")',
-    r"(tiny-?_?imagenet(-200)?|imagenet-?1k|ilsvrc(2012)?)": 'imagenet("data/imagenet")',
+    r"(imagenet-?1k|ilsvrc(2012)?)": 'imagenet("data/imagenet")',
+    r"tiny-?_?imagenet(-200)?|tf_flowers": 'folder("…")',  # not the datasets of nearly the same names
     r"(cats_?(vs|and)_?dogs|dogs_vs_cats|hymenoptera(_data)?|beans|imagewoof|urls\..*)": 'folder("…")',
 }
 

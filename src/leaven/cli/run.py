@@ -49,10 +49,10 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     is_printed = output is None or str(output) == "-"
     file = "program.py" if output is None or is_printed else output.name
     folder = Path() if output is None or is_printed else output.parent
-    recipe_folder = source_or_exit(word).folder if word != "-" else Path()
-    start = folder if move_together(folder, recipe_folder) else recipe_folder
+    source = source_or_exit(word)
+    start = folder if move_together(folder, source.folder) else source.folder
     with started_in(start):
-        plan = compile_recipe(word, options)[2]
+        plan = _compiled(source, options)[1]
     text = _standalone(plan, file) if is_standalone else emit(plan, file)
     if output is None or is_printed:
         echo_file(text)
@@ -116,12 +116,16 @@ def start_run(
 def compile_recipe(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:
     """A recipe, as text and resolved, and its plan; where there are errors they are printed and the command ends."""
     source = source_or_exit(word)
-    with status_line.doing(f"checking {word}…"):
+    return source, *_compiled(source, options, requires_args=requires_args)
+
+
+def _compiled(source: Source, options: Options, *, requires_args: bool = False) -> tuple[Recipe, Plan]:
+    with status_line.doing(f"checking {source.name}…"):
         compiled = compile_source(source, options, requires_args=requires_args)
     print_reports([d for d in compiled.diagnostics if d.severity is not Severity.NOTE], err=True)
     if compiled.recipe is None or compiled.plan is None:
         sys.exit(exit_code(compiled.diagnostics))
-    return source, compiled.recipe, compiled.plan
+    return compiled.recipe, compiled.plan
 
 
 def resume_run(folder: Path, epochs: str | None, devices: int | None) -> NoReturn:

@@ -8,7 +8,7 @@ _USUAL_MEMORY = 8 * 2**30  # where the system does not tell
 
 
 def cores() -> int:
-    """How many processor cores this process may use."""
+    """How many CPU cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

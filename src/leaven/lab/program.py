@@ -48,8 +48,8 @@ class Program:
         alias, _, name = function.partition(".")
         target = next(module.target for module in plan.user_modules if module.alias == alias)
         imported = [value for value in vars(self.module).values() if isinstance(value, ModuleType)]
-        files = {id(value): Path(getattr(value, USER_FILE, "")).name for value in imported}
-        found = next(each for each in imported if target == each.__name__ or Path(target).name == files[id(each)])
+        files = {str(Path(target).resolve()), str((self.file.parent / target).resolve())}  # where it may be found
+        found = next(each for each in imported if each.__name__ == target or vars(each).get(USER_FILE) in files)
         return attrgetter(name)(found)
 
 

@@ -42,7 +42,7 @@ def as_statements(name: str, block: Span) -> str | None:
     rows = [match for text in block.text.split("\n") if text.strip() and (match := _LINE.fullmatch(text.rstrip("\r")))]
     rows = [row for row in rows if row["key"] or row["dash"] or row["value"]]
     try:
-        node, rest = _read(rows, 0)
+        node, rest = _read(rows)
     except ValueError:
         return None
     return None if rest else _statements(name, node)
@@ -51,9 +51,9 @@ def as_statements(name: str, block: Span) -> str | None:
 # -- reading
 
 
-def _read(rows: list[re.Match[str]], indent: int) -> tuple[Node, list[re.Match[str]]]:
-    """The node that starts at the first row, and the rows after it."""
-    if not rows:
+def _read(rows: list[re.Match[str]], above: int = -1) -> tuple[Node, list[re.Match[str]]]:
+    """The node that starts at the first row, indented further than the row above it, and the rows after it."""
+    if not rows or len(rows[0]["indent"]) < above + (not rows[0]["dash"]):  # a list may stand below its key
         raise ValueError("nothing is indented")
     if rows[0]["dash"]:
         return _read_list(rows)
@@ -86,7 +86,7 @@ def _read_list(rows: list[re.Match[str]]) -> tuple[Node, list[re.Match[str]]]:
         while rows and len(rows[0]["indent"]) >= inner:
             taken.append(rows[0])
             rows = rows[1:]
-        item, rest = _read(taken, inner)
+        item, rest = _read(taken)
         if rest:
             raise ValueError("indented differently")
         items.append(item)
@@ -103,11 +103,9 @@ def _end_of_line(source: Source, number: int) -> int:
 def _statements(name: str, node: Node) -> str | None:
     match node:
         case list() if name in _PHASES:
-            phases = [_phase(item, at + 1) for at, item in enumerate(node) if isinstance(item, dict)]
-            return "; ".join(phases) if len(phases) == len(node) else None
+            return _phases({f"phase {at + 1}": item for at, item in enumerate(node)})
         case dict() if name in _PHASES:
-            named = [_phase({"name": key, **item}, 0) for key, item in node.items() if isinstance(item, dict)]
-            return "; ".join(named) if len(named) == len(node) else None
+            return _phases(node)
         case list():
             values = [_value(item) for item in node]
             return f"{name} {', '.join(values)}" if all(values) else None
@@ -116,12 +114,21 @@ def _statements(name: str, node: Node) -> str | None:
     return f"{name} {_value(node)}"
 
 
-def _phase(node: dict[str, Node], number: int) -> str:
-    name = node.get("name", f"phase {number}")
+def _phases(named: dict[str, Node]) -> str | None:
+    """The phases, if all of them can be read: a suggestion leaves nothing out."""
+    phases = [_phase(name, node) for name, node in named.items() if isinstance(node, dict)]
+    found = [phase for phase in phases if phase is not None]
+    return "; ".join(found) if len(found) == len(named) else None
+
+
+def _phase(name: str, node: dict[str, Node]) -> str | None:
     given = [f"{key}={_value(node[key])}" for key in _OF_PHASE if key in node]
     inside = [_statements(key, value) for key, value in node.items() if key not in ("name", *_OF_PHASE)]
-    block = f" {{ {'; '.join(filter(None, inside))} }}" if inside else ""
-    return f"phase {', '.join([_quoted(str(name)), *given])}{block}"
+    said = [statement for statement in inside if statement is not None]
+    if len(said) < len(inside):
+        return None
+    block = f" {{ {'; '.join(said)} }}" if said else ""
+    return f"phase {', '.join([_quoted(str(node.get('name', name))), *given])}{block}"
 
 
 def _statement(name: str, node: dict[str, Node]) -> str | None:

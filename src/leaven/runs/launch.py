@@ -26,7 +26,7 @@ def _stop(*_: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, _stop)
-    # before torch loads OpenMP: threads that spin while they wait take the processor from others, also from their own
+    # before torch loads OpenMP: threads that spin while they wait take the CPU from others, also from their own
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     del sys.argv[0]
     sys.path[0] = os.path.dirname(sys.argv[0])

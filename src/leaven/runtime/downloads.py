@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,6 +17,7 @@ from leaven.formats import status_line
 from leaven.runtime.failures import Failure
 
 _OFFLINE = "HF_HUB_OFFLINE"
+_LOADING = threading.RLock()
 _NETWORK_LIBRARIES = ("urllib", "urllib3", "requests", "httpx", "httpcore", "huggingface_hub", "http", "ssl", "socket")
 
 
@@ -54,7 +56,15 @@ def from_hub(name: str) -> Iterator[None]:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """While what a stranger wrote is loaded, the hub's library finds what is on this machine, and asks nobody else."""
+    """While what a stranger wrote is loaded, the hub's library finds what is on this machine, and asks nobody else.
+
+    The library's switch is of the whole process, so one thread loads at a time.
+    """
+    with _LOADING:
+        yield from _switched_off()
+
+
+def _switched_off() -> Iterator[None]:
     before = os.environ.get(_OFFLINE)
     constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
     was_offline = constants.HF_HUB_OFFLINE if constants is not None else before in ("1", "ON", "YES", "TRUE")

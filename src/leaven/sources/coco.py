@@ -110,12 +110,14 @@ class Coco(NamedTuple):
 
     def _check_shared(self, files: Mapping[str, Path], splits: Mapping[str, Sequence[Image]]) -> None:
         """That an image of training is not taken for one of another split, which has its own beside its annotations."""
-        trained = {os.path.realpath(image.file) for image in splits.get("train", ())}
+        trained = {os.path.basename(image.file): image.file for image in splits.get("train", ())}
         for split in splits.keys() - {"train"}:
             for image in splits[split]:
                 own = files[split].parent / os.path.basename(image.file)
+                if not (own.name in trained and own.is_file()):
+                    continue
                 real = os.path.realpath(image.file)
-                if real in trained and own.is_file() and os.path.realpath(own) != real:
+                if real == os.path.realpath(trained[own.name]) != os.path.realpath(own):
                     fact = f"`{own.name}` is taken from `{self.path.name}`, which has the images of training"
                     help = "name the folder that contains the images of all splits, as the first argument"
                     raise BadSource(self._at(Finding("wrong-annotation", fact, help), split))

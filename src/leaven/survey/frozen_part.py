@@ -52,7 +52,7 @@ def measure(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
 def _seconds(part: nn.Module, shape: tuple[int, ...]) -> float | None:
     """How long an image takes, with random weights; None where that can't be tried.
 
-    On a processor it is the time of one thread: it is the same on a busy machine.
+    On a CPU it is the time of one thread: it is the same on a busy machine.
     """
     weights = [*part.parameters(), *part.buffers()]
     if sum(weight.numel() * weight.element_size() for weight in weights) > memory() // _SHARE_OF_MEMORY:

@@ -277,6 +277,13 @@ class TestManifests:
         other = changed(members, lambda manifest: manifest.update(built_by=built_by))
         refused(write(tmp_path / "a.bundle", other), "has no|built without|there is no component|damaged")
 
+    def test_a_model_that_no_technique_changed_is_not_called_changed(self, tmp_path: Path, members: Members) -> None:
+        """What a technique's code builds is trusted or refused as a whole; without code, nothing would be asked."""
+        other = changed(
+            members, lambda told: told.update(built_by={"by": "changed", "first": told["built_by"], "changes": []})
+        )
+        refused(write(tmp_path / "a.bundle", other), "damaged")
+
     def test_other_weights_do_not_fit(self, tmp_path: Path, members: Members) -> None:
         members["weights.safetensors"] = safetensors.torch.save({"a": torch.zeros(2)})
         refused(write(tmp_path / "a.bundle", members), "is missing from the weights")

@@ -1,5 +1,6 @@
 """The paths in a generated program: it can be moved together with its recipe, and names nobody's home folder."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -52,6 +53,14 @@ def generate(*words: str) -> str:
 
 def paths_in(program: Path) -> list[str]:
     return re.findall(r'"([^"\n]*(?:photos|mine\.py))"', program.read_text())
+
+
+def test_a_recipe_is_read_once_so_it_can_come_through_a_pipe(project: Path) -> None:
+    end, beginning = os.pipe()
+    os.write(beginning, b"model conv(4) -> global_pool() -> linear(classes)\ndata digits()\n")
+    os.close(beginning)
+    assert "Conv" in generate(f"/dev/fd/{end}")  # as the shell names `<(cat recipe)`
+    os.close(end)
 
 
 @pytest.mark.parametrize("form", [(), ("--standalone",)], ids=["with Leaven", "standalone"])

@@ -54,6 +54,14 @@ def test_a_session_measures_by_it(recipe: Path) -> None:
         assert session.evaluate() == {"val.accuracy": 1}
 
 
+def test_of_two_files_with_one_name_it_is_the_right_one(recipe: Path) -> None:
+    (recipe.parent / "other").mkdir()
+    (recipe.parent / "other" / "mine.py").write_text("always_right = always_wrong = None\n")
+    recipe.write_text(RECIPE.replace('import "mine.py"', 'import "other/mine.py" as another\nimport "mine.py"'))
+    with leaven.open(recipe) as session:
+        assert session.evaluate() == {"val.accuracy": 1}
+
+
 def test_the_plan_says_that_bundles_are_used_without_it(recipe: Path) -> None:
     plan = compile_source(read_source(recipe, recipe.name)).plan
     assert plan is not None

@@ -201,7 +201,7 @@ class Kubernetes(Followed):
         except _Rejected:
             return Check("GPUs", True, "not known: no permission to list nodes")
         count = sum(int(node.get("status", {}).get("allocatable", {}).get(kind, 0)) for node in nodes)
-        return Check("GPUs", True, str(count) if count else "none: programs use the processor")
+        return Check("GPUs", True, str(count) if count else "none: programs use the CPU")
 
 
 class _Rejected(Exception):

@@ -128,7 +128,7 @@ class Local:
         has = self.capacity()
         yield Check("cores", has.cpus > 0, str(has.cpus))
         yield Check("memory", True, show_bytes(has.memory))
-        yield Check("GPUs", True, str(has.gpus) if has.gpus else "none: programs use the processor")
+        yield Check("GPUs", True, str(has.gpus) if has.gpus else "none: programs use the CPU")
         yield _python_check(self._python)
         free = shutil.disk_usage(_existing(self._attempts)).free
         is_writable = os.access(_existing(self._attempts), os.W_OK)

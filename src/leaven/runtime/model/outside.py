@@ -39,7 +39,7 @@ class Outside:
         self._spaces = [(space, found, _copies(found)) for _, space, found in _spaces(model)]
 
     def restore(self) -> None:
-        """Let them be so again, in the same objects."""
+        """Restore them, in the same objects."""
         for space, found, copies in self._spaces:
             for name in _data_in(space).keys() - found.keys():
                 with suppress(AttributeError):

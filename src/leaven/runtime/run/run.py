@@ -74,7 +74,7 @@ class Run:
     """A training run in a folder of its own. `monitor` is the score that decides which epoch is the best.
 
     `epochs` are those of all phases, for the time left. `devices`, `precision` and `strategy` are Fabric's. `threads`
-    compute on a processor, by default one per core; a run that is resumed has as many as before.
+    compute on a CPU, by default one per core; a run that is resumed has as many as before.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ class Answering(Protocol):
 def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool, keep: bool) -> dict[str, StoredSplit]:
     """The given splits with the outputs of the model's frozen layers; none where the model runs as it is.
 
-    Outputs that are not `exact` are computed in the fastest way. Other runs find those that it shall `keep`.
+    Outputs that are not `exact` are computed in the fastest way. With `keep`, later runs can use them.
     """
     trial = phase.run.trial
     began, computing = time.monotonic(), _computing(phase)
