@@ -37,8 +37,8 @@ class LayerModule(NamedTuple):
 class Layers(Record):
     """The parameters and modules of a model.
 
-    `error` says why they are not known; then all else is empty. If `is_unanswered`, the model is not to blame: the
-    subprocess took too long or failed itself.
+    `error` says why they are not known, `lazy` which layers have no sizes yet; then all else is empty. If
+    `is_unanswered`, the model is not to blame: the subprocess took too long or failed itself.
     """
 
     parameters: tuple[LayerParameter, ...] = ()  # in the order of the forward pass, where `is_forward_order`
@@ -53,6 +53,7 @@ class Layers(Record):
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of each module's output for one sample
     flops: Mapping[str, int] = field(default_factory=dict)  # for one sample
     trial_size: tuple[int, int] | None = None  # of that sample
+    lazy: tuple[tuple[str, str], ...] = ()  # path and class
     error: str = ""
     is_unanswered: bool = False
     matched: dict[object, frozenset[str]] = field(default_factory=dict, init=False, compare=False)  # for `selectors.py`
@@ -104,6 +105,7 @@ def _layers(answer: dict[str, Any]) -> Layers:
     told: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in answer.items()}
     parameters, modules = told.pop("parameters", ()), told.pop("modules", ())
     told["stages"] = tuple(map(tuple, told.get("stages", ())))
+    told["lazy"] = tuple(map(tuple, told.get("lazy", ())))
     told["shapes"] = {path: tuple(shape) for path, shape in told.get("shapes", {}).items()}
     return Layers(
         parameters=tuple(LayerParameter(name, count, tuple(shape), *rest) for name, count, shape, *rest in parameters),

@@ -131,6 +131,20 @@ def cant_be_built(source: Invocation, reason: str) -> Diagnostic:
     )
 
 
+def lazy_layers(source: Invocation, layers: Sequence[tuple[str, str]]) -> Diagnostic:
+    """`layers` are the paths and classes of those that take their sizes from their first batch."""
+    paths = ", ".join(f"`{path or class_}`" for path, class_ in layers[:3])
+    more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
+    class_ = layers[0][1]
+    usual = f": `nn.{class_.removeprefix('Lazy')}` instead of `nn.{class_}`" if class_.startswith("Lazy") else ""
+    return error(
+        "model-fails",
+        f"`{source.card.name}` has lazy layers, which have no sizes before the first batch",
+        Spot(span_of(source.origin), paths + more),
+        fix=f"give them their sizes in the constructor{usual}",
+    )
+
+
 def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None, asked: str | None) -> Diagnostic:
     """`asked` is the argument by which the data can be asked for the task of the model, if there is one."""
     fix = f"choose a model for {wanted}, such as `{example}`" if example else None

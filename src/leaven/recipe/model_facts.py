@@ -214,6 +214,9 @@ def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, A
     if answer.error:
         scope.add(messages.cant_be_built(source, answer.error))
         return described
+    if answer.lazy:
+        scope.add(messages.lazy_layers(source, answer.lazy))
+        return described
     return replace(described, layers=answer, request=request)
 
 

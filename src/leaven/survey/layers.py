@@ -47,9 +47,21 @@ _Use = tuple[
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The layers of the requested model, or why it can't be built."""
     try:
-        return describe(_with_a_head(build(request), request), request)
+        model = build(request)
+        if lazy := _lazy_layers(model):
+            return {"lazy": lazy}
+        return describe(_with_a_head(model, request), request)
     except (Exception, SystemExit) as error:
         return {"error": message(error)}
+
+
+def _lazy_layers(model: nn.Module) -> list[list[str]]:
+    """The layers whose sizes come from their first batch: the path of each, and the name of its class."""
+    return [
+        [path, type(module).__name__]
+        for path, module in model.named_modules()
+        if any(map(nn.parameter.is_lazy, (*module.parameters(recurse=False), *module.buffers(recurse=False))))
+    ]
 
 
 def message(error: BaseException) -> str:
@@ -188,9 +200,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
     parameters: list[tuple[str, int, list[int], str, str]] = []
     for name, parameter in model.named_parameters():
         owner = name.rpartition(".")[0]
-        shape = [] if nn.parameter.is_lazy(parameter) else list(parameter.shape)
-        count = 0 if nn.parameter.is_lazy(parameter) else parameter.numel()
-        parameters.append((name, count, shape, type(modules[owner]).__name__, owner))
+        parameters.append((name, parameter.numel(), list(parameter.shape), type(modules[owner]).__name__, owner))
     if order:
         parameters.sort(key=lambda entry: (order[entry[4]], position[entry[4]]))
     arguments = request.get("arguments", {})

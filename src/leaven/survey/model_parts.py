@@ -64,7 +64,7 @@ def has_weights(module: nn.Module) -> bool:
 
 
 def _weight_count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters() if not nn.parameter.is_lazy(parameter))
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 # -- layers that take adapters

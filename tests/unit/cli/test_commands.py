@@ -170,6 +170,21 @@ class TestCheck:
         assert "did you mean `body`?" in ran.output
         assert (folder / "ran").exists()
 
+    @pytest.mark.parametrize("head", ["", "head=keep"])
+    def test_lazy_layers_have_no_sizes_before_the_first_batch(self, folder: Path, head: str) -> None:
+        (folder / "net.py").write_text(
+            "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, classes=10):\n"
+            "        super().__init__()\n"
+            "        self.body, self.fc = nn.LazyConv2d(4, 3), nn.Linear(4, classes)\n"
+            "    def forward(self, x):\n        return self.fc(self.body(x).mean((2, 3)))\n"
+        )
+        (folder / "own.leaven").write_text(f'import "net.py" as mine\nmodel mine.Net({head})\ndata digits()\n')
+        checked = run("check", "own.leaven", "--run-code")
+        assert checked.exit_code == 1
+        assert "`mine.Net` has lazy layers, which have no sizes before the first batch" in checked.output
+        assert "^ `body`" in checked.output
+        assert "`nn.Conv2d` instead of `nn.LazyConv2d`" in checked.output
+
 
 class TestShow:
     def test_what_it_prints_is_a_recipe_again(self, folder: Path) -> None:
