@@ -4,12 +4,13 @@ A copy of a model has these in common with it. What a look at the copy changes t
 """
 
 import copy
+import functools
+import os
 import random
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -73,19 +74,24 @@ def _spaces(model: nn.Module) -> Iterator[tuple[str, Any, dict[str, Any]]]:
 def _modules(model: nn.Module) -> list[ModuleType]:
     every = {name: module for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
     files = {name: vars(module)[USER_FILE] for name, module in every.items() if USER_FILE in vars(module)}
-    folders = {Path(file).parent for file in files.values()}
+    folders = {_folder_of(file) for file in files.values()}
     classes = {owner for kind in {type(module) for module in model.modules()} for owner in kind.__mro__}
     names = {owner.__module__ for owner in classes if not has_known_version(owner.__module__)}
     return [
         module
         for name, module in every.items()
-        if name in files or name in names or (folders and _folder(name, module) in folders)
+        if name in files or name in names or (folders and _is_beside(name, module, folders))
     ]
 
 
-def _folder(name: str, module: ModuleType) -> Path | None:
+def _is_beside(name: str, module: ModuleType, folders: Set[str]) -> bool:
     file = vars(module).get("__file__")
-    return Path(file).parent if isinstance(file, str) and not has_known_version(name) else None
+    return isinstance(file, str) and _folder_of(file) in folders and not has_known_version(name)
+
+
+@functools.cache  # thousands of modules are asked several times a run
+def _folder_of(file: str) -> str:
+    return os.path.normpath(os.path.dirname(file))
 
 
 def _data_in(space: Any) -> dict[str, Any]:
