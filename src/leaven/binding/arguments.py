@@ -170,6 +170,8 @@ def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterato
         if isinstance(setting.origin, Written) and is_known and not only_if.is_met_by(owner.value):
             yield messages.without_effect(setting, setting.origin.span, owner, only_if.values)
     for parameter in card.parameters:
+        if not parameter.less_than:
+            continue
         low, high = settings[parameter.name], settings.get(parameter.less_than)
         if high is None or not isinstance(low.value, int | float) or not isinstance(high.value, int | float):
             continue
