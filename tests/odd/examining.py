@@ -1,13 +1,14 @@
 """What must hold for an odd recipe, tried in one process that has torch loaded.
 
-The planner, an interruption and the company of other trials change nothing, bit for bit; an argument that changes
-between two runs with the same cache changes the result as it does with an empty one. A recipe may also be refused, with
-and without the planner in the same words.
+The planner, a measurement, an interruption and the company of other trials change nothing, bit for bit; an argument or
+a helper module that changes between two runs with the same cache changes the result as it does with an empty one. A
+recipe may also be refused, with and without the planner in the same words.
 """
 
 import csv
 import gc
 import io
+import json
 import os
 import random
 import runpy
@@ -26,7 +27,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from leaven.formats import sweep_folder
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
+from leaven.plan.compiling import Compiled, compile_source
 from leaven.plan.passes import as_asked
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import to_json
@@ -37,10 +38,7 @@ from leaven.runtime.trials.shared import share_building
 from leaven.statements.options import Options
 
 TOLERANCE = 1e-4  # of the largest weight, where trials are computed at once (decision 0022)
-LOST = (  # what a resumed run says about state that no checkpoint has: the model's, the teacher's
-    "is not saved in checkpoints",
-    "the teacher runs in every epoch, because Teacher changes",
-)
+LOST = "is not saved in checkpoints"  # what a resumed run says of plain Python state
 EXACT_APART = "every trial runs its own layers"
 
 
@@ -70,20 +68,49 @@ class Examiner:
     folder: Path
     caches: int = 0
     sweep: Path | None = None  # where trials train together
+    helper: float = 1.25
+    plain: dict[str, Path] = field(default_factory=dict)  # programs without the planner, by recipe
+    references: dict[object, Ended] = field(default_factory=dict)
 
-    def compiled(self) -> tuple[Plan | None, str]:
-        """The plan, with the programs that it and a plan without the planner give; or why the recipe is refused."""
-        source = Source("recipe.leaven", self.odd.recipe, self.folder)
-        found = compile_source(source, Options(output=str(self.folder / "sweeps")))
+    def compiled(self) -> str:
+        """Write the planned program, and make the folder of a sweep; why the recipe is refused, if it is."""
+        source, found = self._compile(self.odd.recipe)
         if found.plan is None or found.recipe is None:
-            return None, "\n".join(each.headline for each in found.diagnostics if each.severity.name == "ERROR")
-        for name, plan in (("planned", found.plan), ("plain", as_asked(found.plan))):
-            (self.folder / name).mkdir()
-            (self.folder / name / "program.py").write_text(emit(plan), encoding="utf-8")
-            (self.folder / name / "plan.json").write_text(to_json(plan), encoding="utf-8")
-        if found.plan.sweep is not None and found.plan.sweep.together:
+            return "\n".join(each.headline for each in found.diagnostics if each.severity.name == "ERROR")
+        self._write("planned", found.plan)
+        self.plain[self.odd.recipe] = self._write("plain", as_asked(found.plan))
+        if found.plan.sweep is not None and found.plan.sweep.together and not self.odd.is_measured:
             self.sweep = sweeping.new_sweep(source, found.recipe, found.plan, [], is_quick=False, name="sweep")
-        return found.plan, ""
+        return ""
+
+    def _compile(self, recipe: str) -> tuple[Source, Compiled]:
+        source = Source("recipe.leaven", recipe, self.folder)
+        return source, compile_source(source, Options(output=str(self.folder / "sweeps")))
+
+    def _write(self, name: str, plan: Plan) -> Path:
+        (self.folder / name).mkdir(exist_ok=True)
+        (self.folder / name / "program.py").write_text(emit(plan), encoding="utf-8")
+        (self.folder / name / "plan.json").write_text(to_json(plan), encoding="utf-8")
+        return self.folder / name / "program.py"
+
+    def write_helper(self, factor: float) -> None:
+        self.helper = factor
+        (self.folder / "helper.py").write_text(HELPER.format(factor=factor))
+
+    def reference(self, run: Path | None, *flags: str) -> Ended:
+        """How the recipe ends without the planner, with the values that a run has measured."""
+        recipe = self.odd.recipe
+        for setting, chosen in measured_in(run):
+            recipe = recipe.replace(f"{setting}=auto", f"{setting}={chosen}")
+        asked = (recipe, self.helper, flags)
+        if recipe not in self.plain:
+            plan = self._compile(recipe)[1].plan
+            assert plan is not None, recipe
+            self.plain[recipe] = self._write(f"plain-{len(self.plain)}", as_asked(plan))
+        if asked not in self.references:
+            output = f"reference-{len(self.references)}"
+            self.references[asked] = self.run(self.plain[recipe], output, *flags, cache=self.new_cache())
+        return self.references[asked]
 
     def new_cache(self) -> str:
         self.caches += 1
@@ -146,6 +173,13 @@ def work(file: Path, flags: list[str], output: str, cache: str, kill: int) -> En
     return left_in(newest(output), said.getvalue(), refusal)
 
 
+def measured_in(run: Path | None) -> list[tuple[str, str]]:
+    """The settings that a run has measured, as a recipe has them."""
+    known = json.loads((run / "lock.json").read_text()).get("measured", []) if run is not None else []
+    chosen = [(each["setting"], str(each["chosen"]).partition("-")[0]) for each in known]  # `bf16` of `bf16-mixed`
+    return [(setting, value if value.isdigit() else f'"{value}"') for setting, value in chosen]
+
+
 def newest(output: str) -> Path:
     return max(Path(output).glob("*"), key=lambda path: path.name)
 
@@ -191,30 +225,31 @@ def same(one: Any, other: Any, tolerance: float) -> bool:
 def examine(seed: int, folder: Path) -> str:
     """How the recipe of a seed did: `the same`, or why it is refused; raises Differs where a promise is broken."""
     odd, rng = made(seed), random.Random(f"examine {seed}")
+    examiner = Examiner(odd, folder)
     (folder / "mine.py").write_text(odd.code)
-    (folder / "helper.py").write_text(HELPER)
+    examiner.write_helper(examiner.helper)
     os.chdir(folder)
     torch.set_num_threads(1)
-    examiner = Examiner(odd, folder)
     save_teacher(odd)
-    plan, refusal = examiner.compiled()
-    if plan is None:
+    if refusal := examiner.compiled():
         return f"refused: {refusal}"
     if "sampler mine." in odd.recipe:
         raise Differs("an own sampler is not supported, and not refused")
-    planned, plain = (folder / name / "program.py" for name in ("planned", "plain"))
-    cache = examiner.new_cache()
+    planned, cache = folder / "planned" / "program.py", examiner.new_cache()
     first = examiner.run(planned, "planned-out", cache=cache)
-    reference = examiner.run(plain, "plain-out", cache=examiner.new_cache())
-    compare(first, reference, "with and without the planner")
+    compare(first, examiner.reference(newest("planned-out")), "with and without the planner")
     if first.refusal:
         return f"refused: {first.refusal}"
-    killed_and_resumed(examiner, planned, reference, cache, rng)
+    killed_and_resumed(examiner, planned, cache, rng)
     if examiner.sweep is not None and rng.random() < 0.5:
-        trials_together(examiner, examiner.sweep, plain)
+        trials_together(examiner, examiner.sweep)
+    elif rng.random() < 0.5:
+        other = examiner.run(planned, "other-out", "--limit=0.6", cache=cache)
+        compare(other, examiner.reference(newest("other-out"), "--limit=0.6"), "with another argument")
     else:
-        other = examiner.run(plain, "other-plain-out", "--limit=0.6", cache=examiner.new_cache())
-        compare(examiner.run(planned, "other-out", "--limit=0.6", cache=cache), other, "with another argument")
+        examiner.write_helper(0.8)
+        other = examiner.run(planned, "other-out", cache=cache)
+        compare(other, examiner.reference(newest("other-out")), "with another helper module")
     return "the same"
 
 
@@ -229,17 +264,17 @@ def save_teacher(odd: Odd) -> None:
     torch.save(code["Teacher"](3 if "mine.Drawn" in odd.recipe else 10).state_dict(), "teacher.pt")
 
 
-def killed_and_resumed(examiner: Examiner, file: Path, reference: Ended, cache: str, rng: random.Random) -> None:
+def killed_and_resumed(examiner: Examiner, file: Path, cache: str, rng: random.Random) -> None:
     """A run that is killed, at any step, comes to the same end when it is resumed, or says what it could not save."""
     step = rng.randrange(1, 8)
     examiner.run(file, "killed-out", cache=cache, kill=step, really=rng.random() < 0.2)
     folder = newest("killed-out")
     resumed = work(file, ["--resume", str(folder), "--train-only", "--devices", "1"], "killed-out", cache, 0)
-    if not any(words in resumed.said for words in LOST):
-        compare(resumed, reference, f"killed after step {step} and resumed")
+    if LOST not in resumed.said:
+        compare(resumed, examiner.reference(folder), f"killed after step {step} and resumed")
 
 
-def trials_together(examiner: Examiner, sweep: Path, plain: Path) -> None:
+def trials_together(examiner: Examiner, sweep: Path) -> None:
     """Trials that train together come to what each comes to by itself."""
     said = io.StringIO()
     before, os.environ["LEAVEN_CACHE"] = os.environ["LEAVEN_CACHE"], examiner.new_cache()
@@ -256,5 +291,4 @@ def trials_together(examiner: Examiner, sweep: Path, plain: Path) -> None:
     tolerance = 0.0 if EXACT_APART in said.getvalue() else TOLERANCE
     for number, rate in enumerate(RATES, 1):
         trial = left_in(sweep / f"trial-{number:02}", said.getvalue())
-        alone = examiner.run(plain, f"alone-{number}", f"--lr={rate}", cache=examiner.new_cache())
-        compare(trial, alone, f"trial {number} together and alone", tolerance)
+        compare(trial, examiner.reference(None, f"--lr={rate}"), f"trial {number} together and alone", tolerance)

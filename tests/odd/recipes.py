@@ -1,5 +1,5 @@
 """Recipes with user code of odd kinds, drawn by a seed: state, hooks, in-place and lazily built layers, tied and
-parametrised weights, teachers, transforms, losses and techniques.
+parametrised weights, teachers, transforms, losses and techniques; batch sizes and precisions that are measured.
 
 Each seed is a recipe and its Python file. `python -m tests.odd.recipes 17` prints those of a seed.
 """
@@ -14,10 +14,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
 
-from helper import FACTOR
+from helper import scaled
 """
 
-HELPER = "FACTOR = 1.25\n"
+HELPER = "FACTOR = {factor}\n\n\ndef scaled(x):\n    return x * FACTOR\n"
 
 LAYERS = {  # a layer of six channels; `limit` is an argument of the model's constructor
     "plain": """
@@ -230,7 +230,7 @@ class Odd(nn.Module):
         self.limit = limit
 
     def forward(self, x):
-        return x.clamp(-self.limit, self.limit) * FACTOR
+        return x.clamp(-self.limit, self.limit)
 """,
     "tied weights": """
 class Odd(nn.Module):
@@ -294,7 +294,7 @@ class Net(nn.Module):
         self.head = nn.Linear(6, classes)
 
     def forward(self, x):
-        x = self.first(x)
+        x = scaled(self.first(x))
         if self.place == "first":
             x = self.odd(x)
         x = self.second(F.relu(x))
@@ -310,7 +310,7 @@ class Teacher(nn.Module):
         self.conv, self.head = nn.Conv2d(1, 6, 3), nn.Linear(6, classes)
 
     def forward(self, x):
-        return self.head(self.odd(self.conv(x)).clamp(-self.limit, 1).mean((2, 3))) * 5
+        return self.head(self.odd(scaled(self.conv(x))).clamp(-self.limit, 1).mean((2, 3))) * 5
 
 
 def inverted(image, strength: float = 1.0):
@@ -461,6 +461,10 @@ class Odd:
     recipe: str
     code: str
 
+    @property
+    def is_measured(self) -> bool:
+        return "=auto" in self.recipe
+
     def __str__(self) -> str:
         return f"seed {self.seed} ({self.kind})\n--- recipe.leaven\n{self.recipe}\n--- mine.py\n{self.code}"
 
@@ -488,6 +492,9 @@ def made(seed: int) -> Odd:
     else:
         phases = [line for line in (freezing, technique) if line]
     epochs = "" if any(line.startswith("phase") for line in phases) else f"epochs={rng.choice((2, 3))}, "
+    size = str(rng.choice((4, 8, 8, 13)))
+    if epochs and rng.random() < 0.3:
+        size, precision = rng.choice((("auto", precision), (size, "auto"), ("auto", "auto")))
     lines = [
         'import "mine.py" as mine',
         "arg lr: float = 0.05",
@@ -497,7 +504,7 @@ def made(seed: int) -> Odd:
         *phases,
         *([loss] if loss else []),
         f"optimizer {optimizer}",
-        f"train {epochs}batch={rng.choice((4, 8, 8, 13))}, precision={precision}, seed={rng.randrange(5)}",
+        f"train {epochs}batch={size}, precision={precision}, seed={rng.randrange(5)}",
         f"sweep lr, [{', '.join(map(str, RATES))}]",
     ]
     return Odd(seed, kind, "\n".join(lines) + "\n", f"{START}{LAYERS[kind]}{NET}".lstrip())

@@ -132,7 +132,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         size=64,
     )
     # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, distill_features_2=distill_features_2)
+    optimizer = phase.begin(optimizer, schedule, distill=distill, distill_features_2=distill_features_2)
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

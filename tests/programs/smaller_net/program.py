@@ -102,7 +102,8 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         weight=0.5,
     )
     phase.store_teacher(distill.teacher, data.train)  # run once per image
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    # sets up devices and precision; an interrupted run resumes here
+    optimizer = phase.begin(optimizer, schedule, distill=distill)
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

@@ -72,6 +72,12 @@ def unsaved_state(model: nn.Module) -> dict[str, Any]:
     }
 
 
+def changed_state(model: nn.Module, before: Mapping[str, Any]) -> list[str]:
+    """The names of what `unsaved_state` found before, and is another one now."""
+    now = unsaved_state(model)
+    return [name for name in differences(before, now) if name in now]
+
+
 def describe(values: Mapping[str, Any]) -> dict[str, Any]:
     """Some values as plain data, as `state_of` describes those of a model."""
     walk = _Walk(nn.Module())

@@ -18,7 +18,7 @@ from leaven.formats.run_folder import LAST, epoch_file, leaving_file
 from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.data.model_inputs import first_tensor, some_of
 from leaven.runtime.failures import Diverged, Failure, Stopped
-from leaven.runtime.model.state import differences, unsaved_state
+from leaven.runtime.model.state import changed_state, unsaved_state
 from leaven.runtime.run import progress
 from leaven.runtime.run.batch_losses import BatchLosses
 from leaven.runtime.run.checked_forwarding import CheckedForwarding
@@ -195,7 +195,7 @@ class Phase:
             state = saved["state"][name]
             is_extended = name == "schedule" and self.total_epochs > saved["planned"]
             part.load_state_dict({**state, **longer} if is_extended else state)
-        self._tell_unsaved(saved.get("unsaved", ()))
+        self._tell_unsaved(saved.get("unsaved", {}))
         self.run.restore_precision()
         self.epoch, self.batch = saved["epoch"], saved["batch"]
         total, count, parts = saved["losses"]  # of all processes: the first goes on with them
@@ -208,12 +208,12 @@ class Phase:
         if self.total_epochs > saved["planned"]:
             self.save()  # from now on the longer phase is the plan
 
-    def _tell_unsaved(self, names: Sequence[str]) -> None:
+    def _tell_unsaved(self, unsaved: Mapping[str, Sequence[str]]) -> None:
         """Say which state of the user's modules the checkpoint does not have."""
-        if names:
+        for owner, names in unsaved.items():
             told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             self.run.print(
-                f"{told} of the model changed in training, but plain Python state is not saved in checkpoints, so the"
+                f"{told} of the {owner} changed in training, but plain Python state is not saved in checkpoints, so the"
                 " result may differ from that of an uninterrupted run; use a buffer, or `get_extra_state`"
             )
 
@@ -238,10 +238,14 @@ class Phase:
             }
         )
 
-    def _unsaved(self) -> list[str]:
-        """The plain state of the model that is another one than when training began."""
-        now = unsaved_state(self.model)
-        return [name for name in differences(self.run.unsaved_state, now) if name in now]
+    def _unsaved(self) -> dict[str, list[str]]:
+        """The plain state of the model and of teachers that is another one than when training began."""
+        teachers = [getattr(part, "teacher", None) for part in self.state.values()]
+        found = {
+            "model": changed_state(self.model, self.run.unsaved_state),
+            "teacher": [name for each in teachers if isinstance(each, Answering) for name in each.unsaved_state()],
+        }
+        return {owner: names for owner, names in found.items() if names}
 
     def finish(self, *, keep_optimizer: bool = False) -> None:
         """Leave the weights to the next phase: after early stopping the best, else the last ones.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 TEACHER = "teacher"  # under which, with a number, a batch has the outputs of a teacher
 
 
+@runtime_checkable
 class Answering(Protocol):
     """A teacher: a frozen model that answers for a batch of images, or finds its answer in the batch."""
 
@@ -45,6 +46,8 @@ class Answering(Protocol):
     stored_as: str
 
     def __call__(self, images: Tensor | StoredBatch) -> Tensor: ...
+
+    def unsaved_state(self) -> list[str]: ...
 
 
 def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool, keep: bool) -> dict[str, StoredSplit]:

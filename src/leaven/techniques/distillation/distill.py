@@ -1,7 +1,7 @@
 """A trained model teaches: its outputs are matched as well as the labels."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
@@ -46,6 +46,12 @@ class Distill:
         distance = self.distance(outputs.float(), self.teacher(images), targets)
         # taken from the loss on the targets, so that further teachers and terms keep their shares in any order
         return loss + self.weight * (distance - self.criterion(outputs, targets))
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.teacher.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.teacher.load_state_dict(state)
 
     def distance(self, student: Tensor, teacher: Tensor, targets: Tensor) -> Tensor:
         if student.shape != teacher.shape:

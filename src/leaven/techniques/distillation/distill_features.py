@@ -30,6 +30,7 @@ USUAL_WEIGHTS: dict[Method, float] = {  # by which the methods' authors, and Tia
     "relational": 25.0,
     "contrastive": 0.8,
 }
+_TEACHER = "teacher"
 EMBEDDED = 128  # numbers in which contrastive embeddings are told apart, as in CRD
 
 
@@ -133,10 +134,11 @@ class DistillFeatures:
         return self.learnt.parameters()
 
     def state_dict(self) -> dict[str, Any]:
-        return self.learnt.state_dict()
+        return {**self.learnt.state_dict(), _TEACHER: self.teacher.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.learnt.load_state_dict(state)
+        self.learnt.load_state_dict({name: value for name, value in state.items() if name != _TEACHER})
+        self.teacher.load_state_dict(state.get(_TEACHER, {}))
 
 
 def _image(data: "Data") -> Tensor:

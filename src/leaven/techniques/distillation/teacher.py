@@ -1,8 +1,9 @@
 """A frozen model that is asked about the batches of another model."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,7 @@ from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import freeze
 from leaven.runtime.model.input_spec import InputConverter, input_spec_after, input_spec_of
+from leaven.runtime.model.state import changed_state, unsaved_state
 from leaven.runtime.stored.batch import StoredBatch
 
 if TYPE_CHECKING:
@@ -34,10 +36,28 @@ class Teacher:
         self.model = fabric.to_device(model)
         self.fabric = fabric
         self.stored_as = ""  # under which batches have its outputs, if they were computed before
+        self._loaded = {name: (tensor, _times_written(tensor)) for name, tensor in _tensors(self.model)}
+        self._plain_before = unsaved_state(self.model)
         input_spec = input_spec_of(model)
         if size is not None:
             input_spec = replace(input_spec, size=(size, size) if isinstance(size, int) else (size[0], size[1]))
         self.convert = InputConverter(input_spec, input_spec_after(data.eval_transform), fabric.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state that has changed since the teacher was loaded: usually none."""
+        now = dict(_tensors(self.model))
+        loaded = {
+            name for name, (one, times) in self._loaded.items() if now.get(name) is one and _times_written(one) == times
+        }
+        return {name: value for name, value in self.model.state_dict().items() if name not in loaded}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state:
+            self.model.load_state_dict(state, strict=False)
+
+    def unsaved_state(self) -> list[str]:
+        """The names of plain state that has changed, and that no checkpoint has."""
+        return changed_state(self.model, self._plain_before)
 
     def check_classes(self, classes: Sequence[str]) -> None:
         """Whoever learns its outputs must mean the same by each of them."""
@@ -67,6 +87,14 @@ class Teacher:
             self.model.__dict__[_ANSWER] = (weakref.ref(first_tensor(images)), self.convert.size, outputs)
         assert isinstance(outputs, Tensor)
         return outputs
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    return chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
+
+
+def _times_written(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _nothing() -> None:
