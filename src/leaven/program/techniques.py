@@ -101,7 +101,7 @@ def _noted(one: Used, values: Values) -> list[str]:
     if not function:
         return []
     noted = call(function, "model", one.name, *_provided(one.use), *values.items(one.use.call.arguments))
-    return statement("", noted, "so that the bundle can repeat it; tried here")
+    return statement("", noted, "the bundle repeats it; fails here if it can't")
 
 
 def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> list[str]:

@@ -1,6 +1,6 @@
 """recipe.leaven, compiled by Leaven. Yours to read, run and edit.
 
-Everything of one's own: the net, a transform, the loss, a metric and the step.
+Custom code for everything: net, transform, loss, metric, technique and training step.
 
 `# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
@@ -25,7 +25,7 @@ mine = runtime.import_file("mine.py", "mine")
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Everything of one's own: the net, a transform, the loss, a metric and the step.",
+        description="Custom code for everything: net, transform, loss, metric, technique and training step.",
     )
     parser.add_argument("--width", type=int, default=16, help="how many channels the convolutions have")  # line 4
     return runtime.parse(parser, output="runs/recipe")
@@ -68,14 +68,20 @@ def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
     return mine.Net(width=args.width, classes=num_classes)  # line 6
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    # line 13
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes), "surprise": task.Mean(mine.surprise)}
+def build_metrics(num_classes: int, class_names: tuple[str, ...]) -> task.Metrics:
+    return {  # line 13
+        "accuracy": Accuracy(task="multiclass", num_classes=num_classes),
+        "f1_8": task.F1Of("8", class_names),
+        "surprise": task.Mean(mine.surprise),
+    }
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 5 epochs."""
-    phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 15
+    phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 16
+    smooth = mine.Smooth(beta=1.5)  # line 14
+    smooth.on_model(model)
+    bundle.note_change(model, smooth, beta=1.5)  # the bundle repeats it; fails here if it can't
     criterion = partial(mine.poly_loss, epsilon=2.0)  # line 12
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
@@ -83,7 +89,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
-            loss = mine.train_step(model, (inputs, targets), criterion)  # line 14
+            loss = mine.train_step(model, (inputs, targets), criterion)  # line 15
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -98,7 +104,7 @@ def main() -> None:
     run = build_run(args)
     data = build_data()
     model = build_model(len(data.classes), args)
-    metrics = build_metrics(len(data.classes))
+    metrics = build_metrics(len(data.classes), data.classes)
 
     train(run, model, data, metrics)
 
