@@ -161,7 +161,7 @@ class Bundle:
         data: str | os.PathLike[str] | Dataset | Sequence[tuple[Any, Any]],
         *,
         split: SplitName | None = None,
-        image: str = "image",
+        image: str | None = None,
         text: str | Sequence[str] = (),
         label: str | Sequence[str] = (),
         root: str | os.PathLike[str] | None = None,
@@ -174,10 +174,10 @@ class Bundle:
         """How well the model does on labelled images.
 
         `data` is a folder of labelled images, perhaps below train/, val/ and test/ (test is measured, else val, unless
-        `split` says otherwise), a table with the column `image` and the columns `label` (by default those of the
-        training), a data set of the runtime, or pairs of an image and its label. Of a text model, a table has them
-        in the columns `text` (by default those of the training). `html` writes a page with the scores, figures and the
-        worst predictions, which needs matplotlib.
+        `split` says otherwise), a table with the columns `image` and `label` (by default those of the training), a data
+        set of the runtime, or pairs of an image and its label. Of a text model, a table has them in the columns `text`
+        (by default those of the training). `html` writes a page with the scores, figures and the worst predictions,
+        which needs matplotlib.
         """
         columns = (label,) if isinstance(label, str) else tuple(label)
         found, image_at = evaluate(

@@ -13,7 +13,7 @@ class Measured:
 
     data: Any
     split: SplitName | None
-    image: str
+    image: str | None  # none: that of the training
     text: tuple[str, ...]  # none: those of the training
     columns: tuple[str, ...]  # none: those usual for the task
     root: str | os.PathLike[str] | None

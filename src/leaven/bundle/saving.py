@@ -54,16 +54,17 @@ def save(
     example: Any = None,
     columns: Sequence[str] = (),
     layout: Layout = PLAIN,
+    ending: str = "",
     over: Over | None = None,
     epoch: Epoch | None = None,
 ) -> Path:
     """Write a bundle atomically. The model and the random state are left as they were.
 
     `example` is an image as the data gives it to the transforms: only its kind, mode and size are used. It is needed
-    where the transforms don't change the size, or where images are greyscale. A text model needs one, too, and has
-    `columns`, those of the table that texts were read from, and its `layout`. The records of the run are copied from
-    `folder`. With `over`, the bundle holds only what differs from those weights: unmerged adapters, and the head.
-    `epoch` is the one that the weights are of.
+    where the transforms don't change the size, or where images are greyscale. A text model needs one, too. `columns`
+    are those of the table with the texts, or with the files of images, whose `ending` it may leave out; `layout` is how
+    it is laid out. The records of the run are copied from `folder`. With `over`, the bundle holds only what differs
+    from those weights: unmerged adapters, and the head. `epoch` is the one that the weights are of.
     """
     path = Path(os.fspath(file))
     sources = Sources()
@@ -84,7 +85,7 @@ def save(
     manifest = Manifest(
         built_by=built,
         preprocess=steps,
-        takes=tried.takes.with_columns(columns, layout),
+        takes=tried.takes.with_columns(columns, layout, ending),
         shape=tuple(first_tensor(tried.prepared[0]).shape),
         target=target,
         scores={name: float(value) for name, value in (scores or {}).items()},

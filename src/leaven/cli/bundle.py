@@ -139,7 +139,7 @@ def predict(
 @click.option(
     "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
 )
-@click.option("--image", default="image", show_default=True, help="The column of a table with the files.")
+@click.option("--image", metavar="COLUMN", help="The column of a table with the files [as in training]")
 @click.option("--text", multiple=True, help="The column (or two) of a table with the texts. [as in training]")
 @click.option("--label", multiple=True, help="The column (or columns) with the labels. [as in training]")
 @click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start.")

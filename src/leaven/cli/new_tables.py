@@ -7,11 +7,14 @@ import click
 
 from leaven.cli.printing import echo
 from leaven.first.options import Guess, TableOptions
+from leaven.first.roles import LISTED
 from leaven.first.table import TableLook, look_at_table, tables_at
-from leaven.formats.image_folder import is_image, read_image_folder
+from leaven.formats.commands import typed
+from leaven.formats.image_folder import is_image, looks_split, read_image_folder
 from leaven.formats.tables import is_table
 from leaven.sources.formats_of_boxes import source_in
 from leaven.sources.mask_folder import looks_like_masks
+from leaven.sources.text_folder import TextFolder
 
 _NOT_TABLES = {
     ".leaven": None,
@@ -40,7 +43,14 @@ def table_at(path: Path) -> Path | None:
         return None
     if tables_at(path):
         return path
-    tables = sorted(file for file in path.iterdir() if file.is_file() and is_table(file))
+    found = sorted(file for file in path.iterdir() if file.is_file() and is_table(file))
+    tables = [file for file in found if "submission" not in file.stem.lower()]
+    if len(tables) > 1 and any(finding.is_error for finding in TextFolder(path, path.as_posix()).look().findings):
+        names = ", ".join(file.name for file in tables[:LISTED]) + ", …" * (len(tables) > LISTED)
+        advice = f"name the one with the labels: leaven new {typed(tables[0])}"
+        if looks_split([file.stem for file in tables]):
+            advice = f"if these are splits, rename them to train{tables[0].suffix}, val{tables[0].suffix} and so on"
+        raise click.UsageError(f"{path} has several tables: {names}; {advice}")
     return tables[0] if len(tables) == 1 else None
 
 

@@ -121,6 +121,8 @@ def _separator(lines: Sequence[str], usual: str) -> str:
     some = lines[:LINES]
     evenness = {mark: max(_evenness(some, mark, '"'), _evenness(some, mark, None)) for mark in SEPARATORS}
     best = max(SEPARATORS, key=lambda mark: (evenness[mark], mark == usual))
+    if not any(evenness.values()) and _evenness(some, " ", None) == 1:
+        return " "  # as in lists of files with their labels; texts would not have equal numbers of words
     return best if evenness[best] > max(evenness[usual], 0.5) else usual
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from leaven.first.layout import MOST, look_at_layout
 from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.first.roles import Column, Images, Roles, listed, look_at_roles
+from leaven.formats.commands import typed
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import PLAIN, BadLine, Layout, WrongWidth, formats, open_table, split_tables
 from leaven.formats.tables.csv_file import COLUMN, UTF8
@@ -27,7 +28,7 @@ from leaven.tasks.classification.target import in_order
 
 SOME = 1000  # rows that tell what columns have
 MOST_ROWS = 300_000  # that are counted
-NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+NAMES = {" ": "spaces", ",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 NAME_FILES = ("classes.txt", "labels.txt", "class_names.txt")  # what classes with numbers are called
 
 
@@ -163,6 +164,9 @@ def _look(path: Path, tables: Mapping[str, Path], options: TableOptions) -> Tabl
         guesses += [found.guess] if found.guess is not None else []
     has_header = bool(layout.header)
     columns = _columns(first, layout)
+    if len(columns) == 1 and is_text and all(str(cell).startswith("__label__") for cell in columns[0].cells):
+        advice = f"sed -E 's/^__label__([^ ]+) +/\\1\\t/' {typed(first)} > {typed(first.with_suffix('.tsv'))}"
+        raise NotUnderstood(f"{first} has labels as fastText writes them; as a table, it can be read: {advice}")
     if len(columns) == 1 and is_text:
         raise NotUnderstood(
             f"{first} has a single column; a table has inputs and labels. --separator may say otherwise"

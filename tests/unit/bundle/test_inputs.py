@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from leaven.bundle.inputs import Takes, Texts, like, read
+from leaven.bundle.inputs.images import Images
 from leaven.formats.tables import PLAIN, Layout
 from leaven.runtime.failures import Failure
 
@@ -41,6 +42,12 @@ def test_the_layout_of_tables_is_read_back() -> None:
     assert read(json.loads(json.dumps(takes.to_json()))) == takes
     strange = {**takes.to_json(), "layout": {"separator": 3, "header": "yes", "columns": 7, "quote": [], "rest": 1}}
     assert read(strange) == Texts(1).with_columns(["text"], PLAIN)
+
+
+def test_the_table_of_images_is_read_back() -> None:
+    layout = Layout(separator=" ", columns=("image", "label"))
+    takes = Images("image", "RGB", ()).with_columns(["image"], layout, ".jpg")
+    assert read(json.loads(json.dumps(takes.to_json()))) == takes
 
 
 @pytest.mark.parametrize("takes", [like(example) for example, _ in EXAMPLES], ids=KINDS)

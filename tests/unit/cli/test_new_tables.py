@@ -82,6 +82,30 @@ def test_files_that_are_no_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert reason in said
 
 
+def test_lines_of_fasttext_are_refused_with_the_way_to_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ft.txt").write_text("".join(f"__label__{kind} {text}\n" for text, kind in tiny_bert.reviews(30)))
+    code, said = new(tmp_path, monkeypatch, "ft.txt")
+    assert code == 2
+    (command,) = (line for line in said.splitlines() if "sed -E" in line)
+    subprocess.run(["sh", "-c", command.partition("can be read: ")[2]], cwd=tmp_path, check=True)
+    code, said = new(tmp_path, monkeypatch, "ft.tsv", "-o", "-")
+    assert code == 0, said
+    assert 'text="text", label="label"' in said
+
+
+def test_a_folder_with_several_tables_asks_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fake.csv", "true.csv"):
+        tiny_bert.write_csv(tmp_path / name)
+    code, said = new(tmp_path, monkeypatch, ".")
+    assert code == 2
+    assert "has several tables: fake.csv, true.csv; name the one with the labels: leaven new fake.csv" in said
+    (tmp_path / "fake.csv").rename(tmp_path / "train-00000-of-00001.csv")
+    (tmp_path / "true.csv").rename(tmp_path / "test-00000-of-00001.csv")
+    code, said = new(tmp_path, monkeypatch, ".")
+    assert code == 2
+    assert "if these are splits, rename them to train.csv, val.csv and so on" in said
+
+
 def test_a_folder_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for at, (text, kind) in enumerate(tiny_bert.reviews(40)):
         place = tmp_path / "imdb" / ("train" if at < 30 else "test") / kind / f"{at}.txt"
@@ -186,7 +210,23 @@ def test_from_images_in_a_table_to_a_prediction(tmp_path: Path) -> None:
         Image.new("RGB", (40, 32), (at % 2 * 200, 90, at)).save(tmp_path / "dogs" / "train" / f"{at:04x}.jpg")
     lines = "".join(f"{at:04x},{'pug' if at % 2 else 'boxer'}\n" for at in range(24))
     (tmp_path / "dogs" / "labels.csv").write_text(f"id,breed\n{lines}")
+    (tmp_path / "dogs" / "sample_submission.csv").write_text("id,boxer,pug\n0000,0.5,0.5\n")
     leaven_in(tmp_path, "new", "dogs", "--model", "resnet10t", "--scratch", "-o", "t.leaven")
     leaven_in(tmp_path, "run", "t.leaven", "--quick")
     (folder,) = (tmp_path / "runs" / "t").glob("*_quick")
     assert "boxer" in leaven_in(tmp_path, "predict", str(folder), "dogs/train/0000.jpg")
+    more = ("--data", "dogs/labels.csv", "--root", "dogs/train")
+    assert "24 images" in leaven_in(tmp_path, "evaluate", str(folder), *more)
+
+
+@pytest.mark.slow
+def test_from_a_list_of_images_to_an_evaluation(tmp_path: Path) -> None:
+    """Paths and numbers, separated by spaces, without a header."""
+    (tmp_path / "img").mkdir()
+    for at in range(24):
+        Image.new("RGB", (40, 32), (at % 2 * 200, 90, at)).save(tmp_path / "img" / f"{at}.jpg")
+    (tmp_path / "list.txt").write_text("".join(f"img/{at}.jpg {at % 2}\n" for at in range(24)))
+    leaven_in(tmp_path, "new", "list.txt", "--model", "resnet10t", "--scratch", "-o", "t.leaven")
+    leaven_in(tmp_path, "run", "t.leaven", "--quick")
+    (folder,) = (tmp_path / "runs" / "t").glob("*_quick")
+    assert "24 images" in leaven_in(tmp_path, "evaluate", str(folder), "--data", "list.txt")

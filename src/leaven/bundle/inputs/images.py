@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from leaven.bundle.inputs.files import find_files, is_folder_or_pattern
 from leaven.bundle.inputs.opening import as_image
 from leaven.bundle.inputs.protocol import Example, Exported, Meant
+from leaven.bundle.inputs.table_layout import layout_of, layout_to_json
 from leaven.bundle.measured import Measured
-from leaven.formats.tables import Layout, is_table
+from leaven.formats.tables import PLAIN, Layout, is_table_like, layout_like, open_table
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, table
 from leaven.tasks.protocol import Task
@@ -42,6 +43,9 @@ class Images:
     kind: Literal["image", "array", "tensor"] = "image"
     mode: str = "RGB"
     size: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()  # of the table that named the files
+    layout: Layout = PLAIN  # of that table
+    ending: str = ""  # of the files, where it left that out
 
     noun: ClassVar[str] = "image"
     heading: ClassVar[str] = "file"
@@ -64,16 +68,20 @@ class Images:
     def read(cls, data: Mapping[str, Any]) -> "Images | None":
         match data:
             case {"kind": "image" | "array" | "tensor" as kind, "mode": str(mode), "size": list(size)}:
-                return cls(kind, mode, tuple(int(side) for side in size))
+                columns, ending = tuple(map(str, data.get("columns", ()))), str(data.get("ending", ""))
+                return cls(kind, mode, tuple(map(int, size)), columns, layout_of(data.get("layout")), ending)
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "mode": self.mode, "size": list(self.size)}
+        found: dict[str, Any] = {"kind": self.kind, "mode": self.mode, "size": list(self.size)}
+        found |= {"columns": list(self.columns)} if self.columns else {}
+        found |= {"ending": self.ending} if self.ending else {}
+        return {**found, **layout_to_json(self.layout)}
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str], layout: Layout) -> "Images":
-        return self
+    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> "Images":
+        return replace(self, columns=tuple(columns), layout=layout, ending=ending)
 
     def probes(self) -> Sequence["Images"]:
         """Images of two sizes; arrays and tensors have the size of the example."""
@@ -173,10 +181,28 @@ class Images:
         return task.folder(path, target, measured.columns) if path.is_dir() or is_annotations else None
 
     def is_table(self, path: Path) -> bool:
-        return is_table(path)
+        return is_table_like(path, self.layout)
 
     def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
-        return table(path, image=measured.image, target=target, root=measured.root, on_bad_file=measured.on_bad_file)
+        names = (measured.image,) if measured.image is not None else (*self.columns, "image")
+        image = next((name for name in names if self._has_column(path, name)), names[0])
+        layout = layout_like(path, (image, *target.columns), self.layout)
+        ending = self.ending if (image,) == self.columns else ""
+        return table(
+            path,
+            image=image,
+            target=target,
+            root=measured.root,
+            ending=ending,
+            on_bad_file=measured.on_bad_file,
+            **layout._asdict(),
+        )
+
+    def _has_column(self, path: Path, name: str) -> bool:
+        try:
+            return name in open_table(path, layout_like(path, (name,), self.layout)).columns()
+        except (OSError, ValueError):  # reported when it is read
+            return False
 
     def shown(self, sample: Any) -> Image.Image:
         return as_image(sample, "RGB")

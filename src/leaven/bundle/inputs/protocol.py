@@ -62,7 +62,7 @@ class Takes(Protocol):
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str], layout: Layout) -> "Takes":
+    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> "Takes":
         """The same, read from these columns of a table laid out so, where that matters."""
 
     def probes(self) -> "Sequence[Takes]":

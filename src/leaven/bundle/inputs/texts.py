@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.bundle.inputs.protocol import Example, Exported, Meant
+from leaven.bundle.inputs.table_layout import layout_of, layout_to_json
 from leaven.bundle.inputs.text_arguments import find_texts, in_one_line
 from leaven.bundle.labels import relabelled
 from leaven.bundle.measured import Measured
@@ -63,13 +64,12 @@ class Texts:
 
     def to_json(self) -> dict[str, Any]:
         found = {"kind": "text", "mode": "", "size": [self.parts]}
-        layout = {name: value for name, value in self.layout._asdict().items() if value != getattr(PLAIN, name)}
         columns = {"columns": list(self.columns)} if self.columns else {}
-        return {**found, **columns, **({"layout": layout} if layout else {})}
+        return {**found, **columns, **layout_to_json(self.layout)}
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str], layout: Layout) -> "Texts":
+    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> "Texts":
         return replace(self, columns=tuple(columns), layout=layout)
 
     def probes(self) -> Sequence["Texts"]:
@@ -184,15 +184,6 @@ class Texts:
         sides = {0: torch.export.Dim("batch", min=1), 1: length}
         inputs = tuple(torch.stack([one[name] for one in padded]) for name in names)
         return Exported(_Named(model, names), names, inputs, (tuple(sides for _ in names),))
-
-
-def layout_of(data: Any) -> Layout:
-    """The layout of tables that a bundle has; what it should not have is left out."""
-    given = data if isinstance(data, dict) else {}
-    kinds: dict[str, Any] = {"separator": str, "header": bool, "quote": str | None, "encoding": str}
-    known = {name: given[name] for name, kind in kinds.items() if name in given and isinstance(given[name], kind)}
-    columns = given.get("columns")
-    return Layout(**known, columns=tuple(map(str, columns)) if isinstance(columns, list | tuple) else ())
 
 
 def _longest(preprocess: Any) -> int:

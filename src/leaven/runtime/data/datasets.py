@@ -7,7 +7,7 @@ Python objects are in `torch_datasets.py`. The split is decided in `splits.py`, 
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -122,6 +122,9 @@ class ImageFiles:
     mode: str = "RGB"
     contents: Sequence[bytes | None] | None = None
     at_least: int = 0  # pixels that each edge of an image needs; 0 where it needs all that it has
+    columns: tuple[str, ...] = ()  # of the table that names them
+    layout: Layout = PLAIN  # of that table
+    ending: str = ""  # that it leaves out
 
     def __call__(self, index: int) -> Image.Image:
         content, name = self.contents[index] if self.contents is not None else None, self.files[index]
@@ -247,6 +250,8 @@ def opened(source: Source) -> Dataset:
             digests=digests,
         )
     opener = ImageFiles(samples.files, contents=samples.images)
+    if isinstance(source, Table):
+        opener = replace(opener, columns=source.inputs.columns, layout=source.layout, ending=source.ending)
     digests = opener.digests
     return Dataset(
         samples.target, samples.values, len(samples.files), opener, opener.name, samples.predefined, digests=digests

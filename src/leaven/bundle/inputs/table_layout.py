@@ -1,0 +1,21 @@
+"""How a bundle remembers the layout of the table that its model was trained on."""
+
+from typing import Any
+
+from leaven.formats.tables import PLAIN, Layout
+
+_KINDS: dict[str, Any] = {"separator": str, "header": bool, "quote": str | None, "encoding": str}
+
+
+def layout_to_json(layout: Layout) -> dict[str, Any]:
+    """Whatever is not as usual, as an entry of the bundle; none where all is."""
+    found = {name: value for name, value in layout._asdict().items() if value != getattr(PLAIN, name)}
+    return {"layout": found} if found else {}
+
+
+def layout_of(data: Any) -> Layout:
+    """The layout of tables that a bundle has; what it should not have is left out."""
+    given = data if isinstance(data, dict) else {}
+    known = {name: given[name] for name, kind in _KINDS.items() if name in given and isinstance(given[name], kind)}
+    columns = given.get("columns")
+    return Layout(**known, columns=tuple(map(str, columns)) if isinstance(columns, list | tuple) else ())
