@@ -12,6 +12,7 @@ from typing import Any
 from PIL import Image
 
 from leaven.formats.score_text import score_text
+from leaven.formats.visible import visible
 from leaven.tasks.protocol import Case, Evaluation, Plot, Table
 
 WORST = 20  # predictions with their images
@@ -28,6 +29,7 @@ h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .6
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem .2rem 0; text-align: right; border-bottom: 1px solid #e6e9ed; }
 th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
+.words { border-left: 4px solid #c8453c; padding-left: .8rem; }
 .plot { max-width: 100%; }
 .cases { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 1rem; }
 .case { border: 1px solid #d9dee3; border-top: 4px solid #c8453c; border-radius: 8px; padding: .6rem; font-size: .85rem;
@@ -47,6 +49,7 @@ def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any],
         f"<h1>{escape(title)}</h1>",
         f'<p class="quiet">{escape(about)}</p>',
         _scores(found.scores),
+        f'<p class="words">{escape(visible(found.words))}</p>' if found.words else "",
         _saved(saved),
         *(_plot(plot) for plot in found.plots()),
         _cases(found.cases(WORST), image),

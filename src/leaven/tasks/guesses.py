@@ -1,11 +1,11 @@
 """Whether a model does better than a guess that never looks at its input, in words for its user.
 
-A guess is the same for every sample: the most frequent class, how often each label occurs, the mean. It is measured by
-the recipe's own metric. What is said has its numbers, and is said only where it is so.
+A guess is the same for every sample: the most frequent class, how often each label occurs, the mean, no object. It is
+measured by the recipe's own metric. What is said has its numbers, and is said only where it is so.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from torchmetrics import Metric
 from leaven.formats.score_text import score_text
 
 _MOST_ROWS = 1024  # that a metric gets at once
+_MOST_PIXELS = 50_000_000  # of which a guess is measured; more would take too long
 
 
 def shown(name: str) -> str:
@@ -26,6 +27,35 @@ def shown(name: str) -> str:
 def one_class(name: str, count: int, total: int) -> str:
     """The line about a model that predicts one class for all samples."""
     return f"all {total:,} predictions are {shown(name)}; {count:,} of the {total:,} samples are"
+
+
+def one_class_of_pixels(name: str, share: float) -> str:
+    """The line about a model that predicts one class for all pixels."""
+    return f"all pixels are predicted to be {shown(name)}; {_percent(share)} of them are"
+
+
+def nothing_found(images: int, objects: int) -> str:
+    """The line about a model that finds no object in any image."""
+    return f"no object is found in any of the {images:,} images, which have {objects:,}"
+
+
+def nothing_right(objects: int) -> str:
+    """The line about a model that finds objects where there are none."""
+    return f"none of the {objects:,} objects is found; whatever is found is elsewhere, or of another category"
+
+
+def same_labels(names: Sequence[str], count: int) -> str:
+    """The line about a model that predicts the same labels for all samples."""
+    return f"all {count:,} predictions are the same: {', '.join(map(shown, names)) or 'no label'}"
+
+
+def same_numbers(numbers: Sequence[float], count: int) -> str:
+    """The line about a model that predicts the same numbers for all samples."""
+    return f"all {count:,} predictions are the same: {', '.join(f'{each:.6g}' for each in numbers)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _is_constant(values: Tensor) -> bool:
@@ -47,6 +77,22 @@ class Guess(ABC):
         """What is remembered of a batch, as metrics get it: what was predicted, and what is so."""
 
     @abstractmethod
+    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
+        """A line that says so where all predictions are the same; else empty."""
+
+    @abstractmethod
+    def no_better(self, name: str, metric: Metric, score: float, targets: Tensor) -> str:
+        """A line that says so where the score of the model is no better than that of the guess; else empty."""
+
+    def is_always_right(self, targets: Tensor) -> bool:
+        """Whether nothing can be better than the guess."""
+        return _is_constant(targets)
+
+
+class MeasuredGuess(Guess):
+    """A guess that a metric can be given in place of what a model predicts."""
+
+    @abstractmethod
     def outputs(self, targets: Tensor) -> Tensor:
         """The guess for one sample, in the form of outputs."""
 
@@ -58,13 +104,29 @@ class Guess(ABC):
         """How often the guess is right, where that can be counted."""
         return ""
 
-    @abstractmethod
-    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
-        """A line that says so where all predictions are the same; else empty."""
+    def batches(self, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """What the metric is given: the guess and what is so, for some samples after the other."""
+        row = self.outputs(targets)
+        for some in targets.split(_MOST_ROWS):
+            yield row.repeat(len(some), *(1 for _ in row.shape)), some
+
+    def no_better(self, name: str, metric: Metric, score: float, targets: Tensor) -> str:
+        if not _is_of_torchmetrics(metric):
+            return ""
+        measured = metric.clone().to("cpu")
+        measured.sync_on_compute = False
+        measured.reset()
+        for outputs, some in self.batches(targets):
+            measured.update(outputs, some)
+        guess = float(measured.compute())
+        if not (score >= guess if metric.higher_is_better is False else score <= guess):
+            return ""
+        told = f"{name} {score_text(score)} against {score_text(guess)}{self.note(targets)}"
+        return f"no better than {self.name(targets)}: {told}"
 
 
 @dataclass(frozen=True)
-class MostFrequentClass(Guess):
+class MostFrequentClass(MeasuredGuess):
     """Always the class that most of the samples have."""
 
     names: Sequence[str]
@@ -94,7 +156,7 @@ class MostFrequentClass(Guess):
 
 
 @dataclass(frozen=True)
-class LabelFrequencies(Guess):
+class LabelFrequencies(MeasuredGuess):
     """For every sample the same probabilities: how often each label occurs."""
 
     names: Sequence[str]
@@ -111,12 +173,12 @@ class LabelFrequencies(Guess):
     def all_the_same(self, said: Tensor, targets: Tensor) -> str:
         if not _is_constant(said):
             return ""
-        labels = [shown(name) for name, is_there in zip(self.names, said[0].tolist(), strict=True) if is_there]
-        return f"all {len(said):,} predictions are the same: {', '.join(labels) or 'no label'}"
+        labels = [name for name, is_there in zip(self.names, said[0].tolist(), strict=True) if is_there]
+        return same_labels(labels, len(said))
 
 
 @dataclass(frozen=True)
-class TrainingMean(Guess):
+class TrainingMean(MeasuredGuess):
     """Always the mean of the training split; `measured` is what metrics are given."""
 
     measured: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -134,7 +196,74 @@ class TrainingMean(Guess):
     def all_the_same(self, said: Tensor, targets: Tensor) -> str:
         if not _is_constant(said):
             return ""
-        return f"all {len(said):,} predictions are the same: {', '.join(f'{each:.6g}' for each in said[0].reshape(-1))}"
+        return same_numbers(said[0].reshape(-1).tolist(), len(said))
+
+
+@dataclass(frozen=True)
+class MostFrequentPixel(MeasuredGuess):
+    """Always the class that most of the pixels have. Remembered is how many pixels of a batch have each class."""
+
+    names: Sequence[str]
+    measured: Callable[[Any, Any], tuple[Tensor, Tensor]]
+
+    def said(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
+        predicted, actual = self.measured(outputs, targets)
+        is_known = actual >= 0
+        return self._counted(predicted[is_known]), self._counted(actual[is_known])
+
+    def _counted(self, pixels: Tensor) -> Tensor:
+        return pixels.flatten().cpu().bincount(minlength=len(self.names))[None]
+
+    def is_always_right(self, targets: Tensor) -> bool:
+        return int((targets.sum(dim=0) > 0).sum()) < 2
+
+    def outputs(self, targets: Tensor) -> Tensor:
+        return targets.sum(dim=0).argmax()
+
+    def batches(self, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        guess, counts = self.outputs(targets), targets.sum(dim=0)
+        for at, count in enumerate(counts.tolist()):
+            for start in range(0, count, 2**20):
+                some = torch.full((min(2**20, count - start),), at)
+                yield guess.expand(len(some)), some
+
+    def no_better(self, name: str, metric: Metric, score: float, targets: Tensor) -> str:
+        is_summed = not any(each.__module__.startswith("torchmetrics.segmentation") for each in type(metric).__mro__)
+        is_small = int(targets.sum()) <= _MOST_PIXELS
+        return super().no_better(name, metric, score, targets) if is_summed and is_small else ""
+
+    def name(self, targets: Tensor) -> str:
+        return f"always predicting {shown(self.names[int(self.outputs(targets))])}"
+
+    def note(self, targets: Tensor) -> str:
+        counts = targets.sum(dim=0)
+        most = int(counts.argmax())
+        return f" ({_percent(float(counts[most] / counts.sum()))} of the pixels are {shown(self.names[most])})"
+
+    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
+        predicted, actual = said.sum(dim=0), targets.sum(dim=0)
+        if int((predicted > 0).sum()) != 1:
+            return ""
+        only = int(predicted.argmax())
+        return one_class_of_pixels(self.names[only], float(actual[only] / actual.sum()))
+
+
+@dataclass(frozen=True)
+class NoObjects(Guess):
+    """Finding nothing. Remembered is how many objects are found in an image, and how many are there."""
+
+    def said(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
+        found, there = ([len(one["boxes"]) for one in each] for each in (outputs, targets))
+        return torch.tensor(found), torch.tensor(there)
+
+    def is_always_right(self, targets: Tensor) -> bool:
+        return not int(targets.sum())
+
+    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
+        return "" if int(said.sum()) else nothing_found(len(said), int(targets.sum()))
+
+    def no_better(self, name: str, metric: Metric, score: float, targets: Tensor) -> str:
+        return nothing_right(int(targets.sum())) if score == 0 and _is_of_torchmetrics(metric) else ""
 
 
 @dataclass
@@ -158,7 +287,7 @@ class Judged:
         if not pairs:
             return ()
         said, actual = (torch.cat(each) for each in zip(*pairs, strict=True))
-        if _is_constant(actual):  # then the guess is right
+        if self.guess.is_always_right(actual):
             return ()
         found = self.guess.all_the_same(said, actual) or self._compared(actual)
         return (f"{self.split} split: {found}",) if found else ()
@@ -167,24 +296,7 @@ class Judged:
         """A line that says so where the model is no better than the guess, by the metric that chooses the epoch."""
         wanted = self.monitor.partition(".")[2]
         name = wanted if wanted in self.metrics else next(iter(self.metrics), "")
-        if name not in self.scores or not _is_of_torchmetrics(self.metrics[name]):
-            return ""
-        is_lower = self.metrics[name].higher_is_better is False
-        model, guess = self.scores[name], self._score(self.metrics[name], actual)
-        if not (model >= guess if is_lower else model <= guess):
-            return ""
-        told = f"{name} {score_text(model)} against {score_text(guess)}{self.guess.note(actual)}"
-        return f"no better than {self.guess.name(actual)}: {told}"
-
-    def _score(self, metric: Metric, actual: Tensor) -> float:
-        """What the metric says of the guess."""
-        measured = metric.clone().to("cpu")
-        measured.sync_on_compute = False
-        measured.reset()
-        row = self.guess.outputs(actual)
-        for targets in actual.split(_MOST_ROWS):
-            measured.update(row.repeat(len(targets), *(1 for _ in row.shape)), targets)
-        return float(measured.compute())
+        return self.guess.no_better(name, self.metrics[name], self.scores[name], actual) if name in self.scores else ""
 
     def _of_all_processes(self) -> list[tuple[Tensor, Tensor]]:
         if not distributed.is_available() or not distributed.is_initialized():

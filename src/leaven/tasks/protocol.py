@@ -106,6 +106,10 @@ class Evaluation(Protocol):
     def scores(self) -> dict[str, float]: ...
 
     @property
+    def words(self) -> str:
+        """A line about a model that is no better than a guess; else empty."""
+
+    @property
     def skipped(self) -> tuple[str, ...]:
         """The files that could not be read."""
 

@@ -22,6 +22,11 @@ def score_lines(scores: Mapping[str, float]) -> list[str]:
     return [f"{name:<{width}}  {score_text(score)}" for name, score in scores.items()]
 
 
+def words_lines(words: str) -> list[str]:
+    """A line about a model that did not work, apart from what is above it; none where there is nothing to say."""
+    return ["", words] if words else []
+
+
 def in_brackets(scores: Mapping[str, float]) -> str:
     """The scores as Python shows an evaluation."""
     return f"<Evaluation: {', '.join(f'{name} {score_text(score)}' for name, score in scores.items())}>"

@@ -1,7 +1,9 @@
 """How a model is measured during training, whatever its task: the loss and the metrics over one split."""
 
+import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -49,26 +51,64 @@ class Mean(Metric):
         return self.total / self.count
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """How a task measures: what its metrics compare, and the guess that a model is compared with.
+
+    `measured` turns the outputs and targets of the loss into those of the metrics, which add up 64-bit numbers where
+    `is_exact`. `expected` are warnings of metrics that say nothing new.
+    """
+
+    guess: Guess
+    measured: Measured = unchanged
+    is_exact: bool = False
+    expected: str = ""
+
+
+class Evaluate(Protocol):
+    def __call__(
+        self,
+        run: Run,
+        model: nn.Module,
+        split: Split,
+        metrics: Metrics,
+        criterion: Criterion | None = None,
+        step: EvalStep = outputs_of,
+    ) -> dict[str, float]: ...
+
+
+def evaluates(judgement: Callable[[Any], Judgement]) -> Evaluate:
+    """The `evaluate` of a task, which measures by a judgement that depends on the target."""
+
+    def evaluate_split(
+        run: Run,
+        model: nn.Module,
+        split: Split,
+        metrics: Metrics,
+        criterion: Criterion | None = None,
+        step: EvalStep = outputs_of,
+    ) -> dict[str, float]:
+        return evaluate(run, model, split, metrics, criterion, step, judgement(split.target))
+
+    return evaluate_split
+
+
 @torch.no_grad()
 def evaluate(
     run: Run,
     model: nn.Module,
     split: Split,
     metrics: Metrics,
-    criterion: Criterion | None = None,
-    step: EvalStep = outputs_of,
-    measured: Measured = unchanged,
-    *,
-    is_exact: bool = False,
-    guess: Guess | None = None,
+    criterion: Criterion | None,
+    step: EvalStep,
+    judgement: Judgement,
 ) -> dict[str, float]:
     """The loss and the metrics of a model over one split of the data: `{"val.loss": 0.2, "val.accuracy": 0.95}`.
 
     Every process measures its share; the scores are those of all. An empty split has none, and a snapshot of a run
-    needs none. `measured` turns the outputs and targets of the loss into those of the metrics, which add up 64-bit
-    numbers where `is_exact`. With a `guess`, the run can say whether the model is any better.
+    needs none. The run can then say whether the model is any better than the guess.
     """
-    fabric = run.fabric
+    fabric, is_exact = run.fabric, judgement.is_exact
     if not len(split) or run.snapshot is not None:
         return {}
     _synchronize_buffers(model, fabric.world_size)
@@ -80,7 +120,7 @@ def evaluate(
         metric.to(device).reset()
         if is_exact:
             metric.set_dtype(torch.float64)
-    judged = Judged(guess, metrics, run.monitor, split.name) if guess is not None else None
+    judged = Judged(judgement.guess, metrics, run.monitor, split.name)
     with run.whole(model), run.evaluation_bar(split) as bar:
         for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
             if run.is_quick and number >= QUICK_BATCHES:
@@ -91,19 +131,20 @@ def evaluate(
                 if criterion is not None:
                     total = criterion(outputs, targets).item() * len(targets)
                     loss += torch.tensor([total, len(targets)], dtype=torch.float64)
-            compared = measured(_moved(outputs, device), _moved(targets, device))
+            compared = judgement.measured(_moved(outputs, device), _moved(targets, device))
             for metric in metrics.values():
                 metric.update(*compared)
-            if judged is not None:
-                judged.add(outputs, targets)
+            judged.add(outputs, targets)
             bar.advance()
             run.stop_if_asked()
     model.train(was_training)
     scores: dict[str, float] = {}
-    for name, metric in metrics.items():
-        scores |= _numbers(name, metric.compute())
-    if judged is not None:
-        judged.scores = scores
+    with warnings.catch_warnings():
+        if judgement.expected:
+            warnings.filterwarnings("ignore", message=judgement.expected)
+        for name, metric in metrics.items():
+            scores |= _numbers(name, metric.compute())
+    judged.scores = scores
     run.judged[split.name] = judged
     if criterion is not None:
         sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")

@@ -27,6 +27,7 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset
@@ -190,6 +191,7 @@ class Run:
 
     def __init__(self, args: argparse.Namespace, *, seed: int, monitor: str) -> None:
         self.seed, self.monitor = seed, monitor
+        self.words = ""  # about a model that did not learn
         self.device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         self.folder = Path(args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}")
         self.folder.mkdir(parents=True, exist_ok=args.resume is not None)
@@ -213,6 +215,8 @@ class Run:
         self.save("model.pth", model.state_dict())
         (self.folder / "classes.json").write_text(json.dumps(data.classes))
         print("  ".join(f"{name} {score:.4f}" for name, score in scores.items()))
+        if self.words:
+            print(self.words)
         print(f"weights saved to {self.folder / 'model.pth'}")
 
 
@@ -284,6 +288,7 @@ def evaluate(
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     loss = 0.0
+    seen: list[tuple[Tensor, Tensor]] = []  # outputs and targets
     for metric in metrics.values():
         metric.to(run.device).reset()
     for inputs, targets in split.batches():
@@ -291,13 +296,32 @@ def evaluate(
         outputs = model(inputs)
         if criterion is not None:
             loss += criterion(outputs, targets).item() * len(targets)
+        seen.append((outputs.float().cpu(), targets.cpu()))
         for metric in metrics.values():
             metric.update(outputs, targets)
     for module, mode in modes:  # frozen layers are in evaluation mode during training too
         module.training = mode
     scores = {} if criterion is None else {"loss": loss / len(split.indices)}
     scores |= {name: float(metric.compute()) for name, metric in metrics.items()}
+    if seen and split.name == "test":
+        outputs, targets = (torch.cat(each) for each in zip(*seen, strict=True))
+        run.words = words(run.monitor, metrics, scores, outputs, targets)
     return {f"{split.name}.{name}": score for name, score in scores.items()}
+
+
+def words(monitor: str, metrics: Metrics, scores: Mapping[str, float], outputs: Tensor, targets: Tensor) -> str:
+    """A line about a model that is no better than the same guess for every sample; else empty."""
+    guess = functional.one_hot(targets.mode().values, outputs.shape[1]).float()  # the most frequent class
+    name = monitor[4:] if monitor[4:] in metrics else next(iter(metrics))
+    metric = metrics[name].cpu()
+    if metric.higher_is_better is None or (targets == targets[0]).all():
+        return ""
+    metric.reset()
+    metric.update(guess.expand_as(outputs), targets)
+    sign, least = 1 if metric.higher_is_better else -1, float(metric.compute())
+    if sign * scores[name] > sign * least:
+        return ""
+    return f"test: no better than the same guess for every sample: {name} {scores[name]:.4f} against {least:.4f}"
 
 
 # -- the program

@@ -2,18 +2,38 @@
 
 import json
 import re
+from contextlib import chdir
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 from tests import at_work
-from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score, MultilabelF1Score
+from torchmetrics.classification import (
+    MulticlassAccuracy,
+    MulticlassF1Score,
+    MulticlassJaccardIndex,
+    MultilabelF1Score,
+)
 from torchmetrics.regression import MeanAbsoluteError
 
 import leaven
-from leaven.tasks.guesses import Judged, LabelFrequencies, MostFrequentClass, TrainingMean
+from leaven.bundle.page import page
+from leaven.program.standalone import standalone
+from leaven.tasks import detection, multilabel, regression, segmentation
+from leaven.tasks.guesses import (
+    Judged,
+    LabelFrequencies,
+    MostFrequentClass,
+    MostFrequentPixel,
+    NoObjects,
+    TrainingMean,
+)
+from leaven.tasks.regression.target import Quantities
+from leaven.tasks.segmentation.target import MaskClasses
 
 HAM = MostFrequentClass(("ham", "spam\x1b[2J"))
 TINY = "model conv(4) -> global_pool() -> linear(outputs)\noptimizer sgd(lr={lr})\ntrain epochs={epochs}, batch=16\n"
@@ -102,11 +122,103 @@ def mails(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def masks(predicted: list[int], actual: list[int]) -> tuple[str, ...]:
+    """What is said of a model that predicts these classes of pixels; -1 is a pixel without a class."""
+    metric = MulticlassJaccardIndex(num_classes=2, ignore_index=-1)
+    said, there = torch.tensor(predicted)[None, None], torch.tensor(actual)[None, None]
+    found = Judged(
+        MostFrequentPixel(("ground", "road"), lambda outputs, targets: (outputs, targets)), {}, "val.iou", "val"
+    )
+    found.metrics = {"iou": metric}
+    found.scores = {"iou": float(metric(said, there))}
+    found.add(said, there)
+    found.add(said, there)
+    return found.words()
+
+
+class TestPixels:
+    def test_one_class_for_all(self) -> None:
+        told = "val split: all pixels are predicted to be `ground`; 75.0 % of them are"
+        assert masks([0, 0, 0, 0, 1], [0, 0, 0, 1, -1]) == (told,)
+
+    def test_no_better_than_the_most_frequent_class(self) -> None:
+        assert masks([1, 0, 0, 0], [0, 0, 0, 1]) == (
+            "val split: no better than always predicting `ground`: iou 0.2500 against 0.3750"
+            " (75.0 % of the pixels are `ground`)",
+        )
+
+    def test_a_model_that_learned_something(self) -> None:
+        assert masks([0, 0, 0, 1], [0, 0, 0, 1]) == ()
+        assert masks([0, 0], [0, 0]) == ()
+
+
+def objects(*boxes: list[float]) -> dict[str, torch.Tensor]:
+    none = torch.zeros(0, 4)
+    return {
+        "boxes": torch.tensor(boxes).reshape(-1, 4),
+        "labels": torch.ones(len(boxes), dtype=torch.int64),
+        "scores": torch.ones(len(boxes)),
+        "crowd_boxes": none,
+        "crowd_labels": torch.zeros(0, dtype=torch.int64),
+    }
+
+
+def test_detectors_that_find_nothing() -> None:
+    pytest.importorskip("pycocotools")
+    from leaven.tasks.detection.metrics import MeanAP, compared
+
+    there = [objects([0, 0, 10, 10]), objects([0, 0, 10, 10], [20, 20, 30, 30])]
+    for found, told in (
+        ([objects(), objects()], "val split: no object is found in any of the 2 images, which have 3"),
+        (
+            [objects([50, 50, 60, 60]), objects()],
+            "val split: none of the 3 objects is found; whatever is found is elsewhere, or of another category",
+        ),
+        ([objects([0, 0, 10, 10]), objects()], ""),
+    ):
+        metric = MeanAP()
+        metric.update(*compared(found, there))
+        judged = Judged(NoObjects(), {"map": metric}, "val.map", "val")
+        judged.scores = {name: float(value) for name, value in metric.compute().items()}
+        judged.add(found, there)
+        assert " ".join(judged.words()) == told
+
+
+def test_evaluations_say_it_in_every_form() -> None:
+    target = MaskClasses(("ground", "road"))
+    found: Any = segmentation.Evaluation(target, np.array([[9, 0], [3, 0]]), ())
+    assert found.words == "all pixels are predicted to be `ground`; 75.0 % of them are"
+    assert found.words in str(found)
+    assert found.to_json()["words"] == found.words
+    assert segmentation.Evaluation(target, np.array([[5, 4], [3, 0]]), ()).words.startswith("no better than always")
+    assert segmentation.Evaluation(target, np.array([[9, 0], [0, 3]]), ()).words == ""
+    each = {"cat": {"ap": 0.0, "ap_50": 0.0, "count": 4}}
+    found = detection.Evaluation(("cat",), {"map": 0.0, "map_50": 0.0}, each, ())
+    assert found.words == "no object is found in any of the 0 images, which have 4"
+    assert found.to_json()["words"] == found.words
+    assert detection.Evaluation(("cat",), {"map": 0.1, "map_50": 0.2}, each, ()).words == ""
+    actual = np.array([[1.0], [2.0], [6.0]])
+    numbers = Quantities(("age",), (3.0,), (2.0,))
+    found = regression.Evaluation(numbers, ("a", "b", "c"), actual, np.full((3, 1), 3.0))
+    assert found.words == "all 3 predictions are the same: 3"
+    assert found.to_json()["words"] == found.words
+    assert regression.Evaluation(numbers, ("a", "b", "c"), actual, -actual).words.startswith("no better than always")
+    assert regression.Evaluation(numbers, ("a", "b", "c"), actual, actual + 0.1).words == ""
+    is_so = np.array([[True, False], [False, True]])
+    found = multilabel.Evaluation(("a", "b"), is_so, np.array([[0.9, 0.1], [0.8, 0.1]]))
+    assert found.words == "all 2 predictions are the same: `a`"
+    assert found.words in page("t", "", found, lambda at: None, {})
+
+
 def test_a_run_says_that_it_did_not_work(mails: Path) -> None:
     data = 'data csv("mails.csv", image="file", label="label") { eval resize([16, 16]) }\n'
     file = at_work.program(mails, TINY.format(lr="1e-9", epochs=2) + data)
     told = "test split: all 8 predictions are `ham`; 7 of the 8 samples are"
     assert f"\n{told}\n" in at_work.run(file).said
+    with chdir(mails):
+        file.write_text(standalone(leaven.make_plan(Path("recipe.leaven"))), encoding="utf-8")
+    alone = at_work.run(file, "--output", "alone").said
+    assert "test: no better than the same guess for every sample: accuracy 0.8750 against 0.8750\n" in alone
     (folder,) = (mails / "runs/recipe").iterdir()
     assert json.loads((folder / "lock.json").read_text())["words"] == [told]
     bundle = leaven.load(folder)

@@ -52,6 +52,7 @@ class Run:
         loggers: Iterable[Callable[[Path], Logger]] = (),  #: if loggers
     ) -> None:
         self.seed, self.monitor = seed, monitor
+        self.words = ""  # about a model that did not learn
         self.is_quick = False  #: used
         self.lower_is_better = ("loss", *lower_is_better)  #: if lower
         self.save_every = save_every  #: if save_every
@@ -112,6 +113,8 @@ class Run:
             logger.close()
         print("  ".join(f"{name} {score:.6g}" for name, score in scores.items()))  #: if numbers
         print("  ".join(f"{name} {score:.4f}" for name, score in scores.items()))  #: if not numbers
+        if self.words:
+            print(self.words)
         print(f"weights saved to {self.folder / 'model.pth'}")
 
 

@@ -113,7 +113,7 @@ class Run:
         self._trains_only: bool = args.train_only  # a trial of a sweep, of which only the best gets test scores
         self.ending = self._find_ending(args.finish) if args.finish is not None else None
         self.chosen: ChosenEpoch | None = None  # of which the final weights are
-        self.judged: dict[str, Judged | None] = {}  # the last evaluation of each split
+        self.judged: dict[str, Judged] = {}  # the last evaluation of each split
         self.words: tuple[str, ...] = ()  # about a model that learned nothing
         self.data: Data | None = None
         self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left

@@ -10,13 +10,10 @@ from torch import nn
 from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
-from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset, ImageFiles
 from leaven.runtime.data.samples import Labelled as Samples
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Failure
-from leaven.runtime.run.run import Run
-from leaven.tasks import scoring
 from leaven.tasks.classification.evaluation import Evaluation, Tally
 from leaven.tasks.classification.one_class import F1Of, PrecisionOf, RecallOf
 from leaven.tasks.classification.prediction import Prediction, predictions
@@ -25,7 +22,7 @@ from leaven.tasks.guesses import MostFrequentClass
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
+from leaven.tasks.scoring import Judgement, Mean, Metrics, evaluates
 
 __all__ = [
     "Evaluation",
@@ -48,17 +45,11 @@ __all__ = [
 ]
 
 
-def evaluate(
-    run: Run,
-    model: nn.Module,
-    split: Split,
-    metrics: Metrics,
-    criterion: Criterion | None = None,
-    step: EvalStep = outputs_of,
-) -> dict[str, float]:
-    """The loss and the metrics of a model over one split of the data: `{"val.accuracy": 0.95}`."""
-    guess = MostFrequentClass(split.target.names)
-    return scoring.evaluate(run, model, split, metrics, criterion, step, guess=guess)
+def _judgement(target: Classes) -> Judgement:
+    return Judgement(MostFrequentClass(target.names))
+
+
+evaluate = evaluates(_judgement)  # {"val.loss": 0.2, "val.accuracy": 0.95}
 
 
 def match_outputs(dataset: Dataset | StreamDataset, classes: str | Sequence[str]) -> Dataset | StreamDataset:

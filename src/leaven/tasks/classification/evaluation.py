@@ -13,7 +13,7 @@ from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.guesses import one_class, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import in_brackets, score_lines, table_lines, words_lines, worst_first
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
 MOST_PAIRS = 15
@@ -137,6 +137,7 @@ class Evaluation:
         return {
             self.inputs: self.count,
             "scores": self.scores,
+            "words": self.words,
             "classes": list(self.classes),
             "per_class": self.per_class,
             "confusion": self.confusion.tolist(),
@@ -147,8 +148,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         classes = table_lines(self.tables()[0], "class", "classes")
-        words = ["", self.words] if self.words else []
-        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *words]
+        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *words_lines(self.words)]
         return "\n".join([*scores, "", *classes, "", self.table()])
 
     def _row(self, name: str, scores: dict[str, float]) -> list[str]:

@@ -19,8 +19,9 @@ from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
 from leaven.tasks.detection.prediction import Prediction, mark, predictions
 from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Categories, Objects
+from leaven.tasks.guesses import nothing_found, nothing_right
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import in_brackets, score_lines, table_lines, words_lines, worst_first
 
 OVERLAP = 0.5  # of the boxes of an object that was found with its own
 _HEADS = ("ap", "ap_50")
@@ -71,6 +72,15 @@ class Evaluation:
         """How many images were measured."""
         return len(self.samples)
 
+    @property
+    def words(self) -> str:
+        """A line about a model that finds no object, or none that is there; else empty."""
+        objects = sum(int(one["count"]) for one in self.per_category.values())
+        if not objects or any(self.scores.values()):
+            return ""
+        is_empty = not any(len(sample.found) for sample in self.samples)
+        return nothing_found(self.count, objects) if is_empty else nothing_right(objects)
+
     def tables(self) -> list[Table]:
         """Of many categories, those that are found worst come first."""
         each = self.per_category
@@ -106,6 +116,7 @@ class Evaluation:
         return {
             "images": self.count,
             "scores": self.scores,
+            "words": self.words,
             "categories": list(self.categories),
             "per_category": self.per_category,
             "wrong": self.wrong(),
@@ -114,7 +125,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         categories = table_lines(self.tables()[0], "category", "categories")
-        return "\n".join([f"{self.count} images", *score_lines(self.scores), "", *categories])
+        return "\n".join([f"{self.count} images", *score_lines(self.scores), *words_lines(self.words), "", *categories])
 
     def __repr__(self) -> str:
         return in_brackets(self.scores)

@@ -13,7 +13,8 @@ from leaven.runtime.run.run import Run
 from leaven.tasks import scoring
 from leaven.tasks.detection.masks import CERTAIN
 from leaven.tasks.detection.samples import one_by_one
-from leaven.tasks.scoring import EvalStep, Metrics
+from leaven.tasks.guesses import NoObjects
+from leaven.tasks.scoring import EvalStep, Judgement, Metrics
 
 SCORES = ("map", "map_50", "map_75", "mar_100")
 Found = Sequence[Mapping[str, Tensor]]
@@ -63,7 +64,7 @@ def found_in(model: nn.Module, batch: tuple[Any, Any]) -> Any:
 
 def evaluate(run: Run, model: nn.Module, split: Split, metrics: Metrics, step: EvalStep = found_in) -> dict[str, float]:
     """The scores of a detector over one split of the data: `{"val.map": 0.31, "val.map_50": 0.52}`."""
-    return scoring.evaluate(run, model, split, metrics, None, step, compared)
+    return scoring.evaluate(run, model, split, metrics, None, step, Judgement(NoObjects(), compared))
 
 
 def compared(outputs: Found, targets: Found) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:

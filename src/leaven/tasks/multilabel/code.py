@@ -1,6 +1,5 @@
 """The code of multi-label classification: what needs torch."""
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -8,11 +7,8 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from leaven.formats.target import Known
-from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
-from leaven.runtime.run.run import Run
-from leaven.tasks import scoring
 from leaven.tasks.guesses import LabelFrequencies
 from leaven.tasks.multilabel.evaluation import Evaluation, Tally
 from leaven.tasks.multilabel.prediction import Prediction, predictions
@@ -20,7 +16,7 @@ from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
+from leaven.tasks.scoring import Judgement, Mean, Metrics, evaluates
 
 __all__ = [
     "Evaluation",
@@ -39,25 +35,13 @@ __all__ = [
 ]
 
 
-def evaluate(
-    run: Run,
-    model: nn.Module,
-    split: Split,
-    metrics: Metrics,
-    criterion: Criterion | None = None,
-    step: EvalStep = outputs_of,
-) -> dict[str, float]:
-    """The loss and the metrics of a model over one split of the data: `{"val.f1": 0.8}`."""
-    target = split.target
-    assert isinstance(target, LabelSet)
-    with warnings.catch_warnings():
-        # a label that does not occur in the split has no score, and is left out of the mean
-        warnings.filterwarnings(
-            "ignore", message=r"Average precision score for one or more classes|No positive samples"
-        )
-        guess = LabelFrequencies(target.names)
-        as_measured = partial(measured, target=target)
-        return scoring.evaluate(run, model, split, metrics, criterion, step, as_measured, guess=guess)
+def _judgement(target: LabelSet) -> Judgement:
+    # a label that does not occur in the split has no score, and is left out of the mean
+    expected = r"Average precision score for one or more classes|No positive samples"
+    return Judgement(LabelFrequencies(target.names), partial(measured, target=target), expected=expected)
+
+
+evaluate = evaluates(_judgement)  # {"val.loss": 0.3, "val.f1": 0.8}
 
 
 def measured(outputs: Tensor, targets: Tensor, target: LabelSet) -> tuple[Tensor, Tensor]:

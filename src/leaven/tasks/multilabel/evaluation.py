@@ -9,10 +9,11 @@ import numpy as np
 from torch import Tensor
 
 from leaven.pictures.bars import draw_bars
+from leaven.tasks.guesses import same_labels
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import in_brackets, score_lines, table_lines, words_lines, worst_first
 
 _HEADS = ("precision", "recall", "f1", "average_precision")
 
@@ -69,6 +70,14 @@ class Evaluation:
             "exact": float(right.all(axis=1).mean()),
         }
 
+    @property
+    def words(self) -> str:
+        """A line about a model that predicts the same labels for all, which are not; else empty."""
+        said = self.predicted
+        if (said != said[0]).any() or not (self.actual != self.actual[0]).any():
+            return ""
+        return same_labels([name for name, is_so in zip(self.names, said[0], strict=True) if is_so], self.count)
+
     def tables(self) -> list[Table]:
         """Of many labels, those that are predicted worst come first."""
         each = self.per_label
@@ -124,6 +133,7 @@ class Evaluation:
         return {
             self.inputs: self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
+            "words": self.words,
             "labels": list(self.names),
             "per_label": self.per_label,
             "wrong": [self._labels(at) for at in self._worst() if self._is_wrong(at)],
@@ -131,7 +141,8 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.count} {self.inputs}", *score_lines(self.scores), "", *self._label_lines()])
+        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *words_lines(self.words)]
+        return "\n".join([*scores, "", *self._label_lines()])
 
     def _label_lines(self) -> list[str]:
         """A row for each label; of many labels, those that are predicted worst."""

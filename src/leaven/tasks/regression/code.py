@@ -10,18 +10,15 @@ from torch import Tensor, nn
 
 from leaven.formats.target import Known
 from leaven.formats.visible import as_code, in_markdown, visible
-from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
-from leaven.runtime.run.run import Run
-from leaven.tasks import scoring
 from leaven.tasks.guesses import TrainingMean
 from leaven.tasks.protocol import Description
 from leaven.tasks.regression.evaluation import Evaluation, Tally
 from leaven.tasks.regression.prediction import Prediction, in_units, predictions
 from leaven.tasks.regression.target import Quantities
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
+from leaven.tasks.scoring import Judgement, Mean, Metrics, evaluates
 
 __all__ = [
     "Evaluation",
@@ -40,20 +37,12 @@ __all__ = [
 ]
 
 
-def evaluate(
-    run: Run,
-    model: nn.Module,
-    split: Split,
-    metrics: Metrics,
-    criterion: Criterion | None = None,
-    step: EvalStep = outputs_of,
-) -> dict[str, float]:
-    """The loss, on standardised numbers, and the metrics, in the numbers' own units: `{"val.mae": 2.1}`."""
-    target = split.target
-    assert isinstance(target, Quantities)
+def _judgement(target: Quantities) -> Judgement:
     in_own_units = partial(measured, target=target)
-    guess = TrainingMean(in_own_units)
-    return scoring.evaluate(run, model, split, metrics, criterion, step, in_own_units, is_exact=True, guess=guess)
+    return Judgement(TrainingMean(in_own_units), in_own_units, is_exact=True)
+
+
+evaluate = evaluates(_judgement)  # the loss on standardised numbers, metrics in their own units: {"val.mae": 2.1}
 
 
 def measured(outputs: Tensor, targets: Tensor, target: Quantities) -> tuple[Tensor, Tensor]:

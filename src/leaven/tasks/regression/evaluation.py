@@ -10,10 +10,11 @@ from torch import Tensor
 
 from leaven.formats.score_text import score_text
 from leaven.pictures.scatter import draw_scatter
+from leaven.tasks.guesses import same_numbers
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
-from leaven.tasks.reports import aligned, in_brackets, score_lines
+from leaven.tasks.reports import aligned, in_brackets, score_lines, words_lines
 
 WORST = 10
 
@@ -55,6 +56,17 @@ class Evaluation:
         if len(found) == 1:
             return next(iter(found.values()))
         return {f"{name}.{score}": value for name, scores in found.items() for score, value in scores.items()}
+
+    @property
+    def words(self) -> str:
+        """A line about a model that is no better than the mean of what was measured; else empty."""
+        known = [scores["r2"] for scores in self.per_target.values() if math.isfinite(scores["r2"])]
+        if not known or self.count < 2:
+            return ""
+        if not (self.predicted != self.predicted[0]).any():
+            return same_numbers(self.predicted[0].tolist(), self.count)
+        told = ", ".join(map(score_text, known))
+        return "" if max(known) > 0 else f"no better than always predicting the mean of these {self.inputs}: r2 {told}"
 
     def worst(self, k: int = WORST) -> list[tuple[str, dict[str, float], dict[str, float]]]:
         """The k images with the largest errors, in standard deviations: file, actual and predicted numbers."""
@@ -108,6 +120,7 @@ class Evaluation:
         return {
             self.inputs: self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
+            "words": self.words,
             "worst": images[:WORST],
             "wrong": images,
             "skipped": list(self.skipped),
@@ -115,7 +128,14 @@ class Evaluation:
 
     def __str__(self) -> str:
         return "\n".join(
-            [f"{self.count} {self.inputs}", *self._score_lines(), "", "largest errors", *self._worst_lines()]
+            [
+                f"{self.count} {self.inputs}",
+                *self._score_lines(),
+                *words_lines(self.words),
+                "",
+                "largest errors",
+                *self._worst_lines(),
+            ]
         )
 
     def _score_lines(self) -> list[str]:

@@ -10,18 +10,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leaven.formats.target import Target
-from leaven.runtime.data.batches import Split
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.mask_folders import masks_of
 from leaven.runtime.data.places import Place
 from leaven.runtime.data.samples import collate, size_of
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import record
-from leaven.runtime.run.run import Run
-from leaven.tasks import scoring
+from leaven.tasks.guesses import MostFrequentPixel
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
-from leaven.tasks.scoring import Criterion, EvalStep, Mean, Metrics, outputs_of
+from leaven.tasks.scoring import Criterion, Judgement, Mean, Metrics, evaluates
 from leaven.tasks.segmentation.decoder import add_decoder
 from leaven.tasks.segmentation.evaluation import Evaluation, Tally
 from leaven.tasks.segmentation.masks import as_moved, as_target, read_mask, shares
@@ -151,16 +149,11 @@ def replace_classifiers(model: nn.Module, classes: int) -> None:
                 setattr(head.get_submodule(parent), name, new.to(old.weight.device))
 
 
-def evaluate(
-    run: Run,
-    model: nn.Module,
-    split: Split,
-    metrics: Metrics,
-    criterion: Criterion | None = None,
-    step: EvalStep = outputs_of,
-) -> dict[str, float]:
-    """The loss and the metrics, at the size to which the images are resized: `{"val.iou": 0.71}`."""
-    return scoring.evaluate(run, model, split, metrics, criterion, step, measured)
+def _judgement(target: MaskClasses) -> Judgement:
+    return Judgement(MostFrequentPixel(target.names, measured), measured)
+
+
+evaluate = evaluates(_judgement)  # at the size to which the images are resized: {"val.iou": 0.71}
 
 
 def measured(outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from leaven.formats.score_text import score_text
 from leaven.pictures.confusion import draw_confusion
+from leaven.tasks.guesses import one_class_of_pixels, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import aligned, in_brackets, score_lines
+from leaven.tasks.reports import aligned, in_brackets, score_lines, words_lines
 from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
@@ -71,6 +72,22 @@ class Evaluation:
         by_column = {word: named(values, self.target) for word, values in columns.items()}
         return {name: {word: values[name] for word, values in by_column.items()} for name in self.target.names}
 
+    @property
+    def words(self) -> str:
+        """A line about a model that is no better than one class for all pixels, by accuracy and by IoU; else empty."""
+        actual, predicted = self.matrix.sum(axis=1), self.matrix.sum(axis=0)
+        if np.count_nonzero(actual) < 2:
+            return ""
+        if np.count_nonzero(predicted) == 1:
+            only = int(predicted.argmax())
+            return one_class_of_pixels(self.target.names[only], actual[only] / actual.sum())
+        most = int(actual.argmax())
+        share, scores = actual[most] / actual.sum(), self.scores
+        if scores["accuracy"] > share or scores["iou"] > share / np.count_nonzero(actual):
+            return ""
+        told = f"accuracy {score_text(scores['accuracy'])} against {score_text(share)}"
+        return f"no better than always predicting {shown(self.target.names[most])}: {told}"
+
     def _order(self) -> list[int]:
         """The images, from the one with the lowest IoU."""
         return [int(at) for at in np.argsort([each.iou for each in self.images], kind="stable")]
@@ -108,6 +125,7 @@ class Evaluation:
         return {
             "images": self.count,
             "scores": scores,
+            "words": self.words,
             "classes": {
                 name: {word: value if math.isfinite(value) else None for word, value in values.items()}
                 for name, values in self.per_class.items()
@@ -118,7 +136,7 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.count} images", *score_lines(self.scores)]
+        lines = [f"{self.count} images", *score_lines(self.scores), *words_lines(self.words)]
         rows = [[name, *map(score_text, scores.values())] for name, scores in self.per_class.items()]
         worst = [[self.images[at].file, f"{self.images[at].iou:.4f}"] for at in self._order()[:WORST]]
         lines += ["", *aligned([["", "iou", "precision", "recall", "share"], *rows])]
