@@ -13,6 +13,15 @@ from leaven.language.diagnostics import Diagnostic, has_errors
 from leaven.language.formatter import format_tree
 from leaven.language.parser import Parsed
 from leaven.language.source import Source, SourceKind
+from leaven.plan import plan_json
+from leaven.plan.compiling import not_built
+from leaven.plan.explain import explain
+from leaven.plan.make import make_plan
+from leaven.plan.passes import improve
+from leaven.plan.plan import Plan
+from leaven.program.emit import emit
+from leaven.program.standalone import obstacles, standalone
+from leaven.recipe import recipe as checked_recipe
 from leaven.recipe import show
 from leaven.recipe.plain_data import to_json
 from leaven.rules.checker import Checked, check_once
@@ -41,6 +50,7 @@ def try_check(text: str, folder: Path, options: Options) -> Checked:
         _try_fix(diagnostic, checked, folder, options)
     if checked.recipe is not None:
         _try_show(checked)
+        _try_program(checked.recipe)
         formatted = leaven.format(Source(NAME, text, folder))
         again = leaven.check(Source(NAME, formatted, folder), options)
         assert again.recipe == checked.recipe, (
@@ -98,6 +108,23 @@ def _try_show(checked: Checked) -> None:
     narrow = show.to_text(checked.recipe, 60)
     assert leaven.parse(Source(NAME, narrow)).tree == leaven.parse(Source(NAME, shown)).tree, narrow
     json.dumps(to_json(checked.recipe))
+
+
+def _try_program(recipe: checked_recipe.Recipe) -> None:
+    """What passes the check is planned and compiled to programs that Python reads, or is reported as not built."""
+    plan = make_plan(recipe)
+    if not isinstance(plan, Plan):
+        assert plan, "there is no plan, and no reason"
+        for missing in plan:
+            _try_report(not_built(missing))
+        return
+    plan = improve(plan)
+    assert explain(plan)
+    again = plan_json.from_json(plan_json.to_json(plan))
+    assert again == plan, f"written and read, it is another plan: {difference(plan, again, 'plan')}"
+    compile(emit(plan), "program.py", "exec")
+    if not obstacles(plan):
+        compile(standalone(plan), "alone.py", "exec")
 
 
 def difference(one: Any, other: Any, path: str = "recipe") -> str:

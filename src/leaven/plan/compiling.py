@@ -35,7 +35,7 @@ def compile_source(source: Source, options: Options | None = None, *, requires_a
     if isinstance(plan, Plan):
         return Compiled(checked.recipe, improve(plan), checked.diagnostics)
     known = [report for report in checked.diagnostics if report.id != "not-built"]  # a note, which becomes an error
-    found = (*known, *(_not_built(one) for one in plan))
+    found = (*known, *(not_built(one) for one in plan))
     assert has_errors(found)
     return Compiled(checked.recipe, None, found)
 
@@ -52,7 +52,8 @@ def summary_of(source: Source) -> str:
     return " ".join(lines)
 
 
-def _not_built(missing: NotBuilt) -> Diagnostic:
+def not_built(missing: NotBuilt) -> Diagnostic:
+    """The report on a part of the language that can't be run yet."""
     spots = [missing.origin.span] if isinstance(missing.origin, Written) else []
     return error(
         "not-built",

@@ -1,5 +1,6 @@
 """The user's own Python files."""
 
+import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -27,5 +28,11 @@ def import_file(file: str, name: str) -> ModuleType:
     setattr(module, USER_FILE, str(path))
     sys.modules[name] = module
     sys.path.append(str(path.parent))  # for imports from the file's own folder
+    before = os.getcwd()
     spec.loader.exec_module(module)
+    if os.getcwd() != before:
+        raise Failure(
+            f"{file} changes the working directory when it is imported, and paths in the recipe would lead elsewhere",
+            "remove `os.chdir` from it",
+        )
     return module

@@ -125,10 +125,15 @@ class ImageFiles:
     columns: tuple[str, ...] = ()  # of the table that names them
     layout: Layout = PLAIN  # of that table
     ending: str = ""  # that it leaves out
+    start: str = field(default_factory=os.getcwd)  # of relative paths; user code may change the working directory
 
     def __call__(self, index: int) -> Image.Image:
         content, name = self.contents[index] if self.contents is not None else None, self.files[index]
-        return open_image(name if content is None else BytesIO(content), self.mode, name, self.at_least)
+        source = self._place(index) if content is None else BytesIO(content)
+        return open_image(source, self.mode, name, self.at_least)
+
+    def _place(self, index: int) -> str:
+        return os.path.join(self.start, self.files[index])
 
     def name(self, index: int) -> str:
         return self.files[index]
@@ -142,7 +147,7 @@ class ImageFiles:
         """Those of the files' bytes."""
         chosen = indices.tolist()
         files = [index for index in chosen if self.contents is None or self.contents[index] is None]
-        known = dict(zip(files, file_digests([self.files[index] for index in files]), strict=True))
+        known = dict(zip(files, file_digests([self._place(index) for index in files]), strict=True))
         within = self.contents or ()
         return [known[index] if index in known else content_digest(within[index] or b"") for index in chosen]
 
@@ -300,11 +305,12 @@ class TextFiles:
     """Texts in files, one each."""
 
     files: Sequence[str]
+    start: str = field(default_factory=os.getcwd)
 
     def __call__(self, index: int) -> Text:
         file = self.files[index]
         try:
-            with open_regular(file) as stream:
+            with open_regular(os.path.join(self.start, file)) as stream:
                 return stream.read().decode("utf-8-sig", "surrogateescape")
         except OSError as problem:
             raise BadFile(file, problem.strerror or str(problem)) from None

@@ -14,6 +14,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from leaven.formats.regular import open_regular
 from leaven.runtime.failures import BadFile
 
+NO_FILE = "there is no such file"
 _ORIENTATION = 0x0112  # the EXIF tag
 _NOT_THE_FILES_FAULT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -77,7 +78,7 @@ def _eight_bits(values: np.ndarray, mode: str) -> np.ndarray:
 
 def reason(source: str | os.PathLike[str] | BinaryIO, problem: Exception) -> str:
     if isinstance(problem, FileNotFoundError):
-        return "there is no such file"
+        return NO_FILE
     if isinstance(problem, IsADirectoryError):
         return "it is a folder"
     if isinstance(problem, UnidentifiedImageError):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from ctypes import c_bool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from multiprocessing.sharedctypes import RawValue
 from multiprocessing.util import Finalize
@@ -22,6 +22,7 @@ from torch.utils import data
 from torch.utils.data import get_worker_info
 
 from leaven.runtime.data.datasets import Dataset
+from leaven.runtime.data.images import NO_FILE
 from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.failures import BadFile, Failure, unexpected
 from leaven.runtime.seeding import seed_all
@@ -72,6 +73,7 @@ class BatchReader(data.Dataset[Any]):
     is_train: bool
     samples: Samples = LABELLED
     decoded: Decoded | None = None
+    start: str = field(default_factory=os.getcwd)  # of relative paths
 
     def __getitem__(self, key: BatchKey) -> tuple[Any, Any, tuple[str, ...]] | Failure:
         if get_worker_info() is not None:
@@ -115,6 +117,11 @@ class BatchReader(data.Dataset[Any]):
             given = self.samples.given(image, value)
         except BadFile as failure:
             name = failure.file or self.dataset.name(index)  # what is wrong in memory has no file
+            if failure.reason == NO_FILE and os.path.exists(os.path.join(self.start, name)):
+                raise Failure(
+                    f"user code has changed the working directory to {os.getcwd()}, so {name} is not found",
+                    f"remove `os.chdir` from it; relative paths start in {self.start}",
+                ) from None
             if not self.skips_bad_files:
                 raise failure if failure.file else failure.of(name) from None
             bad.append(name)

@@ -49,7 +49,9 @@ class ImageFiles:
     """Opens image files by their index in a list."""
 
     def __init__(self, files: Sequence[Any]) -> None:
-        self.files = files
+        self.files = files  #: if not user_code
+        # user code may change the working directory  #: if user_code
+        self.files = [file if isinstance(file, bytes) else os.path.abspath(file) for file in files]  #: if user_code
 
     def __len__(self) -> int:
         return len(self.files)

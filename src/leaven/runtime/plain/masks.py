@@ -41,7 +41,8 @@ class Masks:
     """Reads masks by their index in a list, as transforms move them: classes count from 1, and 0 is no class."""
 
     def __init__(self, files: Sequence[str], target: MaskClasses) -> None:
-        self.files = files
+        self.files = files  #: if not user_code
+        self.files = [os.path.abspath(file) for file in files]  #: if user_code
         self.target = target
 
     def __len__(self) -> int:

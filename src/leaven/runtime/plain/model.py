@@ -29,7 +29,10 @@ def import_file(file: str, name: str) -> ModuleType:
     assert spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.append(str(path.parent))  # for imports from the file's own folder
+    before = os.getcwd()
     spec.loader.exec_module(module)
+    if os.getcwd() != before:  # other paths would lead elsewhere
+        raise SystemExit(f"{file} changes the working directory when it is imported: remove `os.chdir` from it")
     return module
 
 

@@ -64,6 +64,7 @@ class Run:
         self.folder = Path(args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}")
         self.folder.mkdir(parents=True, exist_ok=args.resume is not None)
         print(f"run {self.folder}")
+        self.folder = self.folder.absolute()  # user code may change the working directory  #: if user_code
         if not args.resume:  #: if args
             (self.folder / "args.json").write_text(json.dumps({**vars(args), "resume": None}))
         self.saved = self.load("last.pt") or {"phase": -1, "threads": threads}  #: if threads
