@@ -28,7 +28,7 @@ data folder(photos) {
     on_bad_file skip
 }
 loss      cross_entropy(label_smoothing=0.1)
-metrics   accuracy(), accuracy(top=1), f1()
+metrics   accuracy(top=1), f1()
 optimizer adamw(lr=lr, weight_decay=0.05, betas=[0.9, 0.99]) {
     group head, lr=lr * 10
     group norms + biases, weight_decay=0
@@ -137,7 +137,7 @@ data folder(photos) {
     workers size
 }
 loss      cross_entropy(label_smoothing=rate)
-metrics   accuracy(top=size), accuracy()
+metrics   accuracy(top=size), f1()
 optimizer adamw(lr=double, betas=[rate, 0.9]) { group head, lr=-rate / 3 }
 schedule  cosine(warmup=size)
 phase "only", epochs=size {

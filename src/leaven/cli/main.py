@@ -84,14 +84,17 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
 
         echo(json.dumps(to_json(recipe), indent=2))
     else:
+        from leaven.cli.printing import echo_file
         from leaven.formats.visible import visible_lines
         from leaven.language.highlight import highlight
         from leaven.language.terminal import painter, wants_color, width_of
 
         color = wants_color(sys.stdout)
         text = showing.to_text(recipe, width_of(sys.stdout))
-        text = visible_lines(text) if sys.stdout.isatty() else text
-        echo_painted(highlight(text, painter(color)), nl=False, color=color)
+        if color:
+            echo_painted(highlight(visible_lines(text), painter(color)), nl=False, color=color)
+        else:
+            echo_file(text)
 
 
 @leaven.command(cls=RecipeCommand)

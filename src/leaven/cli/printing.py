@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from leaven.formats.visible import visible_lines
+from leaven.formats.visible import visible_lines, visible_output
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
@@ -24,7 +24,7 @@ def echo_painted(text: str, *, color: bool, err: bool = False, nl: bool = True) 
 
 def echo_file(text: str) -> None:
     """Print what could be in a file: exactly so in a pipe, and like anything else to a terminal."""
-    click.echo(visible_lines(text) if sys.stdout.isatty() else text, nl=False)
+    click.echo(visible_lines(text) if sys.stdout.isatty() else text, nl=False, color=True)
 
 
 def echo_json(value: Any) -> None:
@@ -33,6 +33,11 @@ def echo_json(value: Any) -> None:
     echo_raw("".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text) + "\n")
 
 
+def echo_printed(text: str) -> None:
+    """Print what a program has printed: exactly so in a pipe; in a terminal its bars move, and nothing else does."""
+    click.echo(visible_output(text) if sys.stdout.isatty() else text, nl=False, color=True)
+
+
 def echo_raw(text: str) -> None:
-    """Print what a program printed, or a script for a shell, as it is."""
-    click.echo(text, nl=False)
+    """Print a script for a shell as it is."""
+    click.echo(text, nl=False, color=True)

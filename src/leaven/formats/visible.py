@@ -25,6 +25,11 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
+def visible_output(text: str) -> str:
+    """The same for what a program has printed, which keeps its lines, tabs and carriage returns: these move bars."""
+    return re.sub(r"[^\n\r\t]+", lambda part: visible(part[0]), text)
+
+
 def in_markdown(text: str) -> str:
     """A text as a paragraph or a cell of Markdown shows it: nothing in it is markup, or a tag."""
     escaped = _MARKUP.sub(lambda mark: f"\\{mark[0]}", visible(text))

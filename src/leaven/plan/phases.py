@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Invocation, Setting
+from leaven.formats.visible import visible
 from leaven.plan.layers import freeze_layers, parameter_groups, unfreeze_later
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import (
@@ -50,7 +51,7 @@ def phases_of(recipe: Recipe, metrics: tuple[Metric, ...]) -> tuple[TrainPhase, 
         replace(
             phase,
             is_last=phase is found[-1],
-            is_remembered=phase.name in asked_for,
+            is_remembered=visible(phase.name) in asked_for,
             gives_optimizer=next_one is not None and next_one.keeps_optimizer,
         )
         for phase, next_one in zip(found, following, strict=True)
@@ -75,7 +76,7 @@ def _phase(
     frozen = freeze_layers(phase, phase.freezing, layers, is_smaller=is_smaller)
     train = recipe.train
     return TrainPhase(
-        name=phase.name,
+        name=visible(phase.name),  # from here on it is printed, in one line
         epochs=argument(phase.epochs),
         steps=tuple(_steps(phase, recipe, layers)),
         trains=phase.trains,

@@ -7,6 +7,7 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
 from leaven.catalog.traits import Condition
 from leaven.catalog.values import Invocation, Quantity, Setting
+from leaven.formats.visible import visible
 from leaven.plan.building import build_model
 from leaven.plan.paths import paths_of
 from leaven.plan.plan import BuildModel, EarlierModel, UseTechnique
@@ -73,7 +74,7 @@ def remembered_by(use: UseTechnique) -> Iterator[str]:
 
 def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | EarlierModel:
     if call.card.model.is_earlier_phase:
-        return EarlierModel(call.value("phase") or phase.name)
+        return EarlierModel(visible(call.value("phase") or phase.name))
     model = replace(as_model(call), head=KeepHead())
     return build_model(model, recipe)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from textwrap import wrap
 
+from leaven.formats.visible import visible
 from leaven.plan.plan import Plan, ProgramArg
 from leaven.program.code import (
     ARGS,
@@ -91,9 +92,14 @@ def own_modules(plan: Plan, values: Values) -> list[str]:
 # -- arguments
 
 
+def described(plan: Plan) -> Code:
+    """The parser of a program, with what `--help` prints first."""
+    told = visible(plan.summary) or f"{visible(plan.name)}.leaven"
+    return call("argparse.ArgumentParser", description=text(told))
+
+
 def _parse_args(plan: Plan, values: Values) -> Function:
-    described = call("argparse.ArgumentParser", description=text(plan.summary or f"{plan.name}.leaven"))
-    lines = statement("parser = ", described)
+    lines = statement("parser = ", described(plan))
     for arg in plan.args:
         if arg.name in values.used_args and arg.name != "output":  # every program has that one
             lines += statement("", flag(arg, values), cite(*arg.because))
@@ -117,7 +123,7 @@ def flag(arg: ProgramArg, values: Values) -> Code:
     else:
         items.append(Item(values.value(arg.default), "default="))
     if arg.help:
-        items.append(Item(text(arg.help.replace("%", "%%")), "help="))
+        items.append(Item(text(visible(arg.help).replace("%", "%%")), "help="))
     return call("parser.add_argument", *items)
 
 

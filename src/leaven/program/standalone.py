@@ -13,7 +13,16 @@ from leaven.plan.passes import as_asked
 from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
 from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
 from leaven.program.data import build_data
-from leaven.program.emit import build_metrics, building_and_training, deterministic, flag, merged, own_modules, tested
+from leaven.program.emit import (
+    build_metrics,
+    building_and_training,
+    described,
+    deterministic,
+    flag,
+    merged,
+    own_modules,
+    tested,
+)
 from leaven.program.imports import Imports, is_pythons
 from leaven.program.library import Definition, needed
 from leaven.program.model import build_model
@@ -211,8 +220,7 @@ def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
 
 
 def _parse_args(plan: Plan, values: Values) -> Function:
-    description = plan.summary or f"{plan.name}.leaven"
-    lines = statement("parser = ", call("argparse.ArgumentParser", description=text(description)))
+    lines = statement("parser = ", described(plan))
     for arg in plan.args:
         if arg.name in values.used_args and arg.name != "output":  # every program has that one
             lines += statement("", flag(arg, values), cite(*arg.because))

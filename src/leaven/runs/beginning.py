@@ -4,6 +4,7 @@ from pathlib import Path
 
 from leaven.catalog import lookup
 from leaven.formats import run_folder
+from leaven.formats.visible import visible
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import from_json
 from leaven.program.names import Names
@@ -25,7 +26,7 @@ def beginning(plan: Plan, phase: str | None, of: str | None) -> list[str]:
         if of is not None:
             raise BeginningError("an earlier run was given, but not the phase to begin with (`--from`)")
         return []
-    names = [each.name for each in plan.phases]
+    names, phase = [each.name for each in plan.phases], visible(phase)
     if phase not in names:
         near = lookup.nearest(phase, names)
         help = f"did you mean `{near[0]}`?" if near else f"its phases are {', '.join(names)}"

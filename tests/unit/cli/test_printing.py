@@ -1,6 +1,7 @@
 """Names from strangers, and what exceptions say, are printed by every command and command nothing."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from PIL import Image
 from tests import at_work
 from tests.unit.formats.test_visible import COMMANDS
 
-from leaven import bundle
+from leaven import bundle, make_plan
 from leaven.cli.main import leaven as commands
+from leaven.program.standalone import standalone
 from leaven.tasks.classification import Classes
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
@@ -58,6 +60,42 @@ def test_a_run_and_its_model(folder: Path) -> None:
     told = leaven(folder, "predict", str(made), "photos", "--json").stdout
     assert not COMMANDS.search(told)
     assert {one["label"] for one in json.loads(told)} <= {f"red{HOSTILE}<script>", "blue"}
+
+
+def test_a_standalone_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a phase is one line, and the help of an `arg` commands nothing."""
+    monkeypatch.chdir(tmp_path)
+    data = "data digits() { split train=32 samples, val=16 samples, test=16 samples }\n"
+    phases = f'phase "learn\\nmore{HOSTILE}", epochs=1 {{ optimizer sgd(lr=lr) }}\nphase "b", epochs=1\n'
+    text = f'# {HOSTILE}\narg lr: float = 1e-2 "{HOSTILE}"\n{NET}{data}{phases}'
+    program = at_work.program(tmp_path, text)
+    program.write_text(standalone(make_plan(Path("recipe.leaven"))), encoding="utf-8")
+    said = at_work.run(program).said
+    assert "learn␊more␛]0;owned␇␛[2J<U+009B>31m<U+202E>gnp 1/1" in said
+    assert not COMMANDS.search(said)
+    helped = at_work.run(program, "--help").said
+    assert "owned" in helped
+    assert not COMMANDS.search(helped)
+
+
+def test_what_is_shown_in_a_pipe_is_the_recipe(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    shown = CliRunner().invoke(commands, ["show", "a.leaven"]).output
+    assert f'phase "learn{HOSTILE}"' in shown
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals are other there")
+def test_logs_in_a_terminal_redraw_their_bars_and_command_nothing() -> None:
+    controlling, terminal = os.openpty()
+    code = "import sys; from leaven.cli.printing import echo_printed; echo_printed(sys.argv[1])"
+    text = f"epoch 1: 50%\repoch 1: 100%\n{HOSTILE}\tdone"
+    subprocess.run([sys.executable, "-c", code, text], stdout=terminal, check=True)
+    os.close(terminal)
+    said = os.read(controlling, 10_000).decode()
+    os.close(controlling)
+    assert said.expandtabs() == "epoch 1: 50%\repoch 1: 100%\r\n␛]0;owned␇␛[2J<U+009B>31m<U+202E>gnp\tdone".expandtabs()
+    piped = subprocess.run([sys.executable, "-c", code, text], capture_output=True, check=True)
+    assert piped.stdout.decode() == text
 
 
 def test_commands_about_recipes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

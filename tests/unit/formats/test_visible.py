@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaven.formats.visible import as_code, in_markdown, visible, visible_lines
+from leaven.formats.visible import as_code, in_markdown, visible, visible_lines, visible_output
 
 ODD = [
     *("\x1b[2J\x1b]0;title\x07", "\x9b31m", "a\rb", "\x08\x08", "\x07", "a\u202egnp.exe", "\u2066x\u2069", "\u2028"),
@@ -57,3 +57,7 @@ def test_names_with_underscores_are_readable() -> None:
     assert (
         in_markdown("_a_ <script>alert(1)</script> [x](y)") == r"\_a\_ &lt;script&gt;alert(1)&lt;/script&gt; \[x\](y)"
     )
+
+
+def test_what_a_program_printed_keeps_the_marks_that_redraw_bars() -> None:
+    assert visible_output(" 50%\r100%\n\ta\x1b[2J\x08") == " 50%\r100%\n\ta␛[2J␈"
