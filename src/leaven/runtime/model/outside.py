@@ -72,7 +72,7 @@ def _spaces(model: nn.Module) -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 
 def _modules(model: nn.Module) -> list[ModuleType]:
-    every = {name: module for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
+    every = {name: module for name, module in sys.modules.copy().items() if isinstance(module, ModuleType)}
     files = {name: vars(module)[USER_FILE] for name, module in every.items() if USER_FILE in vars(module)}
     folders = {_folder_of(file) for file in files.values()}
     classes = {owner for kind in {type(module) for module in model.modules()} for owner in kind.__mro__}
