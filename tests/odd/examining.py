@@ -223,7 +223,7 @@ def same(one: Any, other: Any, tolerance: float) -> bool:
 
 
 def examine(seed: int, folder: Path) -> str:
-    """How the recipe of a seed did: `the same`, or why it is refused; raises Differs where a promise is broken."""
+    """How the recipe of a seed did: the same, or why it is refused; raises Differs where a promise is broken."""
     odd, rng = made(seed), random.Random(f"examine {seed}")
     examiner = Examiner(odd, folder)
     (folder / "mine.py").write_text(odd.code)
@@ -240,7 +240,7 @@ def examine(seed: int, folder: Path) -> str:
     compare(first, examiner.reference(newest("planned-out")), "with and without the planner")
     if first.refusal:
         return f"refused: {first.refusal}"
-    killed_and_resumed(examiner, planned, cache, rng)
+    is_resumed_exactly = killed_and_resumed(examiner, planned, cache, rng)
     if examiner.sweep is not None and rng.random() < 0.5:
         trials_together(examiner, examiner.sweep)
     elif rng.random() < 0.5:
@@ -250,7 +250,7 @@ def examine(seed: int, folder: Path) -> str:
         examiner.write_helper(0.8)
         other = examiner.run(planned, "other-out", cache=cache)
         compare(other, examiner.reference(newest("other-out")), "with another helper module")
-    return "the same"
+    return "the same" if is_resumed_exactly else "the same, but a resumed run says what it could not save"
 
 
 def save_teacher(odd: Odd) -> None:
@@ -264,14 +264,16 @@ def save_teacher(odd: Odd) -> None:
     torch.save(code["Teacher"](3 if "mine.Drawn" in odd.recipe else 10).state_dict(), "teacher.pt")
 
 
-def killed_and_resumed(examiner: Examiner, file: Path, cache: str, rng: random.Random) -> None:
-    """A run that is killed, at any step, comes to the same end when it is resumed, or says what it could not save."""
+def killed_and_resumed(examiner: Examiner, file: Path, cache: str, rng: random.Random) -> bool:
+    """A run that is killed, at any step, comes to the same end when it is resumed, or says what it lost."""
     step = rng.randrange(1, 8)
     examiner.run(file, "killed-out", cache=cache, kill=step, really=rng.random() < 0.2)
     folder = newest("killed-out")
     resumed = work(file, ["--resume", str(folder), "--train-only", "--devices", "1"], "killed-out", cache, 0)
-    if LOST not in resumed.said:
-        compare(resumed, examiner.reference(folder), f"killed after step {step} and resumed")
+    if LOST in resumed.said:
+        return False
+    compare(resumed, examiner.reference(folder), f"killed after step {step} and resumed")
+    return True
 
 
 def trials_together(examiner: Examiner, sweep: Path) -> None:
