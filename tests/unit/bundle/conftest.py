@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -40,17 +41,22 @@ def colour_steps() -> T.Compose:
     return T.Compose([T.Resize(20), T.CenterCrop(16), T.ToImage(), T.ToDtype(torch.float32, scale=True)])
 
 
-@pytest.fixture(scope="session")
-def colours_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle of the model, in a file."""
+def save_colours(file: Path, target: Classes = TARGET, **more: Any) -> Path:
+    """Write a bundle of the model, whose outputs may have other names."""
     return bundle.save(
-        tmp_path_factory.mktemp("bundles") / "colours.bundle",
+        file,
         colour_net(),
         built_by=bundle.Components(PARTS),
         preprocess=colour_steps(),
-        target=TARGET,
-        scores={"test.accuracy": 1.0},
+        target=target,
+        **more,
     )
+
+
+@pytest.fixture(scope="session")
+def colours_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the model, in a file."""
+    return save_colours(tmp_path_factory.mktemp("bundles") / "colours.bundle", scores={"test.accuracy": 1.0})
 
 
 @pytest.fixture

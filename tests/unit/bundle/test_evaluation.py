@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.unit.bundle.conftest import PARTS, colour_net, colour_steps
+from tests.unit.bundle.conftest import save_colours
 
 from leaven import bundle
 from leaven.bundle import Bundle
+from leaven.formats.tables import Layout
 from leaven.runtime.data.datasets import image_folder
 from leaven.runtime.failures import Failure
 from leaven.tasks.classification import Classes, Evaluation
@@ -115,17 +116,23 @@ class TestOtherData:
         assert colours.evaluate(table, image="file", label="what").accuracy == 1
 
     def test_a_number_in_a_table_is_the_name_of_a_class(self, tmp_path: Path, paint: Paint) -> None:
-        file = bundle.save(
-            tmp_path / "colours.bundle",
-            colour_net(),
-            built_by=bundle.Components(PARTS),
-            preprocess=colour_steps(),
-            target=Classes(("1", "2", "3")),
-        )
+        file = save_colours(tmp_path / "colours.bundle", Classes(("1", "2", "3")))
         rows = [{"image": paint(f"{n}.png", c).name, "label": n} for n, c in enumerate(("red", "lime", "blue"), 1)]
         table = tmp_path / "t.jsonl"
         table.write_text("\n".join(map(json.dumps, rows)))
         assert bundle.load(file).evaluate(table).accuracy == 1
+
+    def test_a_table_is_laid_out_as_that_of_the_training(self, tmp_path: Path, paint: Paint) -> None:
+        """Without a header, and without the endings of files; one with a header is read as well."""
+        layout = Layout(separator=" ", columns=("picture", "label"))
+        file = tmp_path / "colours.bundle"
+        model = bundle.load(save_colours(file, columns=("picture",), layout=layout, ending=".png"))
+        paint("1.png", "red")
+        paint("2.png", "blue")
+        (tmp_path / "list.txt").write_text("1 red\n2 blue\n")
+        assert model.evaluate(tmp_path / "list.txt").accuracy == 1
+        (tmp_path / "usual.csv").write_text("image,label\n1.png,red\n2.png,blue\n")
+        assert model.evaluate(tmp_path / "usual.csv").accuracy == 1
 
     def test_items_of_the_runtime(self, colours: Bundle, folder: Path) -> None:
         assert colours.evaluate(image_folder(folder)).accuracy == 0.8
@@ -140,13 +147,7 @@ class TestOtherData:
 class TestPages:
     def test_names_are_escaped_and_images_inside(self, paint: Paint, tmp_path: Path) -> None:
         names = ("<script>alert(1)</script>", "a & b", '"犬"')
-        file = bundle.save(
-            tmp_path / "colours.bundle",
-            colour_net(),
-            built_by=bundle.Components(PARTS),
-            preprocess=colour_steps(),
-            target=Classes(names),
-        )
+        file = save_colours(tmp_path / "colours.bundle", Classes(names))
         pairs = [(paint(f"<img src=x>{n}.png", "red"), name) for n, name in enumerate(names)]
         bundle.load(file).evaluate(pairs, html=tmp_path / "page.html")
         page = (tmp_path / "page.html").read_text(encoding="utf-8")

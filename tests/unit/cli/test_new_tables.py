@@ -117,6 +117,18 @@ def test_a_folder_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert 'data  text_folder("imdb") { tokenize max_length=128 }' in said
 
 
+def test_a_list_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths and numbers, separated by spaces, without a header."""
+    (tmp_path / "img").mkdir()
+    for at in range(12):
+        Image.new("RGB", (8, 8), (at % 2 * 200, 90, at)).save(tmp_path / "img" / f"{at}.jpg")
+    (tmp_path / "list.txt").write_text("".join(f"img/{at}.jpg {at % 2}\n" for at in range(12)))
+    code, said = new(tmp_path, monkeypatch, "list.txt", "-o", "-")
+    assert code == 0, said
+    assert "separated by spaces, without a header" in said
+    assert 'csv("list.txt", separator=" ", columns=["image", "label"], image="image", label="label")' in said
+
+
 def imdb(folder: Path) -> None:
     """Reviews in folders as IMDB's are: 50,000 that nobody labelled are beside those for training."""
     for at, (text, kind) in enumerate(tiny_bert.reviews(60)):
@@ -217,16 +229,3 @@ def test_from_images_in_a_table_to_a_prediction(tmp_path: Path) -> None:
     assert "boxer" in leaven_in(tmp_path, "predict", str(folder), "dogs/train/0000.jpg")
     more = ("--data", "dogs/labels.csv", "--root", "dogs/train")
     assert "24 images" in leaven_in(tmp_path, "evaluate", str(folder), *more)
-
-
-@pytest.mark.slow
-def test_from_a_list_of_images_to_an_evaluation(tmp_path: Path) -> None:
-    """Paths and numbers, separated by spaces, without a header."""
-    (tmp_path / "img").mkdir()
-    for at in range(24):
-        Image.new("RGB", (40, 32), (at % 2 * 200, 90, at)).save(tmp_path / "img" / f"{at}.jpg")
-    (tmp_path / "list.txt").write_text("".join(f"img/{at}.jpg {at % 2}\n" for at in range(24)))
-    leaven_in(tmp_path, "new", "list.txt", "--model", "resnet10t", "--scratch", "-o", "t.leaven")
-    leaven_in(tmp_path, "run", "t.leaven", "--quick")
-    (folder,) = (tmp_path / "runs" / "t").glob("*_quick")
-    assert "24 images" in leaven_in(tmp_path, "evaluate", str(folder), "--data", "list.txt")

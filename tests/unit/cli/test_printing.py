@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 from tests import at_work
+from tests.unit.bundle.conftest import save_colours
 from tests.unit.formats.test_visible import COMMANDS
 
 from leaven import bundle, make_plan
@@ -142,16 +143,8 @@ def test_commands_print_in_one_place() -> None:
 
 
 def test_a_class_is_no_tag_on_a_card(tmp_path: Path) -> None:
-    from tests.unit.bundle.conftest import PARTS, colour_net, colour_steps
-
     names = ("<script>alert(1)</script>", "a|b `c` [d](javascript:e)", "x\n# y")
-    made = bundle.save(
-        tmp_path / "`<b>`.bundle",
-        colour_net(),
-        built_by=bundle.Components(PARTS),
-        preprocess=colour_steps(),
-        target=Classes(names),
-    )
+    made = save_colours(tmp_path / "`<b>`.bundle", Classes(names))
     card = bundle.load(made).card
     outside = re.sub(r"```.*?```", "", card, flags=re.DOTALL)
     assert r"&lt;script&gt;alert(1)&lt;/script&gt;, a\|b \`c\` \[d\](javascript:e), x␊# y" in outside
