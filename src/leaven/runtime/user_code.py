@@ -9,6 +9,8 @@ from types import ModuleType
 from leaven.formats.python_modules import is_library
 from leaven.runtime.failures import USER_FILE, Failure
 
+user_folders: set[str] = set()  # of the files that were imported
+
 
 def import_file(file: str, name: str) -> ModuleType:
     """A Python file as a module; its path starts in the working directory, or else in the folder of the program.
@@ -27,6 +29,7 @@ def import_file(file: str, name: str) -> ModuleType:
     module = module_from_spec(spec)
     setattr(module, USER_FILE, str(path))
     sys.modules[name] = module
+    user_folders.add(str(path.parent))
     sys.path.append(str(path.parent))  # for imports from the file's own folder
     before = os.getcwd()
     spec.loader.exec_module(module)

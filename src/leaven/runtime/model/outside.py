@@ -9,7 +9,7 @@ import os
 import random
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from leaven.runtime.failures import USER_FILE
 from leaven.runtime.model.state import describe, has_known_version, state_of
+from leaven.runtime.user_code import user_folders
 
 _DATA = (
     *(bool, int, float, complex, str, bytes, type(None), list, tuple, dict, set, deque),
@@ -72,21 +73,20 @@ def _spaces(model: nn.Module) -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 
 def _modules(model: nn.Module) -> list[ModuleType]:
-    every = {name: module for name, module in sys.modules.copy().items() if isinstance(module, ModuleType)}
-    files = {name: vars(module)[USER_FILE] for name, module in every.items() if USER_FILE in vars(module)}
-    folders = {_folder_of(file) for file in files.values()}
+    """The files of the user that a recipe imports, with what is beside them, and the modules of a model's classes."""
     classes = {owner for kind in {type(module) for module in model.modules()} for owner in kind.__mro__}
     names = {owner.__module__ for owner in classes if not has_known_version(owner.__module__)}
-    return [
-        module
-        for name, module in every.items()
-        if name in files or name in names or (folders and _is_beside(name, module, folders))
-    ]
+    if user_folders:
+        names.update(name for name, module in sys.modules.copy().items() if _is_in(user_folders, name, module))
+    found = (sys.modules.get(name) for name in sorted(names))
+    return [module for module in found if isinstance(module, ModuleType)]
 
 
-def _is_beside(name: str, module: ModuleType, folders: Set[str]) -> bool:
+def _is_in(folders: set[str], name: str, module: ModuleType) -> bool:
+    if has_known_version(name) or not isinstance(module, ModuleType):
+        return False
     file = vars(module).get("__file__")
-    return isinstance(file, str) and _folder_of(file) in folders and not has_known_version(name)
+    return isinstance(file, str) and _folder_of(file) in folders
 
 
 @functools.cache  # thousands of modules are asked several times a run

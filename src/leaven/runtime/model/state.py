@@ -32,6 +32,7 @@ _LEFT_OUT = {  # of a module's attributes: what is state of another kind, or say
 _OF_TORCH = frozenset(vars(nn.Module()))
 _OURS = "_leaven"  # how the attributes begin in which this library keeps notes
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, torch.dtype, torch.device)
+_PLAIN_TYPES = frozenset(_PLAIN)  # asked first: nearly all attributes are of these very types
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _COUNTING = (bool, int, float, str, list, tuple, set, frozenset, deque, dict, *_GENERATORS)
 
@@ -113,14 +114,14 @@ class _Walk:
 
     def __init__(self, model: nn.Module) -> None:
         self.functions: list[tuple[str, Any]] = []
-        self._paths = {id(module): path for path, module in model.named_modules()}
-        self._model = model
+        self._modules = dict(model.named_modules())
+        self._paths = {id(module): path for path, module in self._modules.items()}
         self._seen: dict[int, tuple[int, Any]] = {}  # by identity; the object is held, so that it stays the only one
         self._at = ""
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for path, module in self._model.named_modules():
+        for path, module in self._modules.items():
             for name, value in _attributes(module):
                 self._at = _at(path, name)
                 found[self._at] = self.of(value)
@@ -128,7 +129,7 @@ class _Walk:
 
     def of(self, value: Any) -> Any:
         """One value as plain data."""
-        if isinstance(value, _PLAIN):
+        if _is_plain(value):
             return repr(value)
         if isinstance(value, Tensor):
             return _of_tensor(value)
@@ -173,13 +174,22 @@ class _Walk:
 def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
     for name, value in vars(module).items():
         if name in _HOOKS:
-            yield name, list(value.values()) if value else []
+            if value:
+                yield name, list(value.values())
         elif name not in _LEFT_OUT and not name.startswith(_OURS) and not _is_ours(value):
             yield name, value
 
 
 def _at(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can't change, and has nothing inside that can."""
+    kind = type(value)
+    if kind is tuple:
+        return _PLAIN_TYPES.issuperset(map(type, value))
+    return kind in _PLAIN_TYPES or isinstance(value, _PLAIN)
 
 
 def _is_ours(value: Any) -> bool:

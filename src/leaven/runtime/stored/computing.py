@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class Computing:
         self.batch_size = batch_size
         self.computed = 0  # images
         self._written: list[str] = []  # keys
-        self.noise: Any = torch.empty(0)
+        self._probes: dict[tuple[str, ...], tuple[Layout, list[str]]] = {}  # by the images that were tried
         self._known: dict[str, tuple[Layout, dict[str, Any]]] = {}
 
     def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs | StoredViews:
@@ -122,7 +123,7 @@ class Computing:
 
     def finish(self, computation: Computation) -> None:
         """Make sure that computing has changed nothing, and leave to other runs only what they may use."""
-        agreed(self.run, lambda: computation.looked.refuse_changes(but_buffers=False))
+        agreed(self.run, lambda: computation.looked.refuse_changes())
         if not computation.keeps:
             self.store.leave_to_this_process(self._written)
 
@@ -165,7 +166,7 @@ class Computing:
     ) -> set[int]:
         """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on real batches.
 
-        The libraries may sum up in another order for other sizes. The largest must be equal. Each is tried in the order
+        The libraries may sum up in another order for other sizes. The largest must be equal: it is tried in the order
         of two epochs, with other samples at other places.
         """
         if split.has_lengths and not is_padded_alike(split):
@@ -175,9 +176,9 @@ class Computing:
         if split.name != "train" and world == 1:
             return self.sizes(split)  # they were computed in these batches
         _, facts = self.facts(computation, split)
-        orders = [keys, split.keys(1, self.fabric.global_rank, world)]
-        first = [{len(key.indices): key for key in reversed(order)} for order in orders]
-        sizes = {size: [found[size] for found in first if size in found] for size in first[0]}
+        sizes = {len(key.indices): [key] for key in reversed(keys)}
+        again = (key for key in split.keys(1, self.fabric.global_rank, world) if len(key.indices) == max(sizes))
+        sizes[max(sizes)] += islice(again, 1)
         samples = identity.of_samples(split.reader)
         of_views = {"views": split.views, "seed": split.reader.seed} if split.views else {}
         known = key_of(**facts, **of_views, what="equal sizes", sizes=sorted(sizes), samples=samples)
@@ -208,9 +209,7 @@ class Computing:
     def facts(self, computation: Computation, split: "IndexedSplit") -> tuple[Layout, dict[str, Any]]:
         """What the outputs look like, and all that they depend on besides the images."""
         if split.name not in self._known:
-            self.noise = self.noise_of(split)
-            self.refuse_mixing(computation)
-            layout, probed = self._probe(computation)
+            layout, probed = self._probe(computation, self.noise_of(split))
             facts = {
                 **computation.facts,
                 "format": FORMAT,
@@ -249,22 +248,25 @@ class Computing:
         noise = torch.randn((_PROBED, *loaded[0].shape[1:]), generator=generator(0))
         return noise.to(self.fabric.device, loaded[0].dtype)
 
-    def refuse_mixing(self, computation: Computation) -> None:
-        """Raise where the outputs for an image depend on the others in its batch: tried with extreme ones."""
-        usual = self._run(computation, self.noise)
-        for place, others in ((0, slice(1, None)), (_PROBED - 1, slice(_PROBED - 1))):
-            for extreme in (_EXTREME, -_EXTREME):
-                made = self._run(computation, changed(self.noise, partial(_with_extreme, place, extreme)))
-                for one, other in zip(usual, made, strict=True):
-                    is_row = isinstance(one, Tensor) and one.shape[:1] == (_PROBED,)
-                    if is_row and not torch.equal(one[others], other[others]):
-                        raise NotStored("the outputs for an image depend on what else is in its batch")
-
-    def _probe(self, computation: Computation) -> tuple[Layout, list[str]]:
+    def _probe(self, computation: Computation, noise: Any) -> tuple[Layout, list[str]]:
         """What the outputs look like, and what they are for a few random images: a change of the code shows in them."""
-        outputs, fewer = self._run(computation, self.noise), self._run(computation, some_of(self.noise, _PROBED - 1))
-        layout = Layout.of(outputs, fewer, (_PROBED, _PROBED - 1))
-        return layout, [digest(output) for output in outputs if isinstance(output, Tensor)]
+        tried = tuple(map(digest, noise.values() if isinstance(noise, dict) else [noise]))
+        if tried not in self._probes:
+            outputs, fewer = self._run(computation, noise), self._run(computation, some_of(noise, _PROBED - 1))
+            self._refuse_mixing(computation, noise, outputs)
+            layout = Layout.of(outputs, fewer, (_PROBED, _PROBED - 1))
+            self._probes[tried] = layout, [digest(output) for output in outputs if isinstance(output, Tensor)]
+        return self._probes[tried]
+
+    def _refuse_mixing(self, computation: Computation, noise: Any, usual: Sequence[Any]) -> None:
+        """Raise where the outputs for an image depend on the others in its batch: tried with the brightest image as the
+        first, and with the darkest as the last."""
+        for place, extreme, others in ((0, _EXTREME, slice(1, None)), (_PROBED - 1, -_EXTREME, slice(_PROBED - 1))):
+            made = self._run(computation, changed(noise, partial(_with_extreme, place, extreme)))
+            for one, other in zip(usual, made, strict=True):
+                is_row = isinstance(one, Tensor) and one.shape[:1] == (_PROBED,)
+                if is_row and not torch.equal(one[others], other[others]):
+                    raise NotStored("the outputs for an image depend on what else is in its batch")
 
     def _chunks(self, count: int, layout: Layout) -> list[range]:
         """The rows of each entry: whole batches, and at least one entry for every process to compute."""

@@ -53,7 +53,7 @@ class FrozenPart:
         looked = Looked(model)
         copied = looked.copy
         with precision():
-            whole = [looked.run_first(lambda: copied(images)), *looked.train(images)]
+            whole = looked.run(images)
         if not isinstance(whole[0], Tensor):
             raise NotStored(f"{type(model).__name__} gives a {type(whole[0]).__name__}")
         try:
@@ -88,21 +88,22 @@ class FrozenPart:
         stored = StoredBatch(None, {MODEL: outputs}, len(first_tensor(images)))
         continue_from_stored(looked.copy, self)
         try:
-            return [looked.run(lambda: looked.copy(stored)), *looked.train(stored)]
+            return looked.run(stored)
         finally:
             continue_from_images(looked.copy)
 
 
 class Unchanged:
     """Tells whether layers are still frozen, with the weights whose outputs are stored, and the model has the settings
-    that its graph was found with. `like` has the same weights."""
+    that its graph was found with. `weights` are the digests of the former; they are compared with those of the model in
+    the first epoch, unless it `has_same` now."""
 
-    def __init__(self, model: nn.Module, part: FrozenPart, like: "Unchanged | None" = None) -> None:
+    def __init__(self, model: nn.Module, part: FrozenPart, weights: dict[str, str], *, has_same: bool = False) -> None:
+        self.weights = weights
         self._model = model
         self._settings = state_with_outside(model)
         self._state = tensors_of(part.before)
-        self._weights: dict[str, str] = identity.of_weights(self._state) if like is None else like._weights
-        self._versions: list[int] = self._now() if like is not None else []  # torch counts writes to a tensor
+        self._versions = self._now() if has_same else []  # torch counts writes to a tensor
 
     def __call__(self) -> bool:
         is_frozen = not any(tensor.requires_grad for tensor in self._state.values())
@@ -111,7 +112,7 @@ class Unchanged:
     def has_same_weights(self) -> bool:
         versions = self._now()
         if versions != self._versions:
-            if identity.of_weights(self._state) != self._weights:
+            if identity.of_weights(self._state) != self.weights:
                 return False
             self._versions = versions
         return True

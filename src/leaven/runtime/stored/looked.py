@@ -5,7 +5,8 @@ initialised from the first batch) can't be left out. Whether it does is tried on
 training.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -35,46 +36,66 @@ class Looked:
         except NotCopied as problem:
             raise NotStored(str(problem)) from None
         self.own_code = own_class(model)
+        self._own: OwnCode | None = OwnCode()
         self._outside = Outside(model)
         self._state = state_with_outside(model)
-        if differs := self._difference(but_buffers=False):
+        self._tensors = tensors_of(model)
+        if differs := next(chain(self._other_state(), self._other_tensors(tensors_of(self.copy))), ""):
             raise NotStored(f"{type(model).__name__} can't be copied: {differs} is another one in its copy")
 
-    def run(self, forward: Callable[[], Any]) -> Any:
+    def ask(self, forward: Callable[[], Any]) -> Any:
         """The outputs of the copy in evaluation, which something asks for; a `NotStored` if that changes it."""
-        with evaluating(self.copy), torch.no_grad():
-            outputs = forward()
-        self.refuse_changes(but_buffers=False)
+        with self._outside_kept():
+            outputs = self._evaluated(forward)
+            self.refuse_changes()
         return outputs
 
-    def run_first(self, forward: Callable[[], Any]) -> Any:
-        """The same, and a note of whose code runs."""
-        own = OwnCode()
-        outputs = self.run(lambda: own.noted(forward))
-        self.own_code = self.own_code or own.found
-        return outputs
-
-    def train(self, images: Any) -> list[Tensor]:
-        """The outputs, gradients and buffers of a step of the copy, whose buffers are then as before."""
-        found = _trained(self.copy, images)
-        self.refuse_changes(but_buffers=True)
+    def run(self, inputs: Any) -> list[Any]:
+        """The outputs of the copy in evaluation, and the outputs, gradients and buffers of a step of it."""
+        with self._outside_kept():
+            outputs = self._evaluated(lambda: self.copy(inputs))
+            self._refuse(self._other_tensors(dict(self.copy.named_buffers())))
+            found = _trained(self.copy, inputs)
+            self._refuse(self._other_state(), self._other_tensors(dict(self.copy.named_parameters())))
         for copied, own in zip(self.copy.modules(), self.model.modules(), strict=True):
             for name, buffer in own._buffers.items():
                 copied._buffers[name] = buffer.clone() if buffer is not None else None
-        return found
+        return [outputs, *found]
 
-    def refuse_changes(self, *, but_buffers: bool) -> None:
+    def refuse_changes(self) -> None:
         """Raise where the copy is no longer as the model is."""
-        if changed := self._difference(but_buffers=but_buffers):
+        theirs = tensors_of(self.copy)
+        with self._outside_kept():
+            self._refuse(self._other_state(), self._tensors.keys() - theirs.keys(), self._other_tensors(theirs))
+
+    def _evaluated(self, forward: Callable[[], Any]) -> Any:
+        """The outputs in evaluation, and the first time a note of whose code runs."""
+        own, self._own = self._own, None
+        with evaluating(self.copy), torch.no_grad():
+            outputs = forward() if own is None or self.own_code else own.noted(forward)
+        self.own_code = self.own_code or (own.found if own is not None else "")
+        return outputs
+
+    @contextmanager
+    def _outside_kept(self) -> Iterator[None]:
+        """Where the copy is refused, or its code fails, the variables of the user's code are as before."""
+        try:
+            yield
+        except BaseException:
             self._outside.restore()
+            raise
+
+    def _refuse(self, *others: Iterable[str]) -> None:
+        if changed := next(chain(*others), ""):
             raise NotStored(f"{type(self.model).__name__} changes {changed} in a forward pass")
 
-    def _difference(self, *, but_buffers: bool) -> str:
-        """What is not the same in the model and in its copy; empty where all is."""
-        of = nn.Module.named_parameters if but_buffers else tensors_of
-        ours, theirs = dict(of(self.model)), dict(of(self.copy))
-        tensors = (name for name in {**ours, **theirs} if not are_same(ours.get(name), theirs.get(name)))
-        return next(chain(differences(self._state, state_with_outside(self.copy)), tensors), "")
+    def _other_state(self) -> list[str]:
+        """The plain state that is not the same in the model and in its copy."""
+        return differences(self._state, state_with_outside(self.copy))
+
+    def _other_tensors(self, copied: Mapping[str, Tensor]) -> Iterator[str]:
+        """Those of the copy that are not the same in the model."""
+        return (name for name, tensor in copied.items() if not are_same(self._tensors.get(name), tensor))
 
 
 def are_same(one: Tensor | None, other: Tensor | None) -> bool:

@@ -114,7 +114,7 @@ def _with_frozen(
         found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes, has_images=False)
     computing.finish(computation)
     continue_from_stored(model, part)
-    phase.is_frozen_part_unchanged = Unchanged(model, part)
+    phase.is_frozen_part_unchanged = Unchanged(model, part, computation.facts["weights"])
     return found
 
 
@@ -161,7 +161,7 @@ def _of_teacher(teacher: Answering, images: Any) -> Computation:
     looked = Looked(teacher.model)
     asked = copy(teacher)
     asked.model = looked.copy
-    looked.run_first(lambda: asked(images))
+    looked.ask(lambda: asked(images))
     title = f"the outputs of the teacher {type(teacher.model).__name__}"
     return Computation(title, lambda images: (asked(images),), identity.of_model(looked.copy), looked)
 

@@ -132,11 +132,11 @@ def shared_frozen(
     known: list[_Stored] = trial.group.shared.setdefault(key, [])
     for one in known if model.__dict__.get(_BUILT_AS) is not None else ():
         if one.modes == modes and _has_same_frozen(model, one.model):
-            if one.part is not None:
+            if one.part is not None and one.unchanged is not None:
                 part = _part_like(one.part, model)
                 share_weights(model, one.model, dict(part.before.named_parameters()))
                 continue_from_stored(model, part)
-                phase.is_frozen_part_unchanged = Unchanged(model, part, one.unchanged)
+                phase.is_frozen_part_unchanged = Unchanged(model, part, one.unchanged.weights, has_same=True)
             return one.splits
     with trial.alone():
         found = store()
