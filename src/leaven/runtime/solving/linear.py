@@ -18,7 +18,7 @@ from leaven.runtime.seeding import generator
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 _MOST_STEPS = 1000
-_REMEMBERED = 10  # steps, from which L-BFGS learns how the loss bends
+_REMEMBERED = 30  # steps, from which L-BFGS learns how the loss bends
 _CONSTANT = 1e-12  # of the largest deviation: a feature that varies less is constant
 
 
@@ -28,6 +28,10 @@ class Solution:
 
     weight: Tensor
     bias: Tensor
+
+    def continued(self, before: "Solution", part: float) -> "Solution":
+        """Where the way from another solution to this one leads, so many times further."""
+        return Solution(torch.lerp(before.weight, self.weight, 1 + part), torch.lerp(before.bias, self.bias, 1 + part))
 
 
 class LinearProblem:
@@ -54,7 +58,7 @@ class LinearProblem:
         return Solution(weight, weight.new_zeros(self._outputs))
 
     def solve(self, strength: float, start: Solution, tolerance: float) -> Solution:
-        """The weights with the lowest loss + strength / 2 * their squared sum, found from those of another strength.
+        """The weights with the lowest loss + strength / 2 * their squared sum, found from those at the start.
 
         The sum is that of the weights for standardised features; the bias is not regularised.
         """
@@ -73,7 +77,7 @@ class LinearProblem:
         def objective() -> Tensor:
             lbfgs.zero_grad()
             weight = steps * lengths
-            found = self.loss_of(Solution(weight, bias)) + strength / 2 * weight.square().sum()
+            found = self.objective(Solution(weight, bias), strength)
             found.backward()
             return found
 
@@ -83,6 +87,10 @@ class LinearProblem:
         if not bool(torch.isfinite(self.loss_of(found))):
             raise Failure("the loss of the head is not a number", "train it with an optimizer: remove `solver`")
         return found
+
+    def objective(self, solution: Solution, strength: float) -> Tensor:
+        """The loss with regularisation."""
+        return self.loss_of(solution) + strength / 2 * solution.weight.square().sum()
 
     def loss_of(self, solution: Solution) -> Tensor:
         """The loss without regularisation."""

@@ -41,7 +41,7 @@ class HeadSolver:
     ) -> None:
         if phase.run.more_epochs and phase.is_last:
             raise Failure(f'the head of phase "{phase.name}" is solved: more epochs would not change it')
-        self.strengths = sorted(strengths, reverse=True)  # each solution is the start of the next
+        self.strengths = sorted(strengths, reverse=True)  # the start for each follows from those before it
         self.views = views
         self.val: Features
         self._phase = phase
@@ -73,14 +73,14 @@ class HeadSolver:
         outputs, has_bias = len(self._head.weight), self._head.bias is not None
         problem = LinearProblem(train.features, train.targets, self._criterion, outputs, has_bias=has_bias)
         self._problem, self._best, self._best_score = problem, None, -math.inf
-        found = problem.zero
+        found: list[tuple[float, Solution]] = []
         for strength in self.strengths:
             if run.stop.is_pressed():
                 raise Stopped(f"stopped; to resume: {to_resume(run.named)}")
-            found = problem.solve(strength, found, _CLOSE)
-            self._current = strength, found
+            self._current = strength, problem.solve(strength, _start(problem, strength, found), _CLOSE)
+            found = [*found[-1:], self._current]
             self._seconds = time.monotonic() - began
-            yield _Linear(*problem.layer(found)).to(run.device)
+            yield _Linear(*problem.layer(self._current[1])).to(run.device)
 
     def rate(self, scores: Mapping[str, float]) -> None:
         """Take the validation scores of the current head into account; of equal ones, the stronger is the best."""
@@ -107,6 +107,15 @@ class HeadSolver:
         score = self._scores.get(run.monitor)
         told = f", {run.monitor} {score_text(score)}" if score is not None else ""
         run.print(f"{self._phase.name}: solved in {self._seconds:.1f} s, L2 strength {strength:g}{tried}{told}")
+
+
+def _start(problem: LinearProblem, strength: float, found: Sequence[tuple[float, Solution]]) -> Solution:
+    """Where the solution is expected by those of the last two strengths: they move steadily with its logarithm."""
+    if len(found) < 2 or not strength or found[0][0] == found[1][0]:
+        return found[-1][1] if found else problem.zero
+    (first, before), (second, last) = found
+    expected = last.continued(before, math.log(strength / second) / math.log(second / first))
+    return min(last, expected, key=lambda one: float(problem.objective(one, strength)))
 
 
 def _check_memory(features: Tensor) -> None:
