@@ -131,6 +131,9 @@ class Net(Base):
 """,
 }
 FROZEN = "freeze body\n"
+QUICK = ("counts, and does something else later", "initialises itself from its first batch", "looks at its first image")
+KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
+ROWS_APART = KINDS[:-2]  # those in which no image depends on the others of its batch
 
 
 def trained(file: Path) -> str:
@@ -146,7 +149,7 @@ def assert_same(one: Path, other: Path) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_runs_as_it_is_and_the_run_says_why(kind: str, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(BASE + MODELS[kind])
     recipe = f'import "own.py"\nmodel own.Net()\n{DATA}{FROZEN}train epochs=3, '
@@ -158,7 +161,7 @@ def test_it_runs_as_it_is_and_the_run_says_why(kind: str, tmp_path: Path) -> Non
     assert_same(once, always)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in MODELS if "image" not in kind])
+@pytest.mark.parametrize("kind", ROWS_APART)
 def test_measuring_changes_nothing(kind: str, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(BASE + MODELS[kind])
     recipe = f'import "own.py"\nmodel own.Net()\n{DATA}train epochs=1, batch='
