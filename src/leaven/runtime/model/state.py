@@ -224,10 +224,10 @@ def _of_leaf(value: Any) -> Any:
 def _held(function: Any) -> dict[str, Any]:
     """The variables that a function holds, by name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return {name: _content(cell) for name, cell in cells}
+    return {name: _held_by(cell) for name, cell in cells}
 
 
-def _content(cell: Any) -> Any:
+def _held_by(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
