@@ -20,7 +20,7 @@ from leaven.formats.byte_sizes import show_bytes
 from leaven.runtime.failures import Failure
 from leaven.runtime.memory import available, is_out_of_memory
 from leaven.runtime.model.masks import Mask
-from leaven.runtime.model.outside import outside_kept
+from leaven.runtime.model.outside import bytes_outside, outside_kept
 from leaven.runtime.model.state import functions_in, has_known_version
 from leaven.runtime.seeding import generators_kept
 
@@ -43,7 +43,7 @@ def copy_to_look_at(model: nn.Module) -> nn.Module:
     name = type(model).__name__
     if where := _reaches_outside(model):
         raise NotCopied(f"{name} can't be copied: {where}")
-    size = sum(map(_bytes, _tensors(model)))
+    size = sum(map(_bytes, _tensors(model))) + bytes_outside(model)
     device = next((tensor.device for tensor in _tensors(model)), torch.device("cpu"))
     if size > available(device):
         raise NotCopied(f"a copy of {name} ({show_bytes(size)}) does not fit into memory")

@@ -52,6 +52,12 @@ class Outside:
                     setattr(space, name, found[name])
 
 
+def bytes_outside(model: nn.Module) -> int:
+    """How much memory a copy of these variables takes, by their tensors and arrays."""
+    values = (value for _, _, found in _spaces(model) for value in found.values())
+    return sum(value.nbytes for value in values if isinstance(value, Tensor | np.ndarray))
+
+
 @contextmanager
 def outside_kept(model: nn.Module) -> Iterator[None]:
     """Afterwards, the variables of the user's code are as before."""

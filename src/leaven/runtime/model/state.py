@@ -34,6 +34,7 @@ _OURS = "_leaven"  # how the attributes begin in which this library keeps notes
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, torch.dtype, torch.device)
 _PLAIN_TYPES = frozenset(_PLAIN)  # asked first: nearly all attributes are of these very types
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+_DEEPEST = 100  # values in each other
 _COUNTING = (bool, int, float, str, list, tuple, set, frozenset, deque, dict, *_GENERATORS)
 
 
@@ -54,7 +55,10 @@ def _own(kind: type) -> str:
 
 
 def state_of(model: nn.Module) -> dict[str, Any]:
-    """The plain state of all modules, by their path and the name of the attribute."""
+    """The plain state of all modules, by their path and the name of the attribute.
+
+    An attribute that can't be read, or is nested too deeply, is not the same as any other, nor as itself later.
+    """
     return _Walk(model).state()
 
 
@@ -65,7 +69,7 @@ def unsaved_state(model: nn.Module) -> dict[str, Any]:
     """
     walk = _Walk(model)
     return {
-        _at(path, name): walk.of(value)
+        _at(path, name): walk.of_what_can_be_read(value)
         for path, module in model.named_modules()
         if _own(type(module)) and type(module).get_extra_state is nn.Module.get_extra_state
         for name, value in _attributes(module)
@@ -80,9 +84,9 @@ def changed_state(model: nn.Module, before: Mapping[str, Any]) -> list[str]:
 
 
 def describe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Some values as plain data, as `state_of` describes those of a model."""
+    """Some values as plain data, as `state_of` describes those of a model; None for what can't be read."""
     walk = _Walk(nn.Module())
-    return {name: walk.of(value) for name, value in values.items()}
+    return {name: walk.of_what_can_be_read(value) for name, value in values.items()}
 
 
 def functions_in(model: nn.Module) -> list[tuple[str, Any]]:
@@ -109,6 +113,10 @@ def digest(tensor: Tensor) -> str:
     return hashlib.blake2b(raw.data, digest_size=20, person=facts.encode()[:16]).hexdigest() + facts
 
 
+class _NotDescribed(Exception):
+    """What is in a value can't be read."""
+
+
 class _Walk:
     """Describes objects that refer to each other, each of them once."""
 
@@ -118,14 +126,21 @@ class _Walk:
         self._paths = {id(module): path for path, module in self._modules.items()}
         self._seen: dict[int, tuple[int, Any]] = {}  # by identity; the object is held, so that it stays the only one
         self._at = ""
+        self._depth = 0
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for path, module in self._modules.items():
             for name, value in _attributes(module):
                 self._at = _at(path, name)
-                found[self._at] = self.of(value)
+                found[self._at] = self.of_what_can_be_read(value, otherwise=object())
         return found
+
+    def of_what_can_be_read(self, value: Any, otherwise: object = None) -> Any:
+        try:
+            return self.of(value)
+        except _NotDescribed:
+            return otherwise
 
     def of(self, value: Any) -> Any:
         """One value as plain data."""
@@ -140,7 +155,15 @@ class _Walk:
         if id(value) in self._seen:
             return f"again {self._seen[id(value)][0]}"
         self._seen[id(value)] = len(self._seen), value
-        return self._of_compound(value)
+        self._depth += 1
+        try:
+            if self._depth > _DEEPEST:
+                raise _NotDescribed
+            return self._of_compound(value)
+        except Exception:  # of somebody's own container or attribute
+            raise _NotDescribed from None
+        finally:
+            self._depth -= 1
 
     def _of_compound(self, value: Any) -> Any:
         if isinstance(value, Mapping):

@@ -83,7 +83,7 @@ class Phase:
         self.is_stopped_early = False
         self.state: dict[str, Any] = {}  # what a checkpoint holds
         self.teachers: list[str] = []  # whose outputs are stored
-        self.is_frozen_part_unchanged: Unchanged | None = None  # where its outputs are stored
+        self.unchanged: Unchanged | None = None  # where its outputs are stored
         self.placement: Placement | None = None  # while the phase trains
         self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
@@ -288,8 +288,8 @@ class Phase:
         epochs, and the best weights are used."""
         while self.epoch < self.total_epochs and not self.is_over and self.run.ending is None:
             self._row, self.can_be_best = None, True
-            if self.is_frozen_part_unchanged is not None and not self.is_frozen_part_unchanged():
-                go_on_from_images(self)
+            if self.unchanged is not None and (reason := self.unchanged.changed()):
+                go_on_from_images(self, reason)
             self.outlook.begin_epoch()
             yield self.epoch
             if self._row is None:

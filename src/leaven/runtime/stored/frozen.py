@@ -20,7 +20,7 @@ from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.model.outside import state_with_outside
-from leaven.runtime.model.state import tensors_of
+from leaven.runtime.model.state import differences, tensors_of
 from leaven.runtime.seeding import draws
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
@@ -105,9 +105,14 @@ class Unchanged:
         self._state = tensors_of(part.before)
         self._versions = self._now() if has_same else []  # torch counts writes to a tensor
 
-    def __call__(self) -> bool:
-        is_frozen = not any(tensor.requires_grad for tensor in self._state.values())
-        return is_frozen and self.has_same_weights() and state_with_outside(self._model) == self._settings
+    def changed(self) -> str:
+        """What has changed, in words that can follow "because"; empty where nothing has."""
+        if any(tensor.requires_grad for tensor in self._state.values()):
+            return "they are trainable now"
+        if not self.has_same_weights():
+            return "their weights have changed"
+        settings = differences(self._settings, state_with_outside(self._model))
+        return f"{settings[0]} has changed" if settings else ""
 
     def has_same_weights(self) -> bool:
         versions = self._now()

@@ -41,7 +41,7 @@ class Looked:
         self._state = state_with_outside(model)
         self._tensors = tensors_of(model)
         if differs := next(chain(self._other_state(), self._other_tensors(tensors_of(self.copy))), ""):
-            raise NotStored(f"{type(model).__name__} can't be copied: {differs} is another one in its copy")
+            raise NotStored(f"{type(model).__name__} can't be copied: {differs} differs in the copy")
 
     def ask(self, forward: Callable[[], Any]) -> Any:
         """The outputs of the copy in evaluation, which something asks for; a `NotStored` if that changes it."""

@@ -77,19 +77,18 @@ def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool, keep: 
     return found
 
 
-def go_on_from_images(phase: "Phase") -> None:
+def go_on_from_images(phase: "Phase", reason: str) -> None:
     """Where frozen layers were changed or unfrozen by something that the planner does not know of: run them again."""
-    unchanged = phase.is_frozen_part_unchanged
-    if phase.run.trial is not None and unchanged is not None and not unchanged.has_same_weights():
+    if phase.run.trial is not None and phase.unchanged is not None and not phase.unchanged.has_same_weights():
         raise Failure(
             "the program writes to the weights of frozen layers, which trials that train together share",
             "train them one by one: `leaven run RECIPE --no-cache`",
         )
     continue_from_images(phase.model)
-    phase.is_frozen_part_unchanged = None
+    phase.unchanged = None
     stored = [split for split in (phase.data.train, phase.data.val) if isinstance(split, StoredSplit)]
     phase.data = phase.data.with_splits({split.name: split.without_stored() for split in stored})
-    phase.run.print(f"{phase.name}: from here on, the frozen layers run in every epoch, because they were changed")
+    phase.run.print(f"{phase.name}: from here on, the frozen layers run in every epoch, because {reason}")
 
 
 def _with_frozen(
@@ -114,7 +113,7 @@ def _with_frozen(
         found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes, has_images=False)
     computing.finish(computation)
     continue_from_stored(model, part)
-    phase.is_frozen_part_unchanged = Unchanged(model, part, computation.facts["weights"])
+    phase.unchanged = Unchanged(model, part, computation.facts["weights"])
     return found
 
 

@@ -136,12 +136,12 @@ def shared_frozen(
                 part = _part_like(one.part, model)
                 share_weights(model, one.model, dict(part.before.named_parameters()))
                 continue_from_stored(model, part)
-                phase.is_frozen_part_unchanged = Unchanged(model, part, one.unchanged.weights, has_same=True)
+                phase.unchanged = Unchanged(model, part, one.unchanged.weights, has_same=True)
             return one.splits
     with trial.alone():
         found = store()
     own: FrozenPart | None = model.__dict__["forward"].args[1] if found else None
-    known.append(_Stored(model, modes, own, phase.is_frozen_part_unchanged, found))
+    known.append(_Stored(model, modes, own, phase.unchanged, found))
     return found
 
 

@@ -41,8 +41,18 @@ def test_a_resumed_run_uses_the_weights_that_it_saved(photos: Path, monkeypatch:
     assert torch.equal(net()[:4](images), kept.outputs["model"][0])
 
 
-@pytest.mark.parametrize("change", ["unfreeze", "write", "data"])
-def test_layers_that_are_changed_run_again(change: str, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("unfreeze", "because they are trainable now"),
+        ("write", "because their weights have changed"),
+        ("setting", "because 2.output_size has changed"),
+        ("data", ""),
+    ],
+)
+def test_layers_that_are_changed_run_again(
+    change: str, told: str, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     phase, _ = prepared(photos)
     begun(phase)
     kinds = []
@@ -54,12 +64,16 @@ def test_layers_that_are_changed_run_again(change: str, photos: Path, capsys: py
                 weight.requires_grad_(True)
             elif change == "write":
                 weight.mul_(0.5)
+            elif change == "setting":
+                phase.model.get_submodule("2").output_size = (1, 1)
             else:
                 weight.copy_(weight.clone())  # nothing has changed
         phase.end_epoch({"val.loss": 1.0})
     assert Tensor not in kinds[0]
     assert kinds[1] == (kinds[0] if change == "data" else {Tensor})
-    assert ("because they were changed" in capsys.readouterr().out) == (change != "data")
+    said = capsys.readouterr().out
+    assert told in said
+    assert ("because" in said) == bool(told)
 
 
 def test_trials_that_train_together_do_not_write_to_the_frozen_weights_that_they_share(photos: Path) -> None:
