@@ -476,7 +476,8 @@ class Run:
             self.words = self.words_about("test")
         if not self.is_quick:
             self.update_lock(words=list(self.words))
-            self.print("\n".join(["", *self.words]) if self.words else "")
+            if self.words:
+                self.print("\n".join(["", *self.words]))
         if not self.is_quick and self.snapshot is None:
             self._show_curves()
         if self.data is not None and self.data.skipped:
