@@ -1,6 +1,7 @@
 """What a model takes is found from an example, and read back from a bundle as it was written."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 
 from leaven.bundle.inputs import Takes, Texts, like, read
 from leaven.bundle.inputs.images import Images
+from leaven.bundle.inputs.text_arguments import find_texts
 from leaven.formats.tables import PLAIN, Layout
 from leaven.runtime.failures import Failure
 
@@ -42,6 +44,21 @@ def test_the_layout_of_tables_is_read_back() -> None:
     assert read(json.loads(json.dumps(takes.to_json()))) == takes
     strange = {**takes.to_json(), "layout": {"separator": 3, "header": "yes", "columns": 7, "quote": [], "rest": 1}}
     assert read(strange) == Texts(1).with_columns(["text"], PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("good,Great movie\nbad,Terrible\n", ["Great movie", "Terrible"]),
+        ("Great movie, loved it\nTerrible.\n", ["Great movie, loved it", "Terrible."]),
+        ("Great movie, loved it\nA long, slow, dull film\n", ["Great movie, loved it", "A long, slow, dull film"]),
+    ],
+    ids=["a table", "a line without a comma", "a line with two"],
+)
+def test_lines_with_commas_are_no_table(content: str, texts: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "reviews.txt"
+    file.write_text(content)
+    assert find_texts([str(file)], 1, ["text"], Layout(columns=("label", "text"))) == (texts, [])
 
 
 def test_the_table_of_images_is_read_back() -> None:

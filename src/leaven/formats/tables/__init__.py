@@ -129,11 +129,14 @@ def layout_like(path: Path, columns: Sequence[str], known: Layout) -> Layout:
 
 
 def is_table_like(file: Path, known: Layout) -> bool:
-    """Whether a file is a table: by its ending, or because its first line has as many cells as others like it."""
+    """Whether a file is a table: by its ending, or because all its lines have as many cells as others like it."""
     if is_table(file):
         return True
+    if len(known.columns) < 2:
+        return False
+    table = open_table(file, known)
     try:
-        return len(known.columns) > 1 and len(open_table(file, known).columns()) == len(known.columns)
+        return bool(table.columns()) and all(cells[-1] for _, cells in table.rows(known.columns)) and not table.doubts
     except (OSError, ValueError):
         return False
 
