@@ -1,0 +1,1 @@
+"""Shared by all HTTP servers of Leaven: the token, the guards before an application, and the connections."""
