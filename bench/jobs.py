@@ -1,4 +1,4 @@
-"""Measure the coordinator: submit rate, scheduling latency, a list of 10,000 jobs, and what it needs when idle.
+"""Measure the coordinator: submit rate, scheduling latency, a list of 10,000 jobs, idle needs, its HTTP API.
 
 Exits with 1 if a goal is missed. README.md in this folder describes the method.
 """
@@ -12,22 +12,26 @@ import time
 from pathlib import Path
 from statistics import median
 
+import jobs_http
 from command_line import CommandLine
 
 from leaven import __version__
 from leaven.formats.run_folder import PROGRAM
 from leaven.jobs import coordinator, requests
-from leaven.jobs.package import Manifest, make_package
+from leaven.jobs.manifest import Manifest
+from leaven.jobs.package import make_package
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, Entry, State, Wanted
 from leaven.jobs.store.connection import has_leader, sqlite_url
 from leaven.jobs.store.for_users import JobStore, Submission
+from leaven.jobs.supervisor import LOG
 
 SUBMITS = 300
 LATENCIES = 50
 SHORT = 200
 LISTED = 10_000
+REQUESTS = 20  # of each client of the HTTP API
 IDLE_SECONDS = 60.0
 MOST_LIST_SECONDS = 1.0
 MOST_IDLE_SHARE = 0.01
@@ -38,8 +42,9 @@ def main() -> int:
     line = CommandLine(__doc__)
     for name, usual in (("submits", SUBMITS), ("latencies", LATENCIES), ("short", SHORT), ("listed", LISTED)):
         line.add(f"--{name}", type=int, default=usual, help="number of jobs (default: %(default)s)")
+    line.add("--requests", type=int, default=REQUESTS, help="of each client of the API (default: %(default)s)")
     line.add("--idle", type=float, default=IDLE_SECONDS, help="seconds to watch (default: %(default)s)")
-    args = line.read(submits=5, latencies=4, short=3, listed=100, idle=1.0)
+    args = line.read(submits=5, latencies=4, short=3, listed=100, requests=2, idle=1.0)
     missed = []
     with tempfile.TemporaryDirectory() as folder:
         settings = _settings(Path(folder))
@@ -52,6 +57,7 @@ def main() -> int:
             missed += measure_idle(settings, store, args.idle)
             coordinator.stop(settings, store)
             missed += measure_list(settings, store, args.listed)
+            missed += measure_server(settings, store, args.requests)
         finally:
             coordinator.stop(settings, store)
     for goal in missed:
@@ -140,7 +146,7 @@ def measure_list(settings: Settings, store: JobStore, count: int) -> list[str]:
     """`leaven jobs --all` with many queued jobs: the whole command, and without the start of Python."""
     one = _order()
     one.package.save(settings.packages)
-    entry = Submission(None, "queued", "me", one.package.hash, "local", Entry.PLAIN, (), "/run", "/run", Resources(), 0)
+    entry = Submission(None, "queued", one.package.hash, "local", {}, Entry.PLAIN, (), "/run", "/run", Resources(), 0)
     began = time.perf_counter()
     store.submit([entry] * count)
     print(f"submits, all at once: {count / (time.perf_counter() - began):,.0f} per second")
@@ -162,6 +168,18 @@ def measure_list(settings: Settings, store: JobStore, count: int) -> list[str]:
         f"{median(used):.2f} s of CPU time; reading alone: {time.perf_counter() - began:.2f} s"
     )
     return [f"the list takes {median(used):.2f} s of CPU time"] if median(used) > MOST_LIST_SECONDS else []
+
+
+def measure_server(settings: Settings, store: JobStore, count: int) -> list[str]:
+    """The HTTP API, with all those jobs queued."""
+    last = store.jobs(states=ENDED, limit=1)[0]
+    log = settings.attempts / store.attempts(last.id)[0].id / LOG
+    share = min(1.0, count / REQUESTS)
+    with jobs_http.serving(settings.folder) as server:
+        missed = jobs_http.measure_memory(server, int(jobs_http.SENT_BYTES * share))
+        missed += jobs_http.measure_requests(server, _order().package.content, last.id, count)
+        missed += jobs_http.measure_log(server, log, last.id, int(jobs_http.LOG_BYTES * share))
+    return missed
 
 
 if __name__ == "__main__":

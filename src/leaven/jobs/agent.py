@@ -2,7 +2,7 @@
 
 It is the supervisor of the attempt there. On a drive that both see, it reads and writes the attempt's folder. Where
 there is none, it fetches the attempt from an object store, and sends back what the program writes: the log and the run
-every few seconds, and at last how it ended, after everything else. A wish to stop comes the same way. What can't be
+every few seconds, and at last how it ended, after everything else. A request to stop comes the same way. What can't be
 sent for an hour is given up, so that nobody pays for a machine that only waits.
 
 Of several nodes the first one has the attempt's folder, and each other one a folder in it.
@@ -20,14 +20,14 @@ from pathlib import Path
 
 from leaven.formats.visible import visible
 from leaven.jobs import supervisor
-from leaven.jobs.environments.launching import FIRST_NODE, THIS_NODE
+from leaven.jobs.environments.launching import with_addresses
 from leaven.jobs.object_store import Folder, folder_at
 
 NODE = "LEAVEN_NODE"  # the environment variable with the number of the node
 FIRST = "LEAVEN_FIRST_NODE"  # that with the address of the first one
 ADDRESS = "LEAVEN_NODE_ADDRESS"  # that with the address of this one
 RUN = "run"  # the folder of the run in that of an attempt, where that is in an object store
-_SECONDS = 1.0  # between two looks at the wish to stop
+_SECONDS = 1.0  # between two looks at the request to stop
 _SENDING_LOG = 5.0  # between two times that the log is sent, if it has grown
 _SENDING_RUN = 20.0  # between two times that the run is sent
 _STALE = (supervisor.BEGUN, supervisor.TOLD, supervisor.STOP, supervisor.OUTCOME)
@@ -50,21 +50,22 @@ class Agent:
 
     def __init__(self, folder: Path, node: int) -> None:
         self.shared = folder
-        self.folder = folder if node == 0 else folder / f"node-{node}"
+        self.folder = folder if node == 0 else folder / supervisor.NODE_FOLDER.format(node)
         self.node = node
         self._is_over = threading.Event()
 
     def main(self) -> int:
         """Run the attempt on this node; 0 if it succeeded."""
+        os.umask(0o077)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.fetch()
         task = json.loads((self.folder / supervisor.TASK).read_text(encoding="utf-8"))
         first, this = os.environ.get(FIRST, "127.0.0.1"), os.environ.get(ADDRESS, "127.0.0.1")
-        task["command"] = [word.replace(FIRST_NODE, first).replace(THIS_NODE, this) for word in task["command"]]
+        task["command"] = with_addresses(task["command"], first, this)
         if self.node:  # it ends the processes that carry its name, and another node may be on the same machine
             task["attempt"] += f"-node-{self.node}"
-        lock = os.open(self.folder / supervisor.LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        if not supervisor.take(lock, 40) or (self.folder / supervisor.BEGUN).exists():
+        held = supervisor.take_attempt(str(self.folder), task["attempt"])
+        if held is None:
             return 1  # another one runs it, or did and left: how that ended is not known here
         following = threading.Thread(target=self._follow, daemon=True)
         following.start()
@@ -96,7 +97,7 @@ class Agent:
             shutil.copyfile(self.shared / supervisor.TASK, self.folder / supervisor.TASK)
 
     def follow(self) -> None:
-        """Get the wish to stop, if there is one; send what is new."""
+        """Get the request to stop, if there is one; send what is new."""
         asked = self.shared / supervisor.STOP
         if self.node and asked.exists():
             shutil.copyfile(asked, self.folder / supervisor.STOP)
@@ -109,12 +110,13 @@ class Agent:
 
 
 class Carrier(Agent):
-    """An attempt whose folder is in an object store. Only the first node sends something."""
+    """An attempt whose folder is in an object store. Only the first node sends more than what its program said."""
 
     def __init__(self, folder: Path, node: int, store: str, run: Path) -> None:
         super().__init__(folder, node)
         self._store: Folder = folder_at(store)
         self._run = run
+        self._told_as = supervisor.OUTCOME if node == 0 else f"{self.folder.name}/{supervisor.TOLD}"
         self._sent: dict[str, tuple[int, int]] = {}
         self._sent_of_log = 0  # bytes
         self._waited_with_log = _SENDING_LOG  # the first line is sent at once
@@ -122,9 +124,9 @@ class Carrier(Agent):
 
     def fetch(self) -> None:
         for name in _STALE:  # a machine that was lost and came back begins again
-            (self.folder / name).unlink(missing_ok=True)
-        if self.node == 0:
-            self._store.remove(supervisor.OUTCOME)
+            for file in self.folder.glob(f"{name}*"):  # that of each rank
+                file.unlink(missing_ok=True)
+        self._store.remove(self._told_as)
         self._store.get(supervisor.TASK, self.folder / supervisor.TASK)
         self._store.get_folder(RUN, self._run)
         self._sent = _files(self._run)
@@ -147,14 +149,15 @@ class Carrier(Agent):
         supervisor.until_done(self._send_log)
 
     def tell(self) -> None:
-        if self.node == 0:
-            supervisor.until_done(lambda: self._store.put(self.folder / supervisor.OUTCOME, supervisor.OUTCOME))
+        file = self.folder / Path(self._told_as).name
+        if self.node == 0 or file.exists():
+            supervisor.until_done(lambda: self._store.put(file, self._told_as))
 
     def _send_log(self) -> bool:
-        """Send the log, if it has grown; whether it has."""
+        """Send the log, if it has changed; whether it has. Its size tells: it only grows, or was begun again."""
         log = self.folder / supervisor.LOG
         size = log.stat().st_size if self.node == 0 and log.exists() else 0
-        if size <= self._sent_of_log:
+        if size in (0, self._sent_of_log):
             return False
         self._store.put(log, supervisor.LOG)
         self._sent_of_log = size

@@ -9,7 +9,9 @@ from pathlib import Path
 from leaven.formats import run_folder, status_line
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.environment import Check, Environment, Refused, Status, Task, Unreachable
-from leaven.jobs.package import Manifest, make_package, unpack
+from leaven.jobs.environments.logs import PIECE, Position
+from leaven.jobs.manifest import Manifest
+from leaven.jobs.package import make_package, unpack
 from leaven.jobs.requests import environment_of
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
@@ -59,7 +61,7 @@ def _tried(environment: Environment, task: Task) -> Check:
     native = environment.submit(task)
     with status_line.doing("running a tiny job…"):
         status = _wait(environment, task.attempt, native, until)
-    said = environment.logs(task.attempt, native, 0).decode(errors="replace").strip()
+    said = environment.logs(task.attempt, native, Position(), PIECE)[0].decode(errors="replace").strip()
     took = f"{time.monotonic() - began:.1f} s"
     if status.outcome is Outcome.SUCCEEDED and _SAID in said.splitlines():
         return Check("a tiny job", True, f"ran in {took}")

@@ -1,4 +1,7 @@
-"""The coordinator: the one process that runs the reconcile loop of a store.
+"""The coordinator: the process that runs the reconcile loop for the jobs of one user, in one folder.
+
+With a store in PostgreSQL, each user has one; one of them leads the store, and grants slots to all. If it ends, another
+one leads.
 
 It starts by itself when something is submitted, and ends when there has been nothing to do for a while, unless it was
 started to stay. Jobs don't depend on it: it may end or be killed at any time, and the next one takes them over. It
@@ -17,34 +20,49 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from leaven.formats.installed_versions import leaven_version
+from leaven.formats.duration_text import duration_text
+from leaven.jobs import requests
+from leaven.jobs.file_locks import is_held
+from leaven.jobs.granting import SILENT
+from leaven.jobs.notifying import Notifier
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.settings import Settings
-from leaven.jobs.store.connection import AnotherLeads, StoreError, has_leader, leading, open_engine
+from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, is_sqlite, leading, open_engine
+from leaven.jobs.store.failures import StoreError, raising_store_errors
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.for_users import JobStore
-from leaven.jobs.supervisor import wake
+from leaven.jobs.store.identity import agent_of
+from leaven.jobs.supervisor import take, wake
 
 IDLE_SECONDS = 600.0
 _POLL = 1.0  # seconds between two looks at what users have written
 _AFTER_FAILURE = 2.0
-_COORDINATOR = "coordinator"  # the fact that says which one leads
-_STOP = "stop"  # the fact that says which one should end
+LEADER = "coordinator"  # the fact that says which one leads
+_TRY_TO_LEAD = 5.0  # seconds between two looks at whether another leads
+_LOCK_TRIES = 10
+_STARTING = "starting.lock"
 _STORE = "LEAVEN_JOBS_STORE"  # the environment variable with the address of the store
+_FORGET = 3600.0  # seconds between two looks at old jobs
 _LOG_BYTES = 1_000_000
 
 _log = logging.getLogger(__name__)
 
 
-class Coordinator:
-    """Leads a store until it is told to stop, or has been idle for some seconds (None: never).
+class AnotherRuns(Exception):
+    """The folder of jobs has a coordinator already."""
 
-    `starting` is a descriptor that is closed when it leads.
+
+class Coordinator:
+    """Runs the jobs of one user until it is told to stop, or has been idle for some seconds (None: never).
+
+    It leads the store if no other does. `starting` is a descriptor that is closed when it has begun.
     """
 
     def __init__(self, settings: Settings, idle_seconds: float | None, starting: int | None = None) -> None:
@@ -52,65 +70,133 @@ class Coordinator:
         self._settings = settings
         self._idle_seconds = idle_seconds
         self._is_told_to_stop = False
-        self._id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+        self._has_begun = False
+        self._day = time.time() - time.monotonic()
+        self._forget_at = 0.0
+        self._last_work = time.monotonic()
         self._pipe = open_pipe(settings.wake)
 
     def run(self) -> None:
-        """Lead; what was submitted while this one was leaving is not left behind."""
+        """Run; what was submitted while this one was leaving is not left behind."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        while True:
-            with leading(self._settings.store, self._settings.folder) as engine:
-                _log.info("leading %s", self._id)
-                if self._starting is not None:
-                    os.close(self._starting)
-                    self._starting = None
-                self._loop(engine)
-            if self._is_told_to_stop or not self._has_work():
-                _log.info("ended")
-                return
+        with self._holding_folder():
+            while True:
+                try:
+                    is_over = self._lead_or_follow()
+                except StoreError as problem:  # the database is gone between two loops
+                    if not self._has_begun:
+                        raise
+                    _log.warning("%s", problem)
+                    is_over = False
+                    self._sleep(_AFTER_FAILURE)
+                if self._is_told_to_stop or (is_over and not self._has_work()):
+                    _log.info("ended")
+                    return
 
-    def _described(self) -> dict[str, object]:
-        facts = {"id": self._id, "host": socket.gethostname(), "pid": os.getpid(), "version": leaven_version()}
-        return {**facts, "since": time.time()}
+    def _lead_or_follow(self) -> bool:
+        """Lead the store, or if another does, only run the jobs of this user; whether there is nothing more to do."""
+        url, folder = self._settings.store, self._settings.folder
+        try:
+            with leading(url, folder) as engine:
+                return self._loop(engine, leads=True)
+        except AnotherLeads:
+            if is_sqlite(url):
+                raise AnotherRuns from None
+        engine = open_engine(url)
+        try:
+            return self._loop(engine, leads=False)
+        finally:
+            engine.dispose()
+
+    @contextlib.contextmanager
+    def _holding_folder(self) -> Iterator[None]:
+        """Be the only one of this folder. With SQLite, the one that leads is."""
+        if is_sqlite(self._settings.store):
+            yield
+            return
+        with self._settings.lock.open("a") as file:
+            if not take(file.fileno(), _LOCK_TRIES):
+                raise AnotherRuns
+            yield
 
     def _has_work(self) -> bool:
         engine = open_engine(self._settings.store)
         try:
-            return not LoopStore(engine).is_idle()
+            return not LoopStore(engine, self._agent(engine)).is_idle()
         finally:
             engine.dispose()
+
+    def _agent(self, engine: Engine) -> str:
+        with raising_store_errors():
+            return agent_of(engine, self._settings.host, self._settings.folder)
 
     def _stop(self, *_: object) -> None:
         self._is_told_to_stop = True
         wake(str(self._settings.wake))
 
-    def _loop(self, engine: Engine) -> None:
-        store = LoopStore(engine)
-        reconciler = Reconciler(store, self._settings)
-        last_work = time.monotonic()
-        is_known = False
-        while not self._is_told_to_stop:
+    def _began(self, agent: str, *, leads: bool) -> None:
+        _log.info("%s %s", "leading as" if leads else "following as", agent or self._settings.folder)
+        if self._starting is not None:
+            os.close(self._starting)
+            self._starting = None
+
+    def _loop(self, engine: Engine, *, leads: bool) -> bool:
+        """Turn the reconcile loop; whether there is nothing more to do. False: it may be the time to lead."""
+        self._has_begun = True
+        store = LoopStore(engine, self._agent(engine), leads=leads)
+        self._began(store.agent, leads=leads)
+        reconciler, notifier = Reconciler(store, self._settings), Notifier(store, self._settings)
+        try_to_lead = time.monotonic() + _TRY_TO_LEAD
+        is_known, was_busy = not leads, True
+        while not self._is_told_to_stop and not self._settings.stop.exists():
             try:
                 if not is_known:
-                    JobStore(engine).set_fact(_COORDINATOR, json.dumps(self._described()))
+                    store.set_fact(LEADER, json.dumps({"agent": store.agent}))
                     is_known = True
-                if store.fact(_STOP) == self._id:
-                    self._is_told_to_stop = True
-                    return
                 wait = reconciler.tick()
+                if wait is not None or was_busy:
+                    notifier.look()
+                was_busy = wait is not None
                 if wait is not None:
-                    last_work = time.monotonic()
-                elif self._is_idle(time.monotonic() - last_work) and store.is_idle():
-                    return
+                    self._last_work = time.monotonic()
+                elif self._is_idle(time.monotonic() - self._last_work) and store.is_idle():
+                    return True
+                self._forget_old(store)
+                if not leads and time.monotonic() >= try_to_lead:
+                    try_to_lead = time.monotonic() + _TRY_TO_LEAD
+                    if not is_led(engine):
+                        return False
             except (StoreError, OSError) as problem:  # a full disk, a database that restarts: nothing is lost
                 _log.warning("%s", problem)
                 wait = _AFTER_FAILURE
+            except AnotherLeads:
+                raise
+            except Exception:
+                _log.exception("something unexpected; it is tried again")
+                wait = _AFTER_FAILURE
             if not self._is_folder_there():
+                _log.error("the folder %s was removed", self._settings.folder)
                 self._is_told_to_stop = True
-                return
+                return True
             self._sleep(min(_POLL if wait is None else wait, _POLL))
+        self._is_told_to_stop = True
+        return True
+
+    def _forget_old(self, store: LoopStore) -> None:
+        """Forget old events and jobs now and then; jobs unless the time of day has jumped since this process began."""
+        now = time.monotonic()
+        if now < self._forget_at:
+            return
+        self._forget_at = now + _FORGET
+        store.forget_events()
+        if self._settings.keep is None:
+            return
+        if abs(time.time() - now - self._day) > _FORGET:
+            _log.warning("the clock has jumped: old jobs are kept until the coordinator is started again")
+        elif count := requests.clean_all(JobStore(store.engine), self._settings, self._settings.keep):
+            _log.info("forgot %s jobs that ended long ago", count)
 
     def _is_idle(self, seconds: float) -> bool:
         """Whether it ends, if there has been nothing to do for that long."""
@@ -138,14 +224,15 @@ def open_pipe(file: Path) -> int:
 
 
 def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE_SECONDS) -> bool:
-    """Start a coordinator in the background if none leads the store; whether one was started."""
+    """Start a coordinator of this folder in the background if there is none; whether one was started."""
     wake(str(settings.wake))
-    if has_leader(settings.store, settings.folder):
+    if is_running(settings):
         return False
-    settings.folder.mkdir(parents=True, exist_ok=True)
-    starting = os.open(settings.folder / "starting.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    starting = os.open(settings.folder / _STARTING, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held by the new process until it leads
+        fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held by the new process until it has begun
+        settings.stop.unlink(missing_ok=True)
         _spawn(settings, starting, None if stays else idle_seconds)
     except BlockingIOError:
         return False
@@ -154,9 +241,21 @@ def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE
     return True
 
 
+def is_starting(settings: Settings) -> bool:
+    """Whether a coordinator was started that has not begun."""
+    return is_held(settings.folder / _STARTING)
+
+
+def is_running(settings: Settings) -> bool:
+    """Whether this folder has a coordinator."""
+    return is_held(settings.lock)
+
+
 def _spawn(settings: Settings, starting: int, idle_seconds: float | None) -> None:
-    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), "--starting", str(starting)]
-    words += ["--backoff", str(settings.backoff), *([] if idle_seconds is None else ["--idle", str(idle_seconds)])]
+    given = {"starting": starting, "host": settings.host, "backoff": settings.backoff}
+    given |= {"idle": idle_seconds, "keep": settings.keep}
+    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder)]
+    words += [f"--{name}={value}" for name, value in given.items() if value is not None]
     with settings.log.open("ab") as log:
         subprocess.Popen(
             words,
@@ -171,54 +270,81 @@ def _spawn(settings: Settings, starting: int, idle_seconds: float | None) -> Non
 
 
 def stop(settings: Settings, store: JobStore, seconds: float = 15.0) -> bool:
-    """End the coordinator; jobs that run go on. Whether there was one."""
-    if not has_leader(settings.store, settings.folder):
+    """End the coordinator of this folder; jobs that run go on. Whether there was one."""
+    if not is_running(settings):
         return False
     deadline = time.monotonic() + seconds
-    asked = ""
-    while has_leader(settings.store, settings.folder):
-        found = json.loads(store.fact(_COORDINATOR) or "{}").get("id", "")
-        if found != asked:  # one that has just begun to lead may not have said so yet
-            store.set_fact(_STOP, asked := found)
-        wake(str(settings.wake))
-        if time.monotonic() > deadline:
-            raise StoreError("the coordinator does not end", f"see {settings.log}")
-        time.sleep(0.05)
-    store.set_fact(_STOP, "")
+    try:
+        while is_running(settings):
+            settings.stop.touch(0o600)
+            wake(str(settings.wake))
+            if time.monotonic() > deadline:
+                raise StoreError("the coordinator does not end", f"see {settings.log}")
+            time.sleep(0.05)
+    finally:
+        settings.stop.unlink(missing_ok=True)
     return True
 
 
 def status(settings: Settings, store: JobStore) -> dict[str, object] | None:
-    """What is known of the coordinator that leads; None where none does."""
-    if not has_leader(settings.store, settings.folder):
+    """What is known of the coordinator of this folder; None where there is none."""
+    if not is_running(settings):
         return None
-    found = store.fact(_COORDINATOR)
-    return dict(json.loads(found)) if found else {}
+    own = store.agent_of(settings.host, settings.folder)
+    found = store.agents().get(own)
+    return {**(asdict(found) if found is not None else {}), "leads": _leader(store) == own}
+
+
+def _leader(store: JobStore) -> str | None:
+    found = json.loads(store.fact(LEADER) or "{}").get("agent")
+    return None if found is None else str(found)
+
+
+def problems(settings: Settings, store: JobStore) -> list[str]:
+    """What keeps jobs from being run, in words for users: no coordinator, or one that hangs."""
+    if not is_running(settings):
+        return ["no coordinator is running: `leaven coordinator start`"]
+    own, leader = store.agent_of(settings.host, settings.folder), _leader(store)
+    now, found = store.now(), []
+    for agent in store.agents().values():
+        silence = now - agent.seen
+        if silence <= SILENT or agent.id not in (own, leader):
+            continue
+        told = f"has not been seen for {duration_text(silence)}"
+        if agent.id == own:
+            help = f"see {settings.log}; if it hangs, end it: kill -9 {agent.pid}"
+            found.append(f"the coordinator (process {agent.pid}) {told}: {help}")
+        elif has_leader(settings.store, settings.folder):
+            found.append(f"the coordinator of {agent.owner} on {agent.host}, which leads the store, {told}")
+    return found
 
 
 def main() -> None:
     """The process of a coordinator."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--host", default=socket.gethostname())
     parser.add_argument("--backoff", type=float, required=True)
     parser.add_argument("--idle", type=float)
+    parser.add_argument("--keep", type=float)
     parser.add_argument("--starting", type=int)
     args = parser.parse_args()
-    settings = Settings(args.folder, os.environ.pop(_STORE), backoff=args.backoff)
-    args.folder.mkdir(parents=True, exist_ok=True)
+    settings = Settings(args.folder, os.environ.pop(_STORE), backoff=args.backoff, host=args.host, keep=args.keep)
+    args.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     serve(settings, args.idle, args.starting)
 
 
 def serve(settings: Settings, idle_seconds: float | None = None, starting: int | None = None) -> None:
-    """Be the coordinator of a store; where another one leads it, step back."""
+    """Be the coordinator of a folder of jobs; where there is one already, step back."""
+    os.umask(0o077)  # what it writes is nobody else's business
     handler = RotatingFileHandler(settings.log, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler], force=True
     )
     try:
         Coordinator(settings, idle_seconds, starting).run()
-    except AnotherLeads:
-        _log.info("another coordinator leads this store")
+    except AnotherRuns:
+        _log.info("another coordinator runs these jobs")
     except StoreError as problem:
         _log.error("%s", problem)
         sys.exit(1)

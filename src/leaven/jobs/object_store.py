@@ -5,6 +5,7 @@ Azure's; files of this machine (`file:///shared`) always. Whatever goes wrong is
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,22 @@ from typing import Any
 from leaven.jobs.problem import Problem
 
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+_ACCESS = {  # the variables that these packages read; Google's is a file, which tools of clouds send themselves
+    "s3fs": (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_DEFAULT_REGION",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+    ),
+    "adlfs": (
+        "AZURE_STORAGE_ACCOUNT_NAME",
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "AZURE_STORAGE_SAS_TOKEN",
+    ),
+}
 
 
 class StoreNotUsable(Problem):
@@ -33,12 +50,12 @@ class Folder:
         self.write(name, file.read_bytes()) if file.stat().st_size < 1_000_000 else self._put_large(file, name)
 
     def _put_large(self, file: Path, name: str) -> None:
-        with _told_as_os_error():
+        with _as_os_error():
             self._files.makedirs(self._parent(name), exist_ok=True)
             self._files.put_file(str(file), self._at(name))
 
     def write(self, name: str, content: bytes) -> None:
-        with _told_as_os_error():
+        with _as_os_error():
             self._files.makedirs(self._parent(name), exist_ok=True)
             self._files.pipe_file(self._at(name), content)
 
@@ -46,21 +63,27 @@ class Folder:
         """Fetch a file; `FileNotFoundError` where there is none."""
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_name(f".{file.name}.fetched")
-        with _told_as_os_error():
+        with _as_os_error():
             self._files.get_file(self._at(name), str(beside))
         beside.replace(file)
 
-    def read(self, name: str, offset: int = 0) -> bytes:
-        """What a file has from an offset on; nothing where there is none."""
+    def read(self, name: str, offset: int, most: int) -> tuple[bytes, int]:
+        """At most that many bytes of a file from an offset on, and the offset after them; nothing where there is none.
+
+        A file that is shorter was begun again, and is read from its start.
+        """
         try:
-            with _told_as_os_error():
+            with _as_os_error():
                 size = int(self._files.size(self._at(name)) or 0)
-                return b"" if size <= offset else bytes(self._files.cat_file(self._at(name), start=offset, end=size))
+                start = offset if offset <= size else 0
+                end = min(size, start + most)
+                text = b"" if end == start else bytes(self._files.cat_file(self._at(name), start=start, end=end))
+                return text, end
         except FileNotFoundError:
-            return b""
+            return b"", offset
 
     def has(self, name: str) -> bool:
-        with _told_as_os_error():
+        with _as_os_error():
             self._files.invalidate_cache()
             return bool(self._files.exists(self._at(name)))
 
@@ -71,19 +94,21 @@ class Folder:
                 self.put(file, f"{name}/{file.relative_to(folder).as_posix()}")
 
     def get_folder(self, name: str, folder: Path) -> None:
-        """Fetch all files of a folder."""
-        with _told_as_os_error():
+        """Fetch all files of a folder that are still there; names that lead out of it are nobody's."""
+        with _as_os_error():
             self._files.invalidate_cache()
             found = list(self._files.find(self._at(name)))
         folder.mkdir(parents=True, exist_ok=True)
         top = self._files._strip_protocol(self._at(name)).rstrip("/")
         for place in found:
             below = str(place)[len(top) :].lstrip("/")
-            self.get(f"{name}/{below}", folder / below)
+            if below and ".." not in below.split("/"):
+                with contextlib.suppress(FileNotFoundError):  # a machine that was thought to be lost may remove some
+                    self.get(f"{name}/{below}", folder / below)
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder, if it is there."""
-        with contextlib.suppress(FileNotFoundError), _told_as_os_error():
+        with contextlib.suppress(FileNotFoundError), _as_os_error():
             self._files.rm(self._at(name), recursive=True)
 
     def _at(self, name: str) -> str:
@@ -100,19 +125,26 @@ def folder_at(address: str) -> Folder:
 
         files, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except ImportError:
-        kind = address.partition(":")[0]
-        raise StoreNotUsable(f"`{address}` needs {_PACKAGES.get(kind, kind)}", _help(kind)) from None
+        package = package_for(address)
+        help = f"pip install {package}" if package else ""
+        raise StoreNotUsable(f"`{address}` needs {package or address.partition(':')[0]}", help) from None
     except Exception as problem:
         raise StoreNotUsable(f"`{address}` can't be used: {problem}") from None
     return Folder(files, root)
 
 
-def _help(kind: str) -> str:
-    return f"pip install {_PACKAGES[kind]}" if kind in _PACKAGES else ""
+def package_for(address: str) -> str:
+    """The package that a machine needs to use an address; empty where it needs none, or one that is not known."""
+    return _PACKAGES.get(address.partition(":")[0], "")
+
+
+def access_variables(address: str) -> list[str]:
+    """The variables of this process that give access to an address."""
+    return [name for name in _ACCESS.get(package_for(address), ()) if os.environ.get(name)]
 
 
 @contextlib.contextmanager
-def _told_as_os_error() -> Iterator[None]:
+def _as_os_error() -> Iterator[None]:
     """The libraries of stores have errors of their own."""
     try:
         yield

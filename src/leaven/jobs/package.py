@@ -11,52 +11,24 @@ version), and have no times. It never has data, weights or environment variables
 import hashlib
 import io
 import json
+import os
 import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.atomic_files import write_bytes, write_text
+from leaven.formats.atomic_files import PRIVATE, write_bytes, write_text
 from leaven.formats.user_sources import FOLDER
-from leaven.jobs.problem import Problem
-from leaven.jobs.resources import Resources
+from leaven.jobs.manifest import MANIFEST, Manifest, PackageError, read_manifest, refuse_wrong_trials
 from leaven.jobs.states import Entry
 
-FORMAT = 1
 SUFFIX = ".job"
-MANIFEST = "job.json"
-_MOST_BYTES = 100_000_000  # a program, a plan and some Python files are far smaller
+MOST_BYTES = 16_000_000  # a program, a plan and some Python files are far smaller
+_MOST_JSON = 2_000_000  # bytes of JSON, which takes many times as much memory
+_MOST_MEMBERS = 10_000
+_MEMBER = b"PK\x01\x02"  # of the list of members at the end of an archive
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of zip files
-
-
-class PackageError(Problem):
-    """A file is not a package that can be run here."""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a job is."""
-
-    name: str
-    leaven: str
-    entry: Entry = Entry.PROGRAM
-    arguments: tuple[str, ...] = ()
-    resources: Resources = field(default_factory=Resources)
-    python: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    is_quick: bool = False
-    epochs: int | None = None  # of all phases, where that is known
-    monitor: str = ""
-    project: str = ""  # the folder where relative paths in the program start
-    recipe_folder: str = ""
-    output: str = ""  # the folder for runs
-    format: int = FORMAT
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -75,8 +47,8 @@ class Package:
         """Write it to a folder of packages, under its hash; one that is there already is the same."""
         file = package_file(folder, self.hash)
         if not file.is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            write_bytes(file, self.content)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_bytes(file, self.content, PRIVATE)
         return file
 
 
@@ -100,7 +72,7 @@ def make_package(manifest: Manifest, members: Mapping[str, bytes]) -> Package:
 def open_package(file: Path) -> Package:
     """Read a package file."""
     try:
-        if file.stat().st_size > _MOST_BYTES:
+        if file.stat().st_size > MOST_BYTES:
             raise PackageError(f"{file} is too large to be a job package")
         content = file.read_bytes()
     except OSError as problem:
@@ -110,47 +82,51 @@ def open_package(file: Path) -> Package:
 
 def read_package(content: bytes, name: str) -> Package:
     """A package from its bytes; `name` is what reports call it."""
+    if content.count(_MEMBER) > _MOST_MEMBERS:  # before each becomes an object
+        raise PackageError(f"{name} is too large to be a job package")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             infos = archive.infolist()
-            if sum(info.file_size for info in infos) > _MOST_BYTES:
-                raise PackageError(f"{name} is too large to be a job package")
+            _refuse_unusual(infos, name)
             members = {info.filename: archive.read(info) for info in infos}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as problem:
+    except PackageError:
+        raise
+    except Exception as problem:  # a damaged archive fails in each of its parts in another way
         raise PackageError(f"{name} is not a job package: {problem}", "`leaven pack` writes one") from None
     if MANIFEST not in members:
         raise PackageError(f"{name} is not a job package: it has no {MANIFEST}", "`leaven pack` writes one")
-    manifest = _manifest(members.pop(MANIFEST), name)
-    for member in members:
-        _refuse_outside(member, name)
+    if len(members[MANIFEST]) > _MOST_JSON or len(members.get(sweep_folder.TRIALS, b"")) > _MOST_JSON:
+        raise PackageError(f"{name} is too large to be a job package")
+    manifest = read_manifest(members.pop(MANIFEST), name)
+    _refuse_outside(members, name)
     if run_folder.PROGRAM not in members:
         raise PackageError(f"{name} is damaged: it has no {run_folder.PROGRAM}")
+    if (trials := members.get(sweep_folder.TRIALS)) is not None:
+        refuse_wrong_trials(trials, name)
+    elif manifest.entry is Entry.SWEEP:
+        raise PackageError(f"{name} is damaged: it has no {sweep_folder.TRIALS}")
     return Package(content, manifest, members)
 
 
-def _manifest(text: bytes, name: str) -> Manifest:
-    try:
-        found = json.loads(text)
-        version = found["format"]
-        if version == FORMAT:
-            known = {each.name for each in fields(Manifest)}
-            kept = {key: value for key, value in found.items() if key in known}
-            resources = Resources.from_json(kept.pop("resources"))
-            entry, arguments = Entry(kept["entry"]), tuple(kept["arguments"])
-            return Manifest(**{**kept, "entry": entry, "arguments": arguments}, resources=resources)
-    except (ValueError, KeyError, TypeError) as problem:
-        raise PackageError(f"{name} is damaged: its {MANIFEST} can't be read ({problem})") from None
-    made_by = f" (Leaven {found['leaven']})" if "leaven" in found else ""
-    raise PackageError(
-        f"{name} was packed by another version of Leaven{made_by}: it has format {version}, this one reads {FORMAT}",
-        "pack the recipe again: `leaven pack RECIPE`",
-    )
+def _refuse_unusual(infos: Sequence[zipfile.ZipInfo], name: str) -> None:
+    """Refuse what `make_package` does not write; what is compressed may become larger than it says."""
+    if sum(info.file_size for info in infos) > MOST_BYTES:
+        raise PackageError(f"{name} is too large to be a job package")
+    for info in infos:
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
+            raise PackageError(f"{name} is damaged: {info.filename!r} is compressed", "`leaven pack` writes another")
+    if len({info.filename for info in infos}) < len(infos):
+        raise PackageError(f"{name} is damaged: it has two members of one name")
 
 
-def _refuse_outside(member: str, name: str) -> None:
-    path = PurePosixPath(member)
-    if path.is_absolute() or ".." in path.parts or "\\" in member or "\0" in member or member.endswith("/"):
-        raise PackageError(f"{name} is damaged: it would write to {member!r}")
+def _refuse_outside(members: Mapping[str, bytes], name: str) -> None:
+    """Refuse members that are outside of the folder, or that can't be in it together."""
+    for member in members:
+        path = PurePosixPath(member)
+        is_plain = str(path) == member != "." and not path.is_absolute() and ".." not in path.parts
+        is_below_a_file = any(str(folder) in members for folder in list(path.parents)[:-1])
+        if not is_plain or is_below_a_file or "\\" in member or "\0" in member:
+            raise PackageError(f"{name} is damaged: it would write to {member!r}")
 
 
 def refuse_other_version(manifest: Manifest, here: str, name: str) -> None:
@@ -169,7 +145,7 @@ def unpack(package: Package, folder: Path) -> None:
     """
     if (folder / run_folder.LOCK).is_file():
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(package.members, folder)
     manifest = package.manifest
     lock = run_folder.first_lock(
@@ -183,11 +159,12 @@ def unpack(package: Package, folder: Path) -> None:
         code = {name: content for name, content in package.members.items() if name.startswith(f"{FOLDER}-")}
         for trial in sweep_folder.read_trials(folder).trials:
             _write(code, folder / trial.name)  # its program imports what is beside it
-    write_text(folder / run_folder.LOCK, lock)
+    write_text(folder / run_folder.LOCK, lock, PRIVATE)
 
 
 def _write(members: Mapping[str, bytes], folder: Path) -> None:
     for name, content in members.items():
         file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(file, "wb", opener=lambda name, flags: os.open(name, flags, PRIVATE)) as opened:
+            opened.write(content)

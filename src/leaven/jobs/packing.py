@@ -12,7 +12,8 @@ from leaven.catalog.values import FilePath
 from leaven.formats import sweep_folder
 from leaven.formats.installed_versions import installed_versions, leaven_version
 from leaven.formats.user_sources import FOLDER, Sources, UnreadableSource
-from leaven.jobs.package import Manifest, Package, PackageError, make_package
+from leaven.jobs.manifest import Manifest, PackageError
+from leaven.jobs.package import Package, make_package
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Entry
 from leaven.language.source import Source
@@ -37,7 +38,7 @@ def pack(
     if plan.sweep is not None:
         members[sweep_folder.TRIALS] = sweep_folder.trials_json(trials_of(plan, begin, is_quick=is_quick)).encode()
     manifest = Manifest(
-        name=plan.name,
+        name=file_name(plan.name),
         leaven=leaven_version(),
         entry=Entry.SWEEP if plan.sweep is not None else Entry.PROGRAM,
         arguments=tuple(flags_of(begin, is_quick=is_quick)),
@@ -79,6 +80,12 @@ def _with_user_code(plan: Plan) -> tuple[Plan, dict[str, bytes]]:
         for module, name in zip(plan.user_modules, taken, strict=True)
     )
     return replace(plan, user_modules=modules), {moved(name): text for name, text in sources.members.items()}
+
+
+def file_name(name: str) -> str:
+    """The name of a recipe as one that a folder and a job can have: the recipe's file may be called anything."""
+    kept = "".join(each if each.isprintable() and each not in "/\\" else "_" for each in name).strip()
+    return kept[:80].strip(". ") or "recipe"
 
 
 def _epochs(plan: Plan) -> int | None:

@@ -1,18 +1,24 @@
-"""What the attempts of a job have printed, one after the other, also while they print."""
+"""What the attempts of a job have printed, one after the other, also while they print.
 
+Logs are read in pieces, since one may be larger than the memory. Between two looks a command that follows a log sleeps,
+and a server does something else: no thread belongs to a follower.
+"""
+
+import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
-from leaven.jobs.environments.environment import Unreachable
+from leaven.jobs.environments.environment import Environment, Unreachable
 from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.environments.logs import PIECE, Position
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED
-from leaven.jobs.store.for_users import JobStore
-from leaven.jobs.store.records import Job
+from leaven.jobs.store.for_users import JobStore, NoSuchJob
+from leaven.jobs.store.records import Attempt, Job
 
-_SECONDS = 0.3  # between two looks
+_SHORTEST, _LONGEST = 0.3, 2.0  # seconds between two looks; they become more while nothing is printed
 
 
 @dataclass(frozen=True)
@@ -31,28 +37,74 @@ def read_logs(
 
     Each attempt has at least one chunk.
     """
-    known = {one.name: one for one in store.environments()}[job.environment]
-    environment = KINDS[known.kind].make(json.loads(known.settings), settings.attempts, settings.wake)
-    offsets: dict[str, int] = {}
+    wait = _SHORTEST
+    for found in _looks(settings, store, job, follows, attempt):
+        if found is None:
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST)
+        else:
+            yield found
+            wait = _SHORTEST
+
+
+async def stream_logs(
+    settings: Settings, store: JobStore, job: Job, *, follows: bool = False, attempt: int | None = None
+) -> AsyncIterator[LogChunk]:
+    """The same, without a thread while nothing is printed."""
+    wait = _SHORTEST
+    looks = _looks(settings, store, job, follows, attempt)
+    while not isinstance(found := await asyncio.to_thread(next, looks, _End()), _End):
+        if found is None:
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST)
+        else:
+            yield found
+            wait = _SHORTEST
+
+
+class _End:
+    """There is nothing more to read."""
+
+
+def _looks(
+    settings: Settings, store: JobStore, job: Job, follows: bool, attempt: int | None
+) -> Iterator[LogChunk | None]:
+    """What is printed; None after each look at all attempts, if another will follow."""
+    given = json.loads(job.settings)
+    environment = KINDS[given["kind"]].make(given, settings.attempts, settings.wake)
+    positions: dict[str, Position] = {}
     problems: dict[str, str] = {}
     while True:
-        job = store.job(str(job.id))  # before the log is read, so that nothing is missed
+        try:
+            job = store.job(str(job.id))  # before the log is read, so that nothing is missed
+        except NoSuchJob:  # it was forgotten meanwhile
+            return
         for one in store.attempts(job.id):
             if attempt not in (None, one.number):
                 continue
-            is_first = one.id not in offsets
             try:
-                new = environment.logs(one.id, one.native, offsets.setdefault(one.id, 0))
+                for text in _pieces(environment, one, positions):
+                    yield LogChunk(one.number, text)
             except Unreachable as problem:
                 told = f"{one.environment} does not answer: {problem}"
                 if problems.get(one.id) != told:
                     yield LogChunk(one.number, problem=told)
                 problems[one.id] = told
-                continue
-            problems.pop(one.id, None)
-            offsets[one.id] += len(new)
-            if new or is_first:
-                yield LogChunk(one.number, new)
+            else:
+                problems.pop(one.id, None)
         if not follows or job.state in ENDED or job.is_paused:
             return
-        time.sleep(_SECONDS)
+        yield None
+
+
+def _pieces(environment: Environment, attempt: Attempt, positions: dict[str, Position]) -> Iterator[bytes]:
+    """What is new in the log of an attempt, at least one piece if it is read for the first time."""
+    is_wanted = attempt.id not in positions
+    while True:
+        start = positions.get(attempt.id, Position())
+        new, positions[attempt.id] = environment.logs(attempt.id, attempt.native, start, PIECE)
+        if new or is_wanted:
+            yield new
+        if len(new) < PIECE:
+            return
+        is_wanted = False

@@ -1,4 +1,4 @@
-"""What keeps a user's wish from being done: one line, and another that says what to do about it."""
+"""Why something can't be done that a user asks for: one line, and another that says what to do about it."""
 
 
 class Problem(Exception):
@@ -8,3 +8,7 @@ class Problem(Exception):
         super().__init__(headline)
         self.headline = headline
         self.help = help
+
+
+class NameTaken(Problem):
+    """A new job can't have a name, since another one has it."""

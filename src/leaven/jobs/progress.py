@@ -1,12 +1,15 @@
 """How far a run is, read from its folder: epochs, loss, the score that decides, and about how long it still takes."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leaven.formats import run_folder, sweep_folder
 from leaven.formats.score_text import score_text
+from leaven.formats.visible import visible
 
+_LONGEST = 100  # characters of a name
 _RECENT = 3  # epochs from which the time left is estimated
 
 
@@ -24,7 +27,12 @@ class Progress:
     counts_trials: bool | None = None  # where it is a sweep, in place of epochs
 
     def to_json(self) -> str:
-        return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "")})
+        """As JSON, which has no NaN."""
+        return json.dumps({name: value for name, value in asdict(self).items() if _is_told(value)})
+
+
+def _is_told(value: object) -> bool:
+    return value not in (None, "") and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def read_progress(run: Path, epochs: int | None, monitor: str) -> Progress | None:
@@ -40,15 +48,16 @@ def read_progress(run: Path, epochs: int | None, monitor: str) -> Progress | Non
     if epochs is not None and recent:
         left = sum(recent) / len(recent) * max(0, epochs - len(rows))
     metric = monitor if monitor in last else ""
-    return Progress(
-        len(rows), epochs, str(last.get("phase", "")), last.get("train.loss"), metric, last.get(metric), left
-    )
+    phase = visible(str(last.get("phase", "")))[:_LONGEST]
+    return Progress(len(rows), epochs, phase, last.get("train.loss"), metric, last.get(metric), left)
 
 
 def _sweep_progress(run: Path) -> Progress | None:
     try:
         results = sweep_folder.results(run)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not results:
         return None
     best = sweep_folder.ranked(results)[0]
     by = sweep_folder.read_trials(run).by

@@ -14,6 +14,7 @@ from typing import Any
 
 from leaven.jobs import supervisor
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
+from leaven.jobs.attempt_processes import end_with
 from leaven.jobs.environments.launching import agent_command
 
 
@@ -62,7 +63,7 @@ def run_agent(node: int, first: str, words: list[str]) -> int:
     process = subprocess.Popen(
         agent_command(sys.executable, words),
         env={**os.environ, NODE: str(node), FIRST: first, ADDRESS: address()},
-        preexec_fn=lambda: supervisor.end_with(parent, signal.SIGTERM),
+        preexec_fn=lambda: end_with(parent, signal.SIGTERM),
     )
     return process.wait()
 

@@ -1,21 +1,23 @@
-"""The reconcile loop: from what users want and what is so to what is done next.
+"""The reconcile loop: compares the wanted with the actual states of jobs, and does what brings them together.
 
-One `tick` asks the environments what became of attempts, records it, ends what is not wanted, and starts what may
-start. Everything is recorded before it is done and can be done again, so the loop may be killed anywhere and go on
-where it was. No decision depends on the time of day, which may jump.
+One `tick` asks the environments for the statuses of attempts, records them, stops attempts that are not wanted, lets
+the leader grant new ones (`granting.py`), and submits these. Everything is recorded before it is done and can be done
+again, so the loop may be killed anywhere and go on where it was. What goes wrong with one job ends that job, and what
+goes wrong with an environment counts as not being reached: neither stops the others.
 """
 
 import contextlib
 import json
 import logging
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from leaven.formats import run_folder
 from leaven.formats.sweep_folder import DIVERGED
-from leaven.jobs import scheduling
+from leaven.jobs import job_variables, scheduling
 from leaven.jobs.environments.environment import (
     GRACE,
     Environment,
@@ -26,99 +28,156 @@ from leaven.jobs.environments.environment import (
     Unreachable,
 )
 from leaven.jobs.environments.kinds import KINDS
-from leaven.jobs.package import PackageError, open_package, package_file, unpack
+from leaven.jobs.granting import Leader, target_key
+from leaven.jobs.job_variables import VariableError
+from leaven.jobs.manifest import PackageError
+from leaven.jobs.package import open_package, package_file, unpack
 from leaven.jobs.progress import read_progress
-from leaven.jobs.resources import Slots, missing
+from leaven.jobs.resources import Slots
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import Outcome, State, Wanted
-from leaven.jobs.store.for_loop import LoopStore, Waiting
-from leaven.jobs.store.records import Attempt, EnvironmentRecord, Job
+from leaven.jobs.store.failures import Forgotten, StoreFailed
+from leaven.jobs.store.for_leader import LeaderStore
+from leaven.jobs.store.for_loop import LoopStore
+from leaven.jobs.store.records import Attempt, Job
 from leaven.jobs.supervisor import DISK_IS_FULL
 
 LONGEST_BACKOFF = 300.0
 _ASK_AGAIN = 5.0  # seconds until an environment that did not answer is asked again
+_LOOK = 1.0  # seconds between two looks at attempts
+_REPORT = 10.0  # seconds between two signs of life
 _PROGRESS = 1.0  # seconds between two looks at a run
 
 _log = logging.getLogger(__name__)
 
+Pair = tuple[Job, Attempt]
+
+
+class Target(NamedTuple):
+    """Where a job runs: an environment, with the settings that it had when the job was submitted."""
+
+    name: str
+    settings: str
+
 
 class Reconciler:
-    """The loop of one coordinator. `clock` never jumps."""
+    """The loop of one coordinator, with the decisions for all if it leads. `clock` never jumps."""
 
     def __init__(self, store: LoopStore, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._environments: dict[tuple[str, str], Environment] = {}
-        self._known: dict[str, EnvironmentRecord] = {}
-        self._ask_at: dict[str, float] = {}  # when an environment that did not answer is asked again
-        self._ready_at: dict[tuple[int, int], float] = {}  # when a job may be tried again, by id and attempts so far
+        self._leader = Leader(LeaderStore(store.engine), store.agent, lambda: self._clock()) if store.leads else None
+        self._environments: dict[Target, Environment] = {}
+        self._has: dict[Target, Slots | None] = {}  # what environments have; None: a queue of their own
+        self._reported: tuple[float, object] = (-_REPORT, None)  # when what was said of them
+        self._is_marked: dict[str, bool] = {}  # whether environments are marked as not reached, by name
+        self._ask_at: dict[Target, float] = {}  # when an environment that did not answer is asked again
+        self._silence: dict[Target, tuple[str, str]] = {}  # since when it does not, and why
         self._progress_at: dict[int, tuple[float, str]] = {}
-        self._too_large: dict[int, str] = {}  # why queued jobs can't run where they should
+        self._since = time.time()
         self._revision = -1
         self._is_quiet = False  # whether only users can change anything
-        self._token = ""  # of the store: two stores never have attempts of the same id
 
     def tick(self) -> float | None:
-        """Do what is to be done; in how many seconds to look again, None where only users can change anything."""
+        """Do what is to be done; in how many seconds to look again, None where only others can change anything."""
         revision = self._store.revision()
         has_news = revision != self._revision
         if not has_news and self._is_quiet:
+            self._report()
             return None
         self._is_quiet = False  # whatever fails below is done again
         if has_news:
-            self._known = self._store.environments()
+            self._store.adopt()
             self._store.begin_rounds()
             self._store.cancel_queued()
             self._revision = revision
         active = self._store.active()
-        changed = self._follow(active)
-        while self._store.cancel_dependants():
-            pass
-        active = self._store.active() if changed else active
-        wait = self._start(active)
-        self._is_quiet = wait is None
-        return wait
+        self._follow(active)
+        self._look_at_environments()
+        self._report()
+        waits = [max(0.0, at - self._clock()) for at in self._ask_at.values()]
+        waits += [_LOOK] if active else []
+        if self._leader is not None:
+            self._leader.cancel_dependants()
+            granted, wait = self._leader.grant()
+            self._submit_granted(granted)
+            waits += [] if wait is None else [wait]
+        self._is_quiet = not waits
+        return min(waits, default=None)
 
     # -- attempts that are under way
 
-    def _follow(self, active: list[tuple[Job, Attempt]]) -> bool:
-        """Ask what became of attempts, and record it; whether anything changed."""
-        changed = False
-        for name in dict.fromkeys(job.environment for job, _ in active):
-            mine = [(job, attempt) for job, attempt in active if job.environment == name]
-            environment = self._environment(name)
-            if environment is None or self._clock() < self._ask_at.get(name, 0.0):
-                continue
-            with self._reaching(name):
-                found = environment.poll({attempt.id: attempt.native for _, attempt in mine})
+    def _follow(self, active: Sequence[Pair]) -> None:
+        """Ask for the statuses of attempts, and record them."""
+        for target, mine in _by_target(active).items():
+            with self._reaching(target) as environment:
+                if environment is None:
+                    continue
+                statuses, absent = self._poll(environment, mine), []
                 for job, attempt in mine:
-                    changed |= self._apply(environment, job, attempt, found[attempt.id])
-        return changed
+                    with self._isolated(environment, job, attempt):
+                        if self._apply(environment, job, attempt, statuses[attempt.id]):
+                            absent.append((job, attempt))
+                self._submit(environment, absent)
+            if target in self._ask_at:
+                since, problem = self._silence[target]
+                self._note_waits([job for job, _ in mine], f"{target.name} does not answer since {since}: {problem}")
+
+    def _poll(self, environment: Environment, mine: Sequence[Pair]) -> Mapping[str, Status]:
+        """The statuses of attempts. Where asking for all at once fails, each is asked for alone."""
+        try:
+            return environment.poll({attempt.id: attempt.native for _, attempt in mine})
+        except Unreachable:
+            raise
+        except Exception as problem:
+            statuses: dict[str, Status] = {}
+            broken: dict[str, Status] = {}
+            for job, attempt in mine:
+                try:
+                    statuses |= environment.poll({attempt.id: attempt.native})
+                except Unreachable:
+                    raise
+                except Exception as its:
+                    _log.exception("%s can't be asked about", job.name)
+                    broken[attempt.id] = Status("ended", Outcome.ERROR, reason=_described(its))
+            if not statuses:  # then it is not about a job
+                raise problem from None
+            return {**statuses, **broken}
 
     def _apply(self, environment: Environment, job: Job, attempt: Attempt, status: Status) -> bool:
-        """Record what became of an attempt; whether its job's state changed."""
+        """Record the status of an attempt, and stop one that is not wanted; whether it is to be submitted."""
         if status.phase == "ended":
             self._end(job, attempt, status)
-            return True
-        if job.wanted is not Wanted.RUN and job.state is not State.STOPPING:
+            return False
+        is_wanted = job.wanted is Wanted.RUN and job.preempted != attempt.id
+        if not is_wanted and job.state is not State.STOPPING:
             self._store.note_stopping(job.id)  # before it is done, so that it is done again after a crash
-            environment.cancel(attempt.id, attempt.native, self._grace(job))
-            return True
+        if not is_wanted or job.state is State.STOPPING:
+            if status.phase == "absent":  # it ends as soon as it begins
+                self._submit(environment, [(job, attempt)])
+            environment.cancel(attempt.id, attempt.native, _grace(job))
+            return False
         if status.phase == "absent":
-            self._submit_again(environment, job, attempt)
-            if job.state is State.STOPPING:  # the attempt ends as soon as it begins
-                environment.cancel(attempt.id, attempt.native, self._grace(job))
-            return False
-        if job.state is State.STOPPING:
-            environment.cancel(attempt.id, attempt.native, self._grace(job))
-            return False
+            return self._is_new_to(environment, attempt)
         if status.phase == "running":
             self._note_progress(job)
             if job.state is State.STARTING:
                 self._store.note_running(job, attempt.id)
-                return True
+        self._note_waits([job], status.reason)
         return False
+
+    def _note_waits(self, jobs: Sequence[Job], reason: str) -> None:
+        """Note why attempts don't go on, or that they do."""
+        if changed := [job.id for job in jobs if job.waits != reason]:
+            self._store.note_waits(changed, reason)
+
+    def _is_new_to(self, environment: Environment, attempt: Attempt) -> bool:
+        """Whether an environment does not have an attempt after all that was recorded before."""
+        native = environment.find(attempt.id)
+        if native is not None and native != attempt.native:
+            self._store.note_native(attempt.id, native)
+        return native is None
 
     def _end(self, job: Job, attempt: Attempt, status: Status) -> None:
         """Record how an attempt ended, and what follows for its job."""
@@ -139,8 +198,6 @@ class Reconciler:
             failures=failures,
             delay=delay,
         )
-        if delay:
-            self._ready_at[job.id, job.attempts] = self._clock() + delay
         _log.info("%s: attempt %s %s; now %s", job.name, attempt.number, outcome, state)
 
     def _note_progress(self, job: Job, *, is_last: bool = False) -> None:
@@ -148,137 +205,101 @@ class Reconciler:
         looked, before = self._progress_at.get(job.id, (-_PROGRESS, job.progress))
         if not is_last and self._clock() < looked + _PROGRESS:
             return
-        found = None
-        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-            found = read_progress(Path(job.run), job.epochs, job.monitor)
-        shown = found.to_json() if found is not None else before
-        if shown != before:
-            self._store.note_progress(job.id, shown)
+        shown = before
+        try:
+            progress = read_progress(Path(job.run), job.epochs, job.monitor)
+            shown = progress.to_json() if progress is not None else before
+            if shown != before:
+                self._store.note_progress(job.id, shown)
+        except StoreFailed:
+            raise
+        except Exception as problem:  # files of a run are its program's: they may have anything in them
+            _log.debug("the progress of %s is not known: %s", job.name, problem)
         self._progress_at[job.id] = (self._clock(), shown)
         if is_last:
             self._progress_at.pop(job.id, None)
 
     # -- new attempts
 
-    def _start(self, active: list[tuple[Job, Attempt]]) -> float | None:
-        """Start what may start; in how many seconds to look again."""
-        now = self._clock()
-        waits = [1.0] if active else []
-        waiting = self._store.waiting()
-        for name in dict.fromkeys(job.environment for job in waiting):
-            queue = [job for job in waiting if job.environment == name]
-            environment = self._environment(name)
-            if environment is None:
-                continue
-            if (ask_at := self._ask_at.get(name, 0.0)) > now:
-                waits.append(ask_at - now)
-                continue
-            ready = {job.id: self._ready(job, now) for job in queue}
-            waits += [at - now for at in ready.values() if at > now]
-            running = [(job, attempt) for job, attempt in active if job.environment == name]
-            with self._reaching(name):
-                capacity = environment.capacity()
-                self._note_too_large(queue, capacity)
-                starts = scheduling.choose(
-                    [job for job in queue if ready[job.id] <= now],
-                    [job for job, _ in running],
-                    capacity,
-                    scheduling.in_use(attempt.devices for _, attempt in running),
-                )
-                self._begin(environment, starts)
-                waits += [1.0] if starts else []
-            if name in self._ask_at:
-                waits.append(_ASK_AGAIN)
-        return min(waits, default=None)
+    def _look_at_environments(self) -> None:
+        """Ask for the capacity of the environments that jobs still need."""
+        targets = [Target(*each) for each in self._store.targets()]
+        for target in targets:
+            with self._reaching(target) as environment:
+                if environment is not None:
+                    self._has[target] = environment.capacity()
+        self._has = {target: has for target, has in self._has.items() if target in set(targets)}
+        self._ask_at = {target: at for target, at in self._ask_at.items() if target in set(targets)}
+        self._silence = {target: silence for target, silence in self._silence.items() if target in self._ask_at}
 
-    def _note_too_large(self, queue: Sequence[Waiting], capacity: Slots | None) -> None:
-        """Let users see why a job does not start: what its environment has may have become less since its submit."""
-        for job in queue:
-            lacking = missing(scheduling.needs(job), capacity) if capacity is not None else None
-            reason = f"{job.environment} can't run it: {lacking}" if lacking else ""
-            if reason != self._too_large.get(job.id, ""):
-                self._store.note_reason(job.id, reason)
-                self._too_large[job.id] = reason
+    def _report(self) -> None:
+        """Tell the leader the capacity of the environments, when it has changed, and as a sign of life."""
+        capacity: dict[str, Any] = {target_key(*target): has and [*astuple(has)] for target, has in self._has.items()}
+        capacity |= {target_key(*target): f"{target.name} does not answer" for target in self._ask_at}
+        at, before = self._reported
+        is_news = capacity != before
+        if is_news or self._clock() >= at + _REPORT:
+            self._store.note_agent({**self._settings.described(), "since": self._since}, capacity, is_news=is_news)
+            self._reported = (self._clock(), capacity)
 
-    def _ready(self, job: Waiting, now: float) -> float:
-        """When a job may be tried again. A coordinator that was just started waits the whole delay again."""
-        if not job.delay:
-            return now
-        return self._ready_at.setdefault((job.id, job.attempts), now + job.delay)
+    def _submit_granted(self, granted: Sequence[str]) -> None:
+        """Submit attempts that were just recorded, which no environment has."""
+        active = [pair for pair in self._store.active() if pair[1].id in set(granted)] if granted else []
+        for target, mine in _by_target(active).items():
+            with self._reaching(target) as environment:
+                if environment is not None:
+                    self._submit(environment, mine)
 
-    def _begin(self, environment: Environment, starts: Sequence[scheduling.Start]) -> None:
-        """Record attempts, then submit them: those of a batch together, where the environment can do that."""
-        if not isinstance(environment, TakesArrays):
-            for start in starts:
-                if (recorded := self._record(start)) is not None:
-                    self._submit(environment, *recorded)
-            return
-        batches: dict[object, list[tuple[Job, Attempt]]] = {}
-        for start in starts:
-            if (recorded := self._record(start)) is not None:
-                job = recorded[0]
-                key = (job.batch, job.resources) if job.batch else job.id
-                batches.setdefault(key, []).append(recorded)
+    def _submit(self, environment: Environment, recorded: Sequence[Pair]) -> None:
+        """Submit attempts that are recorded: those of a batch together, where the environment can do that."""
+        batches: dict[object, list[Pair]] = {}
+        for job, attempt in recorded:
+            key = (job.batch, job.resources) if job.batch and isinstance(environment, TakesArrays) else job.id
+            batches.setdefault(key, []).append((job, attempt))
         for batch in batches.values():
-            if len(batch) > 1:
-                self._submit_array(environment, batch)
-            else:
-                self._submit(environment, *batch[0])
+            if len(batch) > 1 and isinstance(environment, TakesArrays) and self._submit_array(environment, batch):
+                continue
+            for job, attempt in batch:
+                with self._isolated(environment, job, attempt):
+                    self._submit_one(environment, job, attempt)
 
-    def _record(self, start: scheduling.Start) -> tuple[Job, Attempt] | None:
-        """A new attempt of a job, which is in the store; None if the job may not start any more."""
-        job = self._store.job(start.job)
-        self._ready_at.pop((job.id, job.attempts), None)
-        self._too_large.pop(job.id, None)
-        number = job.attempts + 1
-        self._token = self._token or self._store.fact("store") or ""
-        id = f"{self._token}-{job.id}-{number}-{os.urandom(2).hex()}"
-        if not self._store.begin_attempt(job.id, id, number, job.environment, start.devices):
-            return None
-        devices = ",".join(map(str, start.devices))
-        return job, Attempt(id, job.id, number, job.environment, "", devices, 0.0, None, None, None, None, "")
-
-    def _submit_array(self, environment: TakesArrays, batch: Sequence[tuple[Job, Attempt]]) -> None:
-        """Submit attempts as one array. If that fails they stay absent, and are submitted one by one."""
+    def _submit_array(self, environment: TakesArrays, batch: Sequence[Pair]) -> bool:
+        """Submit attempts as one array; whether that could be done."""
         try:
             natives = environment.submit_array([self._task(job, attempt) for job, attempt in batch])
-        except (Refused, PackageError, OSError) as problem:
+        except (Unreachable, StoreFailed):
+            raise
+        except Exception as problem:
             _log.warning("%s jobs can't be submitted as an array: %s", len(batch), problem)
-            return
+            return False
         for (job, attempt), native in zip(batch, natives, strict=True):
             self._store.note_native(attempt.id, native)
             _log.info("%s: attempt %s submitted as %s", job.name, attempt.number, native)
+        return True
 
-    def _submit_again(self, environment: Environment, job: Job, attempt: Attempt) -> None:
-        """Submit an attempt that was recorded before, unless the environment has it after all."""
-        native = environment.find(attempt.id)
-        if native is None:
-            self._submit(environment, job, attempt)
-        elif native != attempt.native:
-            self._store.note_native(attempt.id, native)
-
-    def _submit(self, environment: Environment, job: Job, attempt: Attempt) -> None:
-        """Submit an attempt that is recorded."""
+    def _submit_one(self, environment: Environment, job: Job, attempt: Attempt) -> None:
         try:
             native = environment.submit(self._task(job, attempt))
-        except (Refused, PackageError) as problem:
+        except (Refused, PackageError, VariableError) as problem:
             self._end(job, attempt, Status("ended", Outcome.REFUSED, reason=str(problem)))
             return
         except OSError as problem:
-            if problem.errno in DISK_IS_FULL:  # the attempt stays absent, and is submitted again
-                _log.warning("%s can't be submitted: %s", job.name, problem)
-                return
+            if problem.errno in DISK_IS_FULL:
+                raise
             reason = f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)
             self._end(job, attempt, Status("ended", Outcome.FAILED, reason=reason))
             return
-        self._store.note_native(attempt.id, native)
-        _log.info("%s: attempt %s submitted as %s", job.name, attempt.number, native)
+        if native:
+            self._store.note_native(attempt.id, native)
+            _log.info("%s: attempt %s submitted as %s", job.name, attempt.number, native)
 
     def _task(self, job: Job, attempt: Attempt) -> Task:
         """An attempt with all that an environment needs; the run folder has what is run."""
         package = open_package(package_file(self._settings.packages, job.package))
+        if package.hash != job.package:
+            raise PackageError("its package is not the one that was submitted any more")
+        secrets = job_variables.secret_values(self._settings.folder, json.loads(job.secrets))
         run = Path(job.run)
-        run.mkdir(parents=True, exist_ok=True)
         unpack(package, run)
         return Task(
             attempt.id,
@@ -289,46 +310,93 @@ class Reconciler:
             json.loads(job.arguments),
             job.resources,
             scheduling.in_use([attempt.devices]),
-            {"LEAVEN_JOB": str(job.id)},
+            {
+                **json.loads(job.variables),
+                job_variables.JOB: str(job.id),
+                run_folder.PACKED_BY: package.manifest.leaven,
+            },
+            secrets,
         )
 
-    # -- environments
-
-    def _environment(self, name: str) -> Environment | None:
-        known = self._known.get(name)
-        if known is None:
-            self._known = self._store.environments()
-            known = self._known[name]
-        if known.kind not in KINDS:
-            return None
-        key = (name, known.settings)
-        if key not in self._environments:
-            made = KINDS[known.kind].make(json.loads(known.settings), self._settings.attempts, self._settings.wake)
-            self._environments[key] = made
-        return self._environments[key]
+    # -- what goes wrong
 
     @contextlib.contextmanager
-    def _reaching(self, name: str) -> Iterator[None]:
-        """Mark an environment that does not answer, and one that does again."""
+    def _isolated(self, environment: Environment, job: Job, attempt: Attempt) -> Iterator[None]:
+        """End a job for which something fails unexpectedly; the others go on."""
         try:
             yield
-        except Unreachable as problem:
-            _log.warning("%s does not answer: %s", name, problem)
-            if name not in self._ask_at:
-                self._store.mark_environment(name, str(problem))
-            self._ask_at[name] = self._clock() + _ASK_AGAIN
-        else:
-            if self._ask_at.pop(name, None) is not None or self._known[name].unreachable_since is not None:
-                self._store.mark_environment(name, "")
-                self._known = self._store.environments()
+        except (Unreachable, StoreFailed):
+            raise
+        except Forgotten:
+            _log.info("%s was forgotten", job.name)
+        except Exception as problem:
+            if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:  # it is done again
+                _log.warning("%s has to wait: %s", job.name, problem)
+                return
+            _log.exception("%s can't go on", job.name)
+            with contextlib.suppress(Exception):
+                environment.cancel(attempt.id, attempt.native, _grace(job))
+            self._end(job, attempt, Status("ended", Outcome.ERROR, reason=_described(problem)))
 
-    def _grace(self, job: Job) -> float:
-        settings: Mapping[str, object] = json.loads(self._known[job.environment].settings)
-        return float(str(settings.get("grace", GRACE)))
+    @contextlib.contextmanager
+    def _reaching(self, target: Target) -> Iterator[Environment | None]:
+        """An environment, which is marked where it does not answer; None if it is not yet to be asked again."""
+        environment = self._environment(target) if self._clock() >= self._ask_at.get(target, 0.0) else None
+        try:
+            yield environment
+        except StoreFailed:
+            raise
+        except Exception as problem:
+            self._note_silence(target, problem)
+        else:
+            if environment is not None:
+                self._ask_at.pop(target, None)
+                self._mark(target, "")
+
+    def _environment(self, target: Target) -> Environment | None:
+        """The environment of a target; None where it can't be made, which counts as not being reached."""
+        try:
+            if target not in self._environments:
+                given = json.loads(target.settings)
+                made = KINDS[given["kind"]].make(given, self._settings.attempts, self._settings.wake)
+                self._environments[target] = made
+        except Exception as problem:
+            self._note_silence(target, problem)
+        return self._environments.get(target)
+
+    def _note_silence(self, target: Target, problem: Exception) -> None:
+        is_expected = isinstance(problem, Unreachable)
+        _log.warning("%s does not answer: %s", target.name, problem, exc_info=None if is_expected else problem)
+        reason = str(problem) if is_expected else _described(problem)
+        since, _ = self._silence.get(target, (time.strftime("%F %H:%M"), ""))
+        self._silence[target] = (since, reason)
+        self._ask_at[target] = self._clock() + _ASK_AGAIN
+        self._mark(target, reason)
+
+    def _mark(self, target: Target, problem: str) -> None:
+        """Let users see whether an environment answers."""
+        if self._is_marked.get(target.name) is not bool(problem):
+            self._store.mark_environment(target.name, problem)
+            self._is_marked[target.name] = bool(problem)
+
+
+def _by_target(pairs: Iterable[Pair]) -> dict[Target, list[Pair]]:
+    by_target: dict[Target, list[Pair]] = {}
+    for job, attempt in pairs:
+        by_target.setdefault(Target(job.environment, job.settings), []).append((job, attempt))
+    return by_target
+
+
+def _grace(job: Job) -> float:
+    return float(json.loads(job.settings).get("grace", GRACE))
+
+
+def _described(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}"
 
 
 def has_diverged(run: Path) -> bool:
-    """Whether a training has ended because its loss was not a number: it would again."""
+    """Whether a training has ended because its loss was NaN: it would again."""
     return bool(run_folder.read_json(run / run_folder.LOCK).get(DIVERGED))
 
 
@@ -336,14 +404,14 @@ def what_follows(job: Job, outcome: Outcome, backoff: float) -> tuple[State, int
     """The state of a job after an attempt, its failures so far, and how long to wait before the next attempt."""
     if outcome is Outcome.SUCCEEDED:
         return State.SUCCEEDED, job.failures, 0.0
-    if job.wanted is Wanted.STOP:
+    if job.wanted is Wanted.STOP or outcome is Outcome.CANCELLED:
         return State.CANCELLED, job.failures, 0.0
+    if outcome in (Outcome.TIMED_OUT, Outcome.REFUSED, Outcome.DIVERGED, Outcome.ERROR):
+        return State.FAILED, job.failures, 0.0
     if job.wanted is Wanted.PAUSE:
         return State.QUEUED, job.failures, 0.0
     if outcome is Outcome.STOPPED:  # preempted, or resumed before it had stopped: uses up no retry
         return State.QUEUED, job.failures, 0.0 if job.state is State.STOPPING else backoff
-    if outcome in (Outcome.TIMED_OUT, Outcome.REFUSED, Outcome.DIVERGED):
-        return State.FAILED, job.failures, 0.0
     failures = job.failures + 1
     if failures > job.retries:
         return (State.LOST if outcome is Outcome.LOST else State.FAILED), failures, 0.0

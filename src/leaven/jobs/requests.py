@@ -1,10 +1,11 @@
 """What users may ask for: submit, cancel, pause, resume, retry, priority, clean. The commands and others call these."""
 
-import getpass
+import contextlib
+import json
 import os
-import re
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -12,20 +13,26 @@ from pathlib import Path
 from leaven.formats import run_folder, sweep_folder
 from leaven.formats.byte_sizes import parse_bytes
 from leaven.formats.installed_versions import leaven_version
+from leaven.jobs import job_variables
 from leaven.jobs.environments.environment import Environment, Unreachable
 from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.lengths import minutes_of
 from leaven.jobs.package import Package, package_file, refuse_other_version, unpack
-from leaven.jobs.problem import Problem
-from leaven.jobs.resources import Resources, Slots, missing
+from leaven.jobs.problem import NameTaken, Problem
+from leaven.jobs.resources import Resources, Slots, missing, out_of_range
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ACTIVE, ENDED, Entry, State, Wanted
-from leaven.jobs.store.connection import StoreError, is_sqlite, open_engine
+from leaven.jobs.store.connection import has_leader, is_sqlite, open_engine
+from leaven.jobs.store.copies import load_copy, save_copy
+from leaven.jobs.store.failures import StoreError
+from leaven.jobs.store.for_leader import QUOTAS
 from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.store.records import Job
 
 RETRIES = 2
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?) *(m|h|d)(?:in|inutes?|ours?|ays?)?", re.ASCII)
-_MINUTES = {"m": 1.0, "h": 60.0, "d": 1440.0}
+_LARGEST = 1_000_000  # priority
+_FORCE = 10.0  # seconds in which a job that is forgotten by force may end
+_AT_ONCE = 500  # jobs that are forgotten in one transaction
 
 
 class RequestError(Problem):
@@ -44,13 +51,15 @@ class Order:
     retries: int = RETRIES
     after: Sequence[str] = ()
     is_sweep: bool = False  # whether each trial becomes a job
+    variables: Mapping[str, str] = field(default_factory=dict)  # of the program's environment
+    secrets: Sequence[str] = ()  # names of variables whose values are looked up when it starts
 
 
 def open_store(settings: Settings) -> JobStore:
     """The store of the settings; its folder is created."""
     if is_sqlite(settings.store):
         try:
-            settings.folder.mkdir(parents=True, exist_ok=True)
+            settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
             raise StoreError(f"can't create {settings.folder}: {problem.strerror}", "set LEAVEN_JOBS") from None
     return JobStore(open_engine(settings.store))
@@ -92,18 +101,21 @@ def resources(
     processes: int | None = None,
     nodes: int | None = None,
     length: str | None = None,
+    cores_per_gpu: int | None = None,
 ) -> Resources:
     """What a job gets, by what is said: `memory` as `16GB`, `length` as `12h`.
 
-    What is not said is what the job was packed with, or the default. If GPUs are, each has one process.
+    What is not said is what the job was packed with, or the default. If GPUs are, each has one process, and as many
+    cores as the environment's settings give to a GPU.
     """
     size = parse_bytes(memory) if memory else 0
     if size is None:
         raise RequestError(f"`{memory}` must be a size of memory, such as 16GB")
     other = packed or usual_resources(environment, gpus or 0)
     count = processes or (other.processes if gpus is None else max(1, gpus))
+    usual = max(count, gpus * cores_per_gpu if gpus and cores_per_gpu else other.cpus)
     return Resources(
-        cpus=cpus or max(count, other.cpus),
+        cpus=cpus or usual,
         memory=size or other.memory,
         gpus=other.gpus if gpus is None else gpus,
         processes=count,
@@ -113,10 +125,9 @@ def resources(
 
 
 def _minutes(length: str) -> float:
-    found = _LENGTH.fullmatch(length.strip().lower())
-    if not found or not float(found[1]):
+    if (found := minutes_of(length)) is None:
         raise RequestError(f"`{length}` must be a length of time, such as 90m or 12h")
-    return float(found[1]) * _MINUTES[found[2]]
+    return found
 
 
 # -- submitting
@@ -127,10 +138,8 @@ def submit(store: JobStore, settings: Settings, orders: Sequence[Order]) -> list
     for order in orders:
         _refuse_impossible(settings, order)
     orders = _sorted(orders)
-    for name in dict.fromkeys(order.environment for order in orders):
-        given = settings.environments[name]
-        store.define_environment(name, given["kind"], given)
     made: list[Path] = []
+    agent = store.agent_of(settings.host, settings.folder)
     submissions: list[Submission] = []
     places: dict[str, int] = {}  # of the orders that have names
     try:
@@ -139,10 +148,10 @@ def submit(store: JobStore, settings: Settings, orders: Sequence[Order]) -> list
             order.package.save(settings.packages)
             run = _new_run(settings, order)
             made.append(run)
-            submissions += _submissions(order, run, after, len(submissions))
+            submissions += _submissions(settings, order, run, after, len(submissions))
             if order.name is not None:
                 places[order.name] = -len(submissions)
-        return store.submit(submissions)
+        return store.submit([replace(one, agent=agent) for one in submissions])
     except BaseException:
         for run in made:
             shutil.rmtree(run, ignore_errors=True)
@@ -155,6 +164,11 @@ def _refuse_impossible(settings: Settings, order: Order) -> None:
         raise RequestError(wrong.replace("of a run", "of a job"))
     if order.name is not None and order.name.isdecimal():
         raise RequestError(f"`{order.name}` can't be the name of a job: a number is the id of one")
+    job_variables.refuse_wrong(order.variables, order.secrets)
+    if wrong := out_of_range(order.resources):
+        raise RequestError(f"no job can need that: {wrong}")
+    if abs(order.priority) > _LARGEST or not 0 <= order.retries <= _LARGEST:
+        raise RequestError(f"priority and retries can't be larger than {_LARGEST:,}")
     has = _capacity(environment_of(settings, order.environment))
     if has is not None and (lacking := missing(order.resources.slots, has)):
         raise RequestError(f"{order.environment} can't run this job: {lacking}", f"{order.environment} has {has}")
@@ -187,23 +201,25 @@ def _new_run(settings: Settings, order: Order) -> Path:
     manifest = order.package.manifest
     if not manifest.output:
         folder = settings.runs / f"{manifest.name}-{os.urandom(4).hex()}"
-        folder.mkdir(parents=True)
+        folder.mkdir(mode=0o700, parents=True)
         return folder
     try:
-        return run_folder.new_folder(Path(manifest.output), order.name, is_quick=manifest.is_quick).absolute()
+        return run_folder.new_folder(
+            Path(manifest.output), order.name, is_quick=manifest.is_quick, is_private=True
+        ).absolute()
     except FileExistsError as problem:
-        raise RequestError(f"{problem.filename} exists already", "choose another name") from None
+        raise NameTaken(f"{problem.filename} exists already", "choose another name") from None
 
 
-def _submissions(order: Order, run: Path, after: Sequence[int], before: int) -> list[Submission]:
+def _submissions(settings: Settings, order: Order, run: Path, after: Sequence[int], before: int) -> list[Submission]:
     """The jobs of an order: one, or those of a sweep's trials and one that finishes the best."""
     manifest = order.package.manifest
     one = Submission(
         name=order.name,
         stem=manifest.name,
-        owner=_user(),
         package=order.package.hash,
         environment=order.environment,
+        settings=settings.environments[order.environment],
         entry=manifest.entry,
         arguments=manifest.arguments,
         run=str(run),
@@ -214,6 +230,8 @@ def _submissions(order: Order, run: Path, after: Sequence[int], before: int) -> 
         after=after,
         epochs=manifest.epochs,
         monitor=manifest.monitor,
+        variables=order.variables,
+        secrets=order.secrets,
     )
     if not order.is_sweep:
         return [one]
@@ -226,13 +244,6 @@ def _submissions(order: Order, run: Path, after: Sequence[int], before: int) -> 
     end = replace(one, entry=Entry.END_SWEEP, arguments=(), resources=single, batch=run.name)
     end = replace(end, after=waits, after_any_end=True)
     return [*jobs, end]
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return str(os.getuid()) if hasattr(os, "getuid") else ""
 
 
 # -- what is wanted of jobs
@@ -273,19 +284,84 @@ def retry(store: JobStore, jobs: Sequence[Job]) -> None:
     store.retry(ids)
 
 
-def clean(store: JobStore, settings: Settings, jobs: Sequence[Job]) -> int:
-    """Forget jobs that have ended, with their logs and packages; their runs stay. How many were removed."""
-    _refuse(jobs, (State.QUEUED, *ACTIVE), "has not ended", "cancel it first: `leaven jobs cancel`")
+def clean(store: JobStore, settings: Settings, jobs: Sequence[Job], *, by_force: bool = False) -> int:
+    """Forget jobs that have ended, with their logs and packages; their runs stay. How many were removed.
+
+    By force, jobs in whatever state: the last way out for one that can be neither cancelled nor ended.
+    """
+    if not by_force:
+        help = "cancel it first: `leaven jobs cancel`; --force ends what can be ended, and forgets it"
+        _refuse(jobs, (State.QUEUED, *ACTIVE), "has not ended", help)
     ids = [job.id for job in jobs]
     waiting = store.dependants(ids)
     if waiting:
         raise RequestError(f"job {waiting[0]} waits for one of these", "cancel it first: `leaven jobs cancel`")
-    for attempt in store.remove(ids):
-        shutil.rmtree(settings.attempts / attempt, ignore_errors=True)
-    used = store.packages_in_use()
-    for package in {job.package for job in jobs} - used:
-        package_file(settings.packages, package).unlink(missing_ok=True)
+    if active := [job for job in jobs if job.state in ACTIVE]:
+        store.want([job.id for job in active], Wanted.STOP)  # the store refuses those of others
+    for job in active:
+        _end_by_force(store, settings, job)
+    _forget(store, settings, ids, whatever_state=by_force)
     return len(ids)
+
+
+def clean_all(store: JobStore, settings: Settings, minutes: float | None = None) -> int:
+    """Forget one's own jobs that have ended, or did that long ago, except those that others wait for; how many."""
+    agent = store.agent_of(settings.host, settings.folder)
+    until = None if minutes is None else time.time() - 60 * minutes
+    count = 0
+    while ids := store.ended(agent, until, _AT_ONCE):
+        _forget(store, settings, ids)
+        count += len(ids)
+    return count
+
+
+def _forget(store: JobStore, settings: Settings, ids: Sequence[int], *, whatever_state: bool = False) -> None:
+    """Remove jobs, with their logs, and packages that no other job needs; their runs stay."""
+    attempts, packages = store.remove(ids, whatever_state=whatever_state)
+    for attempt in attempts:
+        shutil.rmtree(settings.attempts / attempt, ignore_errors=True)
+    for package in packages:
+        package_file(settings.packages, package).unlink(missing_ok=True)
+
+
+def _end_by_force(store: JobStore, settings: Settings, job: Job) -> None:
+    """End what runs of a job, as far as its environment lets us."""
+    with contextlib.suppress(Exception):  # whatever keeps the loop from ending it may do so here
+        given = json.loads(job.settings)
+        environment = KINDS[given["kind"]].make(given, settings.attempts, settings.wake)
+        (attempt,) = (one for one in store.attempts(job.id) if one.id == job.attempt)
+        deadline = time.monotonic() + _FORCE
+        while environment.poll({attempt.id: attempt.native})[attempt.id].phase not in ("ended", "absent"):
+            if time.monotonic() > deadline:
+                return
+            environment.cancel(attempt.id, attempt.native, 0.0)
+            time.sleep(0.1)
+
+
+def backup(store: JobStore, file: Path) -> int:
+    """Write a copy of the store to a file; the number of its jobs."""
+    return save_copy(store.engine, file)
+
+
+def restore(store: JobStore, settings: Settings, file: Path, *, replaces: bool) -> int:
+    """Replace the store by a copy; the number of its jobs."""
+    if has_leader(settings.store, settings.folder):
+        raise RequestError("a coordinator is running", "stop it first: `leaven coordinator stop`")
+    if (count := sum(store.counts().values())) and not replaces:
+        raise RequestError(f"the store has {count:,} jobs, which would be lost", "back it up, and use --replace")
+    return load_copy(store.engine, file)
+
+
+def quotas(store: JobStore) -> dict[str, dict[str, int]]:
+    """What users may have at a time, by their names."""
+    return dict(json.loads(store.fact(QUOTAS) or "{}"))
+
+
+def set_quota(store: JobStore, user: str, limits: Mapping[str, int | None]) -> None:
+    """Limit what a user may have at a time; without limits, no longer. `*` are all that have no quota of their own."""
+    given = {name: number for name, number in limits.items() if number is not None}
+    others = {name: limit for name, limit in quotas(store).items() if name != user}
+    store.set_fact(QUOTAS, json.dumps({**others, **({user: given} if given else {})}, sort_keys=True), wakes=True)
 
 
 def _refuse(jobs: Sequence[Job], states: Sequence[State], reason: str, help: str = "") -> None:

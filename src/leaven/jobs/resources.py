@@ -27,7 +27,7 @@ class Slots:
 
     def __str__(self) -> str:
         memory = [f"{show_bytes(self.memory)} of memory"] if self.memory else []
-        return ", ".join([_count(self.cpus, "core"), *memory, _count(self.gpus, "GPU")])
+        return ", ".join([count_text(self.cpus, "core"), *memory, count_text(self.gpus, "GPU")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,28 @@ class Resources:
         return cls(**{name: value for name, value in found.items() if name in known})
 
 
-def _count(number: int, what: str) -> str:
+_RANGES = {
+    "cpus": (1, 100_000),
+    "memory": (0, 2**60),
+    "gpus": (0, 10_000),
+    "processes": (1, 100_000),
+    "nodes": (1, 100_000),
+}
+_LONGEST = 10 * 366 * 24 * 60  # minutes: ten years
+
+
+def out_of_range(resources: Resources) -> str | None:
+    """`cpus can't be -5`, of the first value that no job can need; None if there is none."""
+    for name, (least, most) in _RANGES.items():
+        value = getattr(resources, name)
+        if not isinstance(value, int) or not least <= value <= most:
+            return f"`{name}` can't be {value}"
+    minutes = resources.minutes
+    return f"`minutes` can't be {minutes}" if minutes is not None and not 0 < minutes <= _LONGEST else None
+
+
+def count_text(number: int, what: str) -> str:
+    """`3 cores`, `1 core`, `no cores`."""
     if not number:
         return f"no {what}s"
     return f"{number} {what}{'s' * (number != 1)}"
@@ -68,7 +89,9 @@ def missing(needed: Slots, there: Slots) -> str | None:
         (needed.cpus, there.cpus, "core"),
     ):
         if need > have:
-            return f"{_count(need, what)} {'is' if need == 1 else 'are'} needed, and it has {_count(have, what)}"
+            return (
+                f"{count_text(need, what)} {'is' if need == 1 else 'are'} needed, and it has {count_text(have, what)}"
+            )
     if needed.memory > there.memory > 0:
         return f"{show_bytes(needed.memory)} of memory are needed, and it has {show_bytes(there.memory)}"
     return None

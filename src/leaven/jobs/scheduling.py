@@ -1,17 +1,24 @@
-"""Which jobs start next: a pure function of the queue, what is running and what is free.
+"""Which jobs start next: a pure function of the queue, what is running, what is free, and what users have used lately.
 
-The highest priority comes first. Among equals, it is the turn of the owner with the fewest jobs running, then of the
-batch (a sweep) with the fewest, then of the oldest. What a job needs that does not fit yet is kept free for it, so that
-large jobs are not passed by small ones for ever; small ones start before it where they don't take any of that.
+The highest priority comes first. Among equals, it is the turn of the owner who has used least, then of the batch (a
+sweep) with the fewest jobs running, then of the oldest. What a job needs that does not fit yet is kept free for it, so
+that large jobs are not passed by small ones for ever; others start before it where they don't take any of that, or
+where their time limit ends them before it could start anyway. It may take the place of running jobs of lower priority
+that were submitted as preemptible.
 """
 
 import heapq
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
-from leaven.jobs.resources import Slots, missing
+from leaven.jobs.resources import Slots, count_text, missing
+
+_TURN = "waits for its turn"
+_AT_ONCE = 20  # jobs, or sweeps, that are handed to a queue elsewhere before others are looked at again
+START = 1.0  # seconds that a job counts for as soon as it starts, however short it is
 
 
 class Queued(Protocol):
@@ -31,6 +38,36 @@ class Queued(Protocol):
     def memory(self) -> int: ...
     @property
     def gpus(self) -> int: ...
+    @property
+    def minutes(self) -> float | None: ...
+
+
+class Runs(Queued, Protocol):
+    """What is known of a job that runs."""
+
+    @property
+    def seconds_left(self) -> float: ...  # infinite, if it has no time limit
+    @property
+    def is_preemptible(self) -> bool: ...
+    @property
+    def is_leaving(self) -> bool: ...  # whether it was asked to make room
+
+
+@dataclass(frozen=True)
+class Quota:
+    """The most that the running jobs of a user may have; None: no limit."""
+
+    jobs: int | None = None
+    cpus: int | None = None
+    gpus: int | None = None
+
+
+@dataclass(frozen=True)
+class Users:
+    """What users have used lately, in seconds of cores, and what they may have; `*` are all that are not named."""
+
+    used: Mapping[str, float] = field(default_factory=dict)
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,31 +78,114 @@ class Start:
     devices: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What starts, why the others don't, which running jobs must make room, and whether more could start at once."""
+
+    starts: list[Start] = field(default_factory=list)
+    waits: dict[int, str] = field(default_factory=dict)
+    leaving: list[int] = field(default_factory=list)
+    has_more: bool = False
+
+
+def choose_all(queue: Iterable[Queued], running: Iterable[Queued], users: Users | None = None) -> Choice:
+    """All of a queue, in turn, as far as quotas let them, some at a time: what it goes to has a queue of its own, and
+    handing it over takes a moment for each."""
+    shares = _Shares(running, users or Users())
+    starts: dict[str, list[Start]] = {}  # by sweep
+    waits: dict[int, str] = {}
+    for job in _in_turn(queue, shares):
+        if over := shares.over_quota(job):
+            waits[job.id] = over
+        else:
+            starts.setdefault(_batch(job), []).append(Start(job.id))
+            shares.count(job)
+    batches = list(starts.values())
+    later = [start.job for batch in batches[_AT_ONCE:] for start in batch]
+    now = [start for batch in batches[:_AT_ONCE] for start in batch]
+    return Choice(now, waits | dict.fromkeys(later, _TURN), has_more=bool(later))
+
+
 def choose(
     queue: Iterable[Queued],
-    running: Iterable[Queued],
-    capacity: Slots | None,
+    running: Iterable[Runs],
+    capacities: Mapping[int, Slots],
     devices_in_use: Sequence[int] = (),
-) -> list[Start]:
-    """What starts now in an environment. One without a capacity takes all; what never fits is passed over."""
-    running = list(running)
-    shares = _Shares(running)
-    if capacity is None:
-        return [Start(job.id) for job in _in_turn(queue, shares)]
-    chosen: list[Start] = []
-    free = capacity
-    for job in running:
-        free -= needs(job)
-    devices = sorted(set(range(capacity.gpus)) - set(devices_in_use))
-    for job in _in_turn((job for job in queue if not missing(needs(job), capacity)), shares):
-        if not free.has(Slots(cpus=1)) and not free.has(Slots(gpus=1)):
-            break
-        fits, free = free.has(needs(job)), free - needs(job)  # what does not fit yet is kept for it
-        if fits:
-            given, devices = tuple(devices[: job.gpus]), devices[job.gpus :]
-            chosen.append(Start(job.id, given))
+    users: Users | None = None,
+) -> Choice:
+    """What starts now on a machine. Each job may have its own limit of what the machine has for it."""
+    running, queue = list(running), list(queue)
+    shares = _Shares(running, users or Users())
+    found = Choice()
+    used = _sum(running)
+    kept = Slots()  # for those that don't fit yet
+    until = 0.0  # seconds in which the first of them could start
+    taken = set(devices_in_use)
+    for job in _in_turn(queue, shares):
+        has, need = capacities[job.id], needs(job)
+        if lacking := missing(need, has):
+            found.waits[job.id] = lacking
+        elif over := shares.over_quota(job):
+            found.waits[job.id] = over
+        elif (has - used - kept).has(need) or (_ends_within(job, until) and (has - used).has(need)):
+            given = tuple(number for number in range(has.gpus) if number not in taken)[: job.gpus]
+            taken.update(given)
+            used += need
+            found.starts.append(Start(job.id, given))
             shares.count(job)
-    return chosen
+        else:
+            is_first, fits = kept == Slots(), (has - used).has(need)
+            kept += need
+            found.waits[job.id] = _TURN if fits else f"waits until {need} are free"
+            if is_first:
+                found.leaving.extend(_victims(job, has - used, running))
+                until = _seconds_until(need, has - used, running)
+            if not any(_is_any(each - used) for each in set(capacities.values())):
+                break  # nothing is free: the order of the others does not matter now
+    _explain_others(found, queue, capacities)
+    return found
+
+
+def _explain_others(found: Choice, queue: Sequence[Queued], capacities: Mapping[int, Slots]) -> None:
+    known = {start.job for start in found.starts} | found.waits.keys()
+    for job in queue:
+        if job.id not in known:
+            found.waits[job.id] = missing(needs(job), capacities[job.id]) or _TURN
+
+
+def _victims(job: Queued, free: Slots, running: Sequence[Runs]) -> list[int]:
+    """The running jobs that must make room for one of a higher priority; none if that would not be enough."""
+    for other in running:
+        free += needs(other) if other.is_leaving else Slots()
+    found: list[int] = []
+    lower = [each for each in running if each.is_preemptible and not each.is_leaving and each.priority < job.priority]
+    for other in sorted(lower, key=lambda each: (each.priority, -each.id)):
+        if free.has(needs(job)):
+            break
+        free += needs(other)
+        found.append(other.id)
+    return found if free.has(needs(job)) else []
+
+
+def _seconds_until(need: Slots, free: Slots, running: Sequence[Runs]) -> float:
+    """In how many seconds there is room for a job, by the time limits of what runs."""
+    for other in sorted(running, key=lambda each: each.seconds_left):
+        free += needs(other)
+        if free.has(need):
+            return other.seconds_left
+    return math.inf
+
+
+def _ends_within(job: Queued, seconds: float) -> bool:
+    return job.minutes is not None and 60 * job.minutes <= seconds < math.inf
+
+
+def _is_any(free: Slots) -> bool:
+    return free.has(Slots(cpus=1)) or free.has(Slots(gpus=1))
+
+
+def _sum(jobs: Iterable[Queued]) -> Slots:
+    return sum(map(needs, jobs), Slots())
 
 
 def needs(job: Queued) -> Slots:
@@ -74,28 +194,55 @@ def needs(job: Queued) -> Slots:
 
 
 class _Shares:
-    """How many jobs each owner and each batch have running."""
+    """What each owner has used, and what owners and batches have running."""
 
-    def __init__(self, running: Iterable[Queued]) -> None:
+    def __init__(self, running: Iterable[Queued], users: Users) -> None:
+        self._used = dict(users.used)
+        self._quotas = users.quotas
+        self._running: dict[str, Slots] = {}
         self._owners: Counter[str] = Counter()
         self._batches: Counter[str] = Counter()
         for job in running:
-            self.count(job)
+            self._add(job)
 
-    def count(self, job: Queued) -> None:
+    def _add(self, job: Queued) -> None:
+        self._running[job.owner] = self._running.get(job.owner, Slots()) + needs(job)
         self._owners[job.owner] += 1
         self._batches[_batch(job)] += 1
 
-    def turn(self, job: Queued) -> tuple[int, int, int, int]:
+    def count(self, job: Queued) -> None:
+        """Count a job that starts."""
+        self._add(job)
+        self._used[job.owner] = self._used.get(job.owner, 0.0) + START * job.cpus
+
+    def turn(self, job: Queued) -> tuple[int, float, int, int]:
         """Orders jobs, the next first."""
-        return -job.priority, self._owners[job.owner], self._batches[_batch(job)], job.id
+        return -job.priority, self._used.get(job.owner, 0.0), self._batches[_batch(job)], job.id
+
+    def over_quota(self, job: Queued) -> str:
+        """`the quota of bob is 4 cores`, where a job would exceed it; empty where it does not."""
+        quota = self._quotas.get(job.owner) or self._quotas.get("*")
+        if quota is None:
+            return ""
+        has = self._running.get(job.owner, Slots()) + needs(job)
+        for number, most, what in (
+            (self._owners[job.owner] + 1, quota.jobs, "job"),
+            (has.cpus, quota.cpus, "core"),
+            (has.gpus, quota.gpus, "GPU"),
+        ):
+            if most is not None and number > most:
+                return f"the quota of {job.owner} is {count_text(most, what)} at a time"
+        return ""
 
 
 def _batch(job: Queued) -> str:
     return job.batch or f"job {job.id}"
 
 
-def _in_turn(queue: Iterable[Queued], shares: _Shares) -> Iterable[Queued]:
+AnyQueued = TypeVar("AnyQueued", bound=Queued)
+
+
+def _in_turn(queue: Iterable[AnyQueued], shares: _Shares) -> Iterable[AnyQueued]:
     """The jobs in their order, which changes as jobs are started: a place that has become later is corrected when it
     comes up, since shares only grow."""
     waiting = [(shares.turn(job), job) for job in queue]

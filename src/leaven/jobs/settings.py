@@ -11,6 +11,8 @@ The project's file is the nearest `leaven.toml` in the current folder or above i
 """
 
 import os
+import re
+import socket
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -20,14 +22,26 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats.byte_sizes import parse_bytes
+from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.keys import Form, is_of
+from leaven.jobs.lengths import minutes_of
 from leaven.jobs.problem import Problem
-from leaven.jobs.store.connection import sqlite_url
+from leaven.jobs.store.connection import is_sqlite, sqlite_url
 
 PROJECT_FILE = "leaven.toml"
 FOLDER = "LEAVEN_JOBS"  # the environment variable with the folder of jobs
 CONFIG = "LEAVEN_CONFIG"  # that with the user's configuration file
-_JOBS_KEYS = {"folder": Form.STRING, "store": Form.STRING, "backoff": Form.NUMBER}
+_JOBS_KEYS = {
+    "folder": Form.STRING,
+    "store": Form.STRING,
+    "host": Form.STRING,
+    "keep": Form.STRING,
+    "backoff": Form.NUMBER,
+}
+_SECTIONS = ("jobs", "notify", "environments")
+_NOTIFY_KEYS = {"webhook": Form.STRING, "mail": Form.STRINGS, "on": Form.STRINGS}
+_OF_ALL = {"kind": Form.STRING, "cores_per_gpu": Form.COUNT}  # keys of environments of all kinds
+_OF_KIND = {"local": {"preemptible": Form.SWITCH}}  # what is decided here, and not by the environment
 _BACKOFF = 10.0
 
 
@@ -43,6 +57,14 @@ class Settings:
     store: str
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     backoff: float = _BACKOFF
+    host: str = field(default_factory=socket.gethostname)  # what this machine is called
+    notify: Mapping[str, Any] = field(default_factory=dict)  # who is told how jobs ended
+    keep: float | None = None  # minutes after which a job that has ended is forgotten
+
+    def described(self) -> dict[str, Any]:
+        """This process, as others are told."""
+        about = {"host": self.host, "folder": str(self.folder), "pid": os.getpid()}
+        return {**about, "version": leaven_version()}
 
     @property
     def packages(self) -> Path:
@@ -63,6 +85,18 @@ class Settings:
         return self.folder / "wake"
 
     @property
+    def lock(self) -> Path:
+        """Held by the coordinator of this folder, and with a store in PostgreSQL, of this machine."""
+        if is_sqlite(self.store):
+            return self.folder / "coordinator.lock"
+        return self.folder / f"coordinator-{re.sub(r'[^A-Za-z0-9.-]', '_', self.host)}.lock"
+
+    @property
+    def stop(self) -> Path:
+        """The file that asks that coordinator to end."""
+        return self.lock.with_suffix(".stop")
+
+    @property
     def log(self) -> Path:
         return self.folder / "coordinator.log"
 
@@ -71,9 +105,11 @@ def load_settings(start: Path | None = None) -> Settings:
     """The settings that hold in a folder, by default the current one."""
     files = [file for file in (user_file(), project_file(start or Path.cwd())) if file is not None and file.is_file()]
     jobs: dict[str, Any] = {}
+    notify: dict[str, Any] = {}
     environments: dict[str, Mapping[str, Any]] = {"local": {"kind": "local"}}
     for file in files:
         found = _read(file)
+        notify |= _checked(found.get("notify", {}), _NOTIFY_KEYS, "[notify]", file)
         jobs |= _checked(found.get("jobs", {}), _JOBS_KEYS, "[jobs]", file)
         for name, given in found.get("environments", {}).items():
             environments[name] = _environment(name, given, file)
@@ -83,7 +119,17 @@ def load_settings(start: Path | None = None) -> Settings:
         str(jobs.get("store") or sqlite_url(folder / "jobs.sqlite")),
         environments,
         float(jobs.get("backoff", _BACKOFF)),
+        str(jobs.get("host") or socket.gethostname()),
+        notify,
+        _keep(jobs.get("keep")),
     )
+
+
+def _keep(given: str | None) -> float | None:
+    """The minutes for which ended jobs are kept; None: for ever."""
+    if given is not None and minutes_of(given) is None:
+        raise SettingsError(f"`keep` in [jobs] is `{given}`, and must be a length of time, such as 30d")
+    return None if given is None else minutes_of(given)
 
 
 def _folder(jobs: Mapping[str, Any]) -> Path:
@@ -107,9 +153,10 @@ def _read(file: Path) -> dict[str, Any]:
     except ValueError as problem:
         raise SettingsError(f"{file}: {problem}") from None
     for name in found:
-        if name not in ("jobs", "environments"):
-            raise SettingsError(f"{file}: unknown section [{name}]", "there are [jobs] and [environments.NAME]")
-    for name in ("jobs", "environments"):
+        if name not in _SECTIONS:
+            help = "there are [jobs], [notify] and [environments.NAME]"
+            raise SettingsError(f"{file}: unknown section [{name}]", help)
+    for name in _SECTIONS:
         if not isinstance(found.get(name, {}), dict):
             raise SettingsError(f"{file}: [{name}] must be a section")
     return found
@@ -134,10 +181,9 @@ def _environment(name: str, given: Any, file: Path) -> dict[str, Any]:
     if not isinstance(kind, str) or kind not in KINDS:
         told = f"unknown kind {kind!r}" if kind is not None else "`kind` is missing"
         raise SettingsError(f"{file}: {where}: {told}", f"kinds: {', '.join(KINDS)}")
-    found = {"kind": kind, **_checked(given, {"kind": Form.STRING, **KINDS[kind].keys}, where, file)}
-    if isinstance(found.get("memory"), str):
-        found["memory"] = parse_bytes(found["memory"])
-    return found
+    found = {"kind": kind, **_checked(given, {**_OF_ALL, **KINDS[kind].keys, **_OF_KIND.get(kind, {})}, where, file)}
+    sizes = [key for key, form in KINDS[kind].keys.items() if form is Form.SIZE]
+    return found | {key: parse_bytes(found[key]) for key in sizes if isinstance(found.get(key), str)}
 
 
 def refuse_unknown(key: str, known: tuple[str, ...], where: str, file: Path) -> None:

@@ -44,6 +44,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"  # asked to, or preempted: what was trained is saved
     TIMED_OUT = "timed out"
+    CANCELLED = "cancelled"  # in the engine, by somebody else than Leaven: it is not tried again
     REFUSED = "refused"  # the environment will never run it
     DIVERGED = "diverged"  # its loss became NaN or infinite; another attempt's would too
+    ERROR = "error"  # the coordinator itself can't deal with it; it is not tried again
     LOST = "lost"  # nobody can tell how it ended

@@ -2,32 +2,45 @@
 
     attempts/17-1-a3f9c2/
         task.json         what to run
-        supervisor.lock   held by the supervisor as long as it lives
+        supervisor.lock   held by the supervisor as long as it lives, for machines that see the folder
+        program.lock      the same of the program and what it starts: a supervisor may be killed and not they
         begun.json        written before the program is started: an attempt is begun at most once
-        program.lock      held by the program and the processes that it forks
         log               what the program printed
         stop.json         written by whoever wants the attempt to end
         told.json         what the program itself says of how it ended
         outcome.json      how the attempt ended
 
-This file is run, not imported, by a Python without site packages, so that a supervisor costs 10 MB and starts in
-milliseconds; therefore it uses only the standard library. A supervisor needs no coordinator, and the program ends with
-its supervisor. Whatever the program leaves behind is found by an environment variable, which processes inherit.
+This is run by a Python without site packages, so that a supervisor costs 10 MB and starts in milliseconds; therefore it
+uses only the standard library, as do the files that are part of it: `attempt_processes.py`, `program_log.py`,
+`limits.py` and `control_groups.py`. A supervisor needs no coordinator, and the program ends with its supervisor.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
+import math
 import os
 import select
 import signal
 import subprocess
-import sys
 import time
+
+from leaven.jobs.attempt_processes import (
+    ATTEMPT,
+    adopt_orphans,
+    end_descendants,
+    end_with,
+    hold,
+    is_held,
+    programmed,
+    reap_orphans,
+    supervised,
+)
+from leaven.jobs.limits import Limits
+from leaven.jobs.program_log import LIMIT, ProgramLog, make_again
 
 TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
 if TYPE_CHECKING:
@@ -36,23 +49,27 @@ if TYPE_CHECKING:
 
 TASK = "task.json"
 LOCK = "supervisor.lock"
-BEGUN = "begun.json"
 PROGRAM_LOCK = "program.lock"
+BEGUN = "begun.json"
 LOG = "log"
 STOP = "stop.json"
 TOLD = "told.json"
 OUTCOME = "outcome.json"
+NODE_FOLDER = "node-{}"  # the folder of each node but the first, in that of the attempt
 
-ATTEMPT = "LEAVEN_ATTEMPT"  # the environment variable by which the processes of an attempt are found
-TELL = "LEAVEN_OUTCOME"  # that with the file to which a program writes how it ended
+TELL = "LEAVEN_OUTCOME"  # the environment variable with the file to which a program writes how it ended
+PRIVATE = ("LEAVEN_TOKEN", "LEAVEN_JOBS_STORE")  # environment variables that programs don't get
 
 PATIENCE = 3600.0  # seconds for which something that fails is tried again
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _LOOK = 0.25  # seconds between two looks at whether a stop is wanted
+_CHUNK = 65_536  # bytes that are read at once of what is printed
+_DRAINING = 1.0  # seconds for what was printed last
+_LARGEST_FILE = 1_000_000  # bytes that are read of what others write
 _LOCK_TRIES = 40
 _STOPPED = (-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT)
-_SET_PARENT_DEATH_SIGNAL = 1
+_SAID = ("succeeded", "stopped", "failed", "refused")  # by programs
 
 
 def main(folder: str) -> None:
@@ -62,13 +79,30 @@ def main(folder: str) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with open(os.path.join(folder, TASK), encoding="utf-8") as file:
         task = json.load(file)
-    lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-    if not take(lock, _LOCK_TRIES) or os.path.exists(os.path.join(folder, BEGUN)):
+    held = take_attempt(folder, task["attempt"])
+    if held is None:
         return  # another one supervises it, or did
-    supervisor = Supervisor(folder, task)
-    outcome = supervisor.run()
+    outcome = Supervisor(folder, task).run()
     write_until_done(os.path.join(folder, OUTCOME), outcome)
     wake(task.get("wake", ""))
+
+
+def take_attempt(folder: str, attempt: str) -> object | None:
+    """What only the one supervisor of an attempt has, to be kept until its end; None if it was ever begun."""
+    name = hold(supervised(attempt))
+    if name is None or is_held(programmed(attempt)):
+        return None
+    lock = _open_lock(folder, LOCK)
+    if not take(lock, _LOCK_TRIES) or os.path.exists(os.path.join(folder, BEGUN)):
+        return None
+    of_program = _open_lock(folder, PROGRAM_LOCK)
+    is_free = take(of_program, _LOCK_TRIES)
+    os.close(of_program)
+    return (name, lock) if is_free else None
+
+
+def _open_lock(folder: str, name: str) -> int:
+    return os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o600)
 
 
 class Supervisor:
@@ -84,78 +118,111 @@ class Supervisor:
 
     def run(self) -> dict[str, Any]:
         """Run the program to its end; how it ended."""
+        os.umask(0o077)
         if self._is_stop_wanted():
             return self._outcome("stopped", None, "stopped before it began")
-        held = os.open(self._file(PROGRAM_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(held, fcntl.LOCK_EX)
+        adopt_orphans()
         _write(self._file(BEGUN), {"supervisor": os.getpid(), "at": time.time()})
-        log = os.open(self._file(LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        log = ProgramLog(self._file(LOG), self.task.get("log_limit") or LIMIT)
+        limits = Limits(self.task["attempt"], self.task.get("cores") or 0, self.task.get("memory") or 0)
+        printed, printing = os.pipe()
+        os.set_blocking(printed, False)
         try:
-            program = self._start(log, held)
+            program = self._start(printing, limits)
         except OSError as problem:
             where = problem.filename or self.task["command"][0]
+            limits.end()
             return self._outcome("failed", None, f"can't start {where}: {problem.strerror}")
         finally:
-            os.close(log)
-        os.close(held)
-        code = self._wait(program)
-        end_processes(self.task["attempt"])
+            os.close(printing)
+        code = self._wait(program, printed, log, limits)
+        end_descendants(program.pid)
+        _drain(printed, log)
+        exceeded = limits.end()
         outcome, reason = judge(_read(self._file(TOLD)), code, self.stop)
-        return self._outcome(outcome, code, reason)
+        return self._outcome(outcome, code, exceeded if exceeded and outcome == "failed" else reason)
 
-    def _start(self, log: int, held: int) -> subprocess.Popen[bytes]:
-        settings = {**os.environ, **self.task["environment"]}
-        settings[ATTEMPT] = self.task["attempt"]
-        settings[TELL] = self._file(TOLD)
+    def _start(self, printing: int, limits: Limits) -> subprocess.Popen[bytes]:
+        settings = {name: value for name, value in os.environ.items() if name not in PRIVATE}
+        settings |= self.task["environment"]
+        settings |= {ATTEMPT: self.task["attempt"], TELL: self._file(TOLD)}
         parent = os.getpid()
-        return subprocess.Popen(
-            self.task["command"],
-            cwd=_first_folder(self.task["folder"], self.task.get("otherwise", "/")),
-            env=settings,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(held,),
-            start_new_session=True,
-            preexec_fn=lambda: end_with(parent),
-        )
 
-    def _wait(self, program: subprocess.Popen[bytes]) -> int:
+        def prepare() -> None:
+            end_with(parent)
+            limits.enter()
+
+        name, lock = hold(programmed(self.task["attempt"])), _open_lock(self.folder, PROGRAM_LOCK)
+        assert name is not None
+        assert take(lock, _LOCK_TRIES)
+        try:
+            return subprocess.Popen(
+                self.task["command"],
+                cwd=_first_folder(self.task["folder"], self.task.get("otherwise", "/")),
+                env=settings,
+                stdin=subprocess.DEVNULL,
+                stdout=printing,
+                stderr=printing,
+                pass_fds=(name.fileno(), lock),
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+        finally:
+            name.close()
+            os.close(lock)
+
+    def _wait(self, program: subprocess.Popen[bytes], printed: int, log: ProgramLog, limits: Limits) -> int:
         """Wait for the program; ask it to stop if that is wanted or its time is up, and kill it after the grace."""
-        ended = _watch(program.pid)
+        watched = [printed, *_watch(program.pid)]
         killed_at: float | None = None
+        look_at = 0.0
         while program.poll() is None:
-            _wait_for(ended, _LOOK)
+            ready, _, _ = select.select(watched, [], [], _LOOK if len(watched) > 1 else 0.05)
+            if printed in ready and not _copy(printed, log):
+                watched.remove(printed)  # the program has closed it
             now = time.monotonic()
+            if now < look_at and self.stop is None:
+                continue
+            look_at = now + _LOOK
+            log.keep()
+            reap_orphans(program.pid)
+            if limits.is_exceeded():
+                end_descendants(program.pid)
             if killed_at is None and self._is_stop_wanted(now):
                 assert self.stop is not None
-                killed_at = now + float(self.stop["grace"])
+                killed_at = now + self._grace()
                 # only the program itself, which ends its own processes after it has saved
                 with contextlib.suppress(ProcessLookupError):
                     program.send_signal(signal.SIGTERM)
             elif killed_at is not None and now >= killed_at:
                 killed_at = now + 1
-                with contextlib.suppress(ProcessLookupError):
-                    program.kill()
-                end_processes(self.task["attempt"])
-        if ended is not None:
-            os.close(ended)
+                end_descendants(program.pid)
+        for descriptor in set(watched) - {printed}:
+            os.close(descriptor)
         return int(program.returncode)
 
     def _is_stop_wanted(self, now: float | None = None) -> bool:
-        """Whether to stop; notes why."""
+        """Whether to stop; notes why. Whatever is in the file that asks for it, it asks."""
         if self.stop is not None:
             return True
         limit = self.task.get("seconds")
         if now is not None and limit is not None and now - self.began >= limit:
-            self.stop = {"grace": self.task["grace"], "timed_out": True}
-        else:
-            self.stop = _read(self._file(STOP))
+            self.stop = {"timed_out": True}
+        elif os.path.exists(self._file(STOP)):
+            self.stop = _read(self._file(STOP)) or {}
         return self.stop is not None
+
+    def _grace(self) -> float:
+        """How long the program may take to save."""
+        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
+            asked = float((self.stop or {})["grace"])
+            if 0 <= asked < math.inf:
+                return asked
+        return float(self.task["grace"])
 
     def _asked_by_signal(self, *_: object) -> None:
         if self.stop is None:
-            self.stop = {"grace": self.task["grace"], "reason": "its supervisor was asked to stop"}
+            self.stop = {"reason": "its supervisor was asked to stop"}
 
     def _outcome(self, outcome: str, code: int | None, reason: str) -> dict[str, Any]:
         seconds = round(time.monotonic() - self.began, 3)
@@ -168,8 +235,11 @@ class Supervisor:
 def judge(told: dict[str, Any] | None, code: int, stop: dict[str, Any] | None) -> tuple[str, str]:
     """How an attempt ended and why, by what the program says, else by its exit code; `stop` is what was asked."""
     said, reason = (told or {}).get("outcome"), str((told or {}).get("reason", ""))
+    said = said if said in _SAID else None
     if said == "succeeded" or (said is None and code == 0):
         return "succeeded", reason
+    if said == "refused":
+        return "refused", reason
     if stop is not None and stop.get("timed_out"):
         return "timed out", "its time limit was reached"
     if said == "stopped" or stop is not None or (said is None and code in _STOPPED):
@@ -198,55 +268,31 @@ def take(lock: int, tries: int) -> bool:
     return False
 
 
-def end_with(parent: int, number: int = signal.SIGKILL) -> None:
-    """In the new process: get a signal when the parent dies, also if it already has."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _watch(pid: int) -> int | None:
-    """A descriptor that can be read when a process has ended; None where the system has none."""
+def _copy(printed: int, log: ProgramLog) -> bool:
+    """Copy what was printed, as much as is there at once, to the log; whether there may be more."""
     try:
-        return os.pidfd_open(pid)
+        text = os.read(printed, _CHUNK)
+    except BlockingIOError:
+        return True
+    log.add(text)
+    return bool(text)
+
+
+def _drain(printed: int, log: ProgramLog) -> None:
+    """Copy what was printed last."""
+    until = time.monotonic() + _DRAINING
+    while select.select([printed], [], [], 0)[0] and time.monotonic() < until and _copy(printed, log):
+        pass
+    os.close(printed)
+    log.close()
+
+
+def _watch(pid: int) -> list[int]:
+    """A descriptor that can be read when a process has ended; none where the system has none."""
+    try:
+        return [os.pidfd_open(pid)]
     except (AttributeError, OSError):
-        return None
-
-
-def _wait_for(ended: int | None, seconds: float) -> None:
-    if ended is None:
-        time.sleep(min(seconds, 0.05))
-    else:
-        select.select([ended], [], [], seconds)
-
-
-# -- processes
-
-
-def end_processes(attempt: str) -> bool:
-    """Kill all processes of an attempt; whether none is left."""
-    for _ in range(50):
-        found = processes_of(attempt)
-        if not found:
-            return True
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-    return False
-
-
-def processes_of(attempt: str) -> list[int]:
-    """The processes that carry the name of an attempt in their environment."""
-    mark = f"{ATTEMPT}={attempt}".encode()
-    found = []
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if name.isdigit() and int(name) != os.getpid():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read().split(b"\0"):
-                    found.append(int(name))
-    return found
+        return []
 
 
 # -- files
@@ -257,11 +303,12 @@ def _first_folder(*places: str) -> str:
 
 
 def _read(file: str) -> dict[str, Any] | None:
-    """What a JSON file holds; None where there is none that can be read."""
+    """What a JSON file holds; None where there is none that can be read. Programs may have put anything there."""
     try:
-        with open(file, encoding="utf-8") as opened:
-            found = json.load(opened)
-    except (OSError, ValueError):
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
+        with open(descriptor, "rb") as opened:
+            found = json.loads(opened.read(_LARGEST_FILE))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -280,7 +327,8 @@ def write_until_done(file: str, content: dict[str, Any]) -> None:
     """Write how the attempt ended; while the disk is full, wait: as long as the lock is held, nothing is lost."""
 
     def write() -> None:
-        if os.path.isdir(os.path.dirname(file)):
+        with contextlib.suppress(FileNotFoundError):  # all jobs were removed
+            make_again(os.path.dirname(file))
             _write(file, content)
 
     until_done(write)
@@ -308,7 +356,3 @@ def wake(pipe: str) -> None:
         with contextlib.suppress(OSError):
             os.write(descriptor, b".")
         os.close(descriptor)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -31,8 +31,9 @@ if __name__ == "__main__":
     del sys.argv[0]
     sys.path[0] = os.path.dirname(sys.argv[0])
     _say(f"{ERASE}importing PyTorch…")
-    from leaven.runs import lean_imports  # found as the program finds Leaven
+    from leaven.runs import lean_imports, packed  # found as the program finds Leaven
 
+    packed.refuse_other_version()
     lean_imports.install()
     gc.set_threshold(100_000)  # imports leave next to no garbage; `guard` sets it back
     try:

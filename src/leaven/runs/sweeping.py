@@ -80,18 +80,22 @@ def run_sweep(folder: Path, called: str) -> None:
     owner = _Owner()
     if not hold(folder, owner):
         raise ProgramFailed(f"{folder} is still running")
-    left = [one for one in sweep_folder.results(folder) if not one.is_done]
-    is_together = sweep_folder.read_trials(folder).together and len(left) > 1
     try:
-        (_train_together if is_together else _train_each)(folder, left, called)
+        if sweep_folder.read_trials(folder).together and len(left := _left(folder)) > 1:
+            _train_together(folder, left, called)
+        _train_each(folder, _left(folder), called)
     except ProgramFailed as failure:
         help = f"{failure.help}\nthen go on with the sweep: {to_resume(folder)}".lstrip("\n")
         raise ProgramFailed(failure.headline, help) from None
     end_sweep(folder, called)
 
 
+def _left(folder: Path) -> list[Result]:
+    return [one for one in sweep_folder.results(folder) if not one.is_done]
+
+
 def _train_together(folder: Path, left: Sequence[Result], called: str) -> None:
-    """Train trials in one process, which also finishes the best."""
+    """Train trials in one process, which also finishes the best. It leaves those that can't share a process."""
     run_trials(TOGETHER, folder, [one.trial.name for one in left], called)
 
 
@@ -129,8 +133,8 @@ def end_sweep(folder: Path, called: str) -> None:
             _link(best / file, folder / file)
     of_best, lock = (run_folder.read_json(place / run_folder.LOCK) for place in (best, folder))
     at_edge = edges(found)
-    words = [*of_best.get("words", ()), *at_edge]
-    ended = {"best": best.name, "words": words, "finished": True, "trained": all(one.is_done for one in found)}
+    caveats = [*of_best.get("caveats", ()), *at_edge]
+    ended = {"best": best.name, "caveats": caveats, "finished": True, "trained": all(one.is_done for one in found)}
     write_text(folder / run_folder.LOCK, json.dumps({**of_best, **lock, **ended}, indent=2) + "\n")
     write_text(folder / sweep_folder.TABLE, csv_table(found, sweep_folder.read_trials(folder).by))
     model = folder / run_folder.BUNDLE

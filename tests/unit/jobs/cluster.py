@@ -148,7 +148,7 @@ def _configuration(place: Path, nodes: int, cores: int, gpus: int) -> str:
         "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
         "SlurmdParameters=config_overrides",
         "ProctrackType=proctrack/linuxproc",
-        "TaskPlugin=task/none",
+        "TaskPlugin=task/affinity",
         "JobAcctGatherType=jobacct_gather/none",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core",
@@ -164,8 +164,11 @@ def _configuration(place: Path, nodes: int, cores: int, gpus: int) -> str:
         f"SlurmdPidFile={place}/slurmd-%n.pid",
         f"SlurmctldLogFile={place}/log/slurmctld.log",
         f"SlurmdLogFile={place}/log/slurmd-%n.log",
+        # on a busy machine a daemon may not run for seconds: a node that has not answered in time is not used for two
+        # minutes, and its job begins again after some more
+        "MessageTimeout=100",
         "SlurmctldTimeout=30",
-        "SlurmdTimeout=60",
+        "SlurmdTimeout=300",
         "KillWait=30",
         "MinJobAge=3600",
         "InactiveLimit=0",

@@ -20,8 +20,8 @@ _numbers = itertools.count()
 def server() -> Iterator[str]:
     if reason := postgres.why_not():
         pytest.skip(reason)
-    with postgres.server() as url:
-        yield url
+    with postgres.server() as found:
+        yield found.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

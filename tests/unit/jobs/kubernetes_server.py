@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import kubernetes_validate
 
@@ -33,7 +33,13 @@ class Cluster:
     is_down: bool = False
     is_full: bool = False
     is_allowed: bool = True
+    quota: str = ""  # why no Job is made any more
+    asked: int = 0  # how often a Job was asked for
     disrupted: set[str] = field(default_factory=set)
+    foreign: list[dict[str, Any]] = field(default_factory=list)  # Jobs that others have made
+    waiting: dict[str, Any] | None = None  # the status of pods that don't start, while the cluster is full
+    events: list[dict[str, Any]] = field(default_factory=list)
+    garbage: str | None = None  # what it answers in place of everything
     config: Path = Path()
 
     def start_pods(self) -> None:
@@ -63,7 +69,20 @@ class Cluster:
             ]
         if name in self.disrupted:
             status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "message": "preempted"}]
-        return {"metadata": {"name": f"{name}-x", "labels": labels}, "status": status}
+        return _made_for(name, labels, status)
+
+    def all_pods(self) -> list[dict[str, Any]]:
+        running = [self.pod(name) for name in self.pods]
+        if self.waiting is None:
+            return running
+        rest = [name for name in self.objects if name not in self.pods]
+        return [*running, *(_made_for(name, {}, self.waiting) for name in rest)]
+
+
+def _made_for(name: str, labels: dict[str, str], status: dict[str, Any]) -> dict[str, Any]:
+    """A pod, as the controller of Jobs makes it."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": name, "controller": True}
+    return {"metadata": {"name": f"{name}-x", "labels": labels, "ownerReferences": [owner]}, "status": status}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -73,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def _answer(self, code: int, content: object) -> None:
-        text = json.dumps(content).encode()
+        text = (json.dumps(content) if self.cluster.garbage is None else self.cluster.garbage).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
@@ -94,15 +113,24 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, {"gitVersion": f"v{VERSION}.0", "major": "1", "minor": "31"} | _BUILD)
         elif path == "/apis/batch/v1/namespaces/default/jobs":
             self.cluster.start_pods()
-            self._answer(200, {"kind": "JobList", "items": [self.cluster.job(name) for name in self.cluster.objects]})
+            jobs = [self.cluster.job(name) for name in self.cluster.objects]
+            self._answer(200, {"kind": "JobList", "items": [*self.cluster.foreign, *jobs]})
         elif path == "/api/v1/namespaces/default/pods":
-            self._answer(200, {"kind": "PodList", "items": [self.cluster.pod(name) for name in self.cluster.pods]})
+            self._answer(200, {"kind": "PodList", "items": self.cluster.all_pods()})
+        elif path == "/api/v1/namespaces/default/events":
+            about = parse_qs(urlsplit(self.path).query)["fieldSelector"][0].split("involvedObject.name=")[1]
+            events = [one for one in self.cluster.events if one["involvedObject"]["name"] == about]
+            self._answer(200, {"kind": "EventList", "items": events})
         elif path == "/api/v1/namespaces/default/persistentvolumeclaims/work":
             self._answer(200, {"kind": "PersistentVolumeClaim", "metadata": {"name": "work"}})
         elif path == "/api/v1/nodes":
             self._answer(200, {"kind": "NodeList", "items": [{"status": {"allocatable": {"nvidia.com/gpu": "4"}}}]})
         else:
             self._fail(404, f"the server could not find {path}")
+
+    def _count_and_refuse(self) -> bool:
+        self.cluster.asked += 1
+        return bool(self.cluster.quota)
 
     def do_POST(self) -> None:
         body, path = self._body(), urlsplit(self.path).path
@@ -114,11 +142,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(403, 'jobs.batch is forbidden: User "me" cannot create resource "jobs"')
         elif (found := _OBJECTS.fullmatch(path)) is None or found[2] == "jobsets":
             self._fail(404, "the server could not find the requested resource")
+        elif self._count_and_refuse():
+            self._fail(403, f"jobs.batch is forbidden: {self.cluster.quota}")
         elif body["metadata"]["name"] in self.cluster.objects:
             self._fail(409, f'jobs.batch "{body["metadata"]["name"]}" already exists')
         else:
             try:
-                kubernetes_validate.validate(body, VERSION, strict=True)
+                is_strict = parse_qs(urlsplit(self.path).query).get("fieldValidation") == ["Strict"]
+                kubernetes_validate.validate(body, VERSION, strict=is_strict)
             except kubernetes_validate.ValidationError as problem:
                 self._fail(422, str(problem))
                 return

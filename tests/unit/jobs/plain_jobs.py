@@ -10,7 +10,9 @@ from leaven import __version__
 from leaven.formats.run_folder import PLAN, PLAN_TEXT, PROGRAM, RECIPE, RESOLVED
 from leaven.formats.sweep_folder import TRIALS, Trial, Trials, trials_json
 from leaven.jobs import requests
-from leaven.jobs.package import Manifest, Package, make_package
+from leaven.jobs.attempt_processes import ATTEMPT
+from leaven.jobs.manifest import Manifest
+from leaven.jobs.package import Package, make_package
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
@@ -18,7 +20,6 @@ from leaven.jobs.states import ENDED, Entry, State
 from leaven.jobs.store.connection import open_engine, sqlite_url
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.records import Job
-from leaven.jobs.supervisor import ATTEMPT
 
 SECONDS = 60.0  # after which something that is waited for counts as missing
 
@@ -65,11 +66,12 @@ class Queue:
         self.settings = settings
         self.store = requests.open_store(settings)
         self._engine = open_engine(settings.store)
-        self.loop = Reconciler(LoopStore(self._engine), settings)
+        self.restart()
 
     def restart(self) -> None:
         """Forget all that is in memory, as a coordinator that was killed."""
-        self.loop = Reconciler(LoopStore(self._engine), self.settings)
+        agent = self.store.agent_of(self.settings.host, self.settings.folder)
+        self.loop = Reconciler(LoopStore(self._engine, agent), self.settings)
 
     def submit(self, *orders: requests.Order) -> list[int]:
         return requests.submit(self.store, self.settings, orders)
@@ -122,7 +124,14 @@ def marked_processes(prefix: str = "") -> list[int]:
 
 def supervisors(folder: Path) -> list[int]:
     """The supervisors of attempts in a folder."""
-    return _running(lambda words: any(word.startswith(f"{folder}/") for word in words) and "supervisor.py" in words[3])
+    return _running(lambda words: any(word.startswith(f"{folder}/") for word in words) and "supervisor" in words[4])
+
+
+def agents(folder: Path) -> list[int]:
+    """The agents of attempts in a folder that run elsewhere, which is on this machine too."""
+    return _running(
+        lambda words: "leaven.jobs.agent" in words[:3] and "srun" not in words[0] and words[3].startswith(f"{folder}/")
+    )
 
 
 def coordinators(folder: Path) -> list[int]:
@@ -138,6 +147,6 @@ def _running(is_meant: Callable[[Sequence[str]], bool]) -> list[int]:
                 words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue
-            if len(words) > 3 and is_meant(words):
+            if len(words) > 4 and is_meant(words):
                 found.append(int(name))
     return found

@@ -23,10 +23,14 @@ def main(words: list[str]) -> None:
     if words == ["check"]:
         print("AWS: enabled [compute, storage]")
     elif words[:2] == ["jobs", "launch"]:
-        launch(Path(words[-1]))
+        given = [words[place + 1] for place, word in enumerate(words) if word == "--secret"]
+        launch(Path(words[-1]), given)
     elif words[:2] == ["jobs", "queue"]:
-        print("Fetching managed job statuses...")
-        print(json.dumps([row(number, file) for number, file in enumerate(sorted(STATE.glob("*.job")), 1)]))
+        print("[info] Fetching managed job statuses...")
+        rows = [row(number, file) for number, file in enumerate(sorted(STATE.glob("*.job")), 1)]
+        hidden = {} if "--verbose" in words else {"details": None, "failure_reason": None}
+        text = json.dumps([{**one, **hidden} for one in rows], indent=2)
+        print((STATE / "garbage").read_text() if (STATE / "garbage").exists() else text)
     elif words[:2] == ["jobs", "cancel"]:
         file = STATE / f"{words[words.index('--name') + 1]}.job"
         kill(file)
@@ -35,10 +39,10 @@ def main(words: list[str]) -> None:
         sys.exit(f"Error: No such option {words}")
 
 
-def launch(file: Path) -> None:
+def launch(file: Path, secrets: list[str]) -> None:
     task = yaml.safe_load(file.read_text())
     made = STATE / f"{task['name']}.job"
-    made.write_text(json.dumps({"name": task["name"], "status": "PENDING", "task": task}))
+    made.write_text(json.dumps({"name": task["name"], "status": "PENDING", "task": task, "secrets": secrets}))
     if not (STATE / "full").exists():
         start(made)
 
@@ -48,7 +52,7 @@ def start(file: Path) -> None:
     code = file.with_suffix(".code")
     code.unlink(missing_ok=True)
     script = f"({found['task']['run']})\necho $? > {code}"
-    variables = {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NODE_IPS": "127.0.0.1", **found["task"]["envs"]}
+    variables = {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NODE_IPS": "127.0.0.1"}
     process = subprocess.Popen(
         ["bash", "-c", script],
         env={**os.environ, **variables},
@@ -80,7 +84,9 @@ def row(number: int, file: Path) -> dict[str, object]:
     elif found["status"] == "RUNNING" and code.exists() and code.read_text().strip():
         found["status"] = "SUCCEEDED" if code.read_text().strip() == "0" else "FAILED"
         file.write_text(json.dumps(found))
-    return {"job_id": number, "job_name": found["name"], "status": found["status"], "failure_reason": None}
+    details = "In backoff, waiting for resources" if found["status"] == "PENDING" else None
+    known = {"job_id": number, "job_name": found["name"], "status": found["status"]}
+    return {**known, "failure_reason": None, "details": details}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ except OSError:
     open(place + ".twice", "w").close()
     sys.exit(3)
 with open(place + ".begun", "a") as file:
-    file.write(os.environ["LEAVEN_ATTEMPT"] + "\\n")
+    file.write(" ".join([os.environ["LEAVEN_ATTEMPT"], str(os.getuid()), os.getcwd()]) + "\\n")
 time.sleep(seconds)
 if ends == "fails":
     sys.exit("this job always fails")
@@ -73,12 +74,20 @@ def run_chaos(place: Path, settings: Settings, *, jobs: int, seed: int) -> None:
     ]
     ids = requests.submit(store, settings, orders)
     cancelled = choose.sample(ids, jobs // 50)
-    killer = Killer(choose, settings, str(store.fact("store")))
+    token = str(store.fact("store"))
+    killer = Killer(
+        choose,
+        {
+            "coordinator": (20, lambda: coordinators(settings.folder)),
+            "supervisor": (5, lambda: supervisors(settings.attempts)),
+            "program": (5, lambda: marked_processes(token)),
+        },
+    )
     try:
         kill_until_all_ended(settings, store, killer, list(cancelled), choose)
     finally:
         coordinator.stop(settings, store)
-    wait_until_nothing_is_left(settings, str(store.fact("store")))
+    wait_until_nothing_is_left(settings, token)
     assert min(killer.killed.values()) >= jobs // 50, killer.killed
     assert not list(place.glob("*.twice")), "a job ran twice at the same time"
     assert sorted(job.id for job in store.jobs()) == sorted(ids)
@@ -136,31 +145,30 @@ def check_ending(store: JobStore, job: Job, kind: str, written: Path, *, may_be_
 
 
 class Killer:
-    """Kills processes at random, at the pace at which jobs end: a slow machine gets as far as a fast one."""
+    """Kills processes at random, at the pace at which jobs end: a slow machine gets as far as a fast one.
 
-    def __init__(self, choose: random.Random, settings: Settings, token: str) -> None:
+    It is given which there are of each kind, and after how many jobs, on average, one is killed.
+    """
+
+    def __init__(self, choose: random.Random, kinds: Mapping[str, tuple[int, Callable[[], list[int]]]]) -> None:
         self._choose = choose
-        self._find = {
-            "coordinator": lambda: coordinators(settings.folder),
-            "supervisor": lambda: supervisors(settings.attempts),
-            "program": lambda: marked_processes(token),
-        }
-        self._every = {"coordinator": 20, "supervisor": 5, "program": 5}  # jobs, on average
-        self._next = dict.fromkeys(self._every, 1)
-        self.killed = dict.fromkeys(self._every, 0)
+        self._kinds = kinds
+        self._next = dict.fromkeys(kinds, 1)
+        self.killed = dict.fromkeys(kinds, 0)
 
     def kill(self, ended: int) -> None:
-        for what, next in self._next.items():
-            found = self._find[what]() if ended >= next else []
+        for what, (every, find) in self._kinds.items():
+            found = find() if ended >= self._next[what] else []
             if found:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self._choose.choice(found), signal.SIGKILL)
                     self.killed[what] += 1
-                self._next[what] = ended + self._choose.randint(1, 2 * self._every[what])
+                self._next[what] = ended + self._choose.randint(1, 2 * every)
 
 
 def _lines(file: Path) -> list[str]:
-    return file.read_text().split() if file.is_file() else []
+    """The attempts that a job has noted."""
+    return [line.split()[0] for line in file.read_text().splitlines()] if file.is_file() else []
 
 
 def test_the_lock_in_the_program_of_this_test_works(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Jobs on rented machines: tasks by SkyPilot's own loader, and its calls against a command that plays it."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -16,8 +17,12 @@ from tests.unit.jobs.plain_jobs import Queue, order, settings_in
 from tests.unit.jobs.test_kubernetes import task
 from tests.unit.jobs.test_reconcile import SAVES, outcomes
 
+from leaven import __version__
 from leaven.jobs import requests
-from leaven.jobs.environments.cloud import task_of
+from leaven.jobs.environments.cloud import Cloud, status_of, task_of
+from leaven.jobs.environments.environment import Refused, Unreachable
+from leaven.jobs.environments.logs import Position
+from leaven.jobs.environments.places import place_of
 from leaven.jobs.states import Outcome, State
 
 WORDS = ["python", "-m", "leaven.jobs.agent", "/tmp/leaven/a b", "--store", "s3://b/l/x"]
@@ -47,6 +52,25 @@ def test_a_task_asks_for_what_the_job_needs() -> None:
         'export LEAVEN_NODE_ADDRESS="$(echo "$SKYPILOT_NODE_IPS" | sed -n "$((SKYPILOT_NODE_RANK + 1))p")"',
         "exec python -m leaven.jobs.agent '/tmp/leaven/a b' --store s3://b/l/x",
     ]
+
+
+@pytest.mark.parametrize(
+    ("store", "settings", "setup"),
+    [
+        ("s3://b/l", {}, f"pip install leaven=={__version__} s3fs"),
+        ("gs://b/l", {}, f"pip install leaven=={__version__} gcsfs"),
+        ("az://b/l", {}, f"pip install leaven=={__version__} adlfs"),
+        ("s3://b/l", {"setup": "pip install mine"}, "pip install mine"),
+        ("s3://b/l", {"image": "docker:x"}, None),
+    ],
+)
+def test_a_machine_gets_what_its_store_needs(store: str, settings: dict[str, str], setup: str | None) -> None:
+    assert task_of(task(), WORDS, {"store": store, **settings}).get("setup") == setup
+
+
+def test_variables_of_the_program_are_not_in_the_task() -> None:
+    """They may be secret; they are in the attempt's files."""
+    assert "secret-7" not in yaml.safe_dump(task_of(task(), WORDS, FULL))
 
 
 LOADER = """
@@ -97,6 +121,19 @@ def test_tasks_are_valid_by_skypilots_loader(tmp_path: Path) -> None:
     assert "nodes" in done.stderr
 
 
+@pytest.mark.slow
+def test_the_real_command_takes_the_options_that_are_given(tmp_path: Path) -> None:
+    sky = Path(python_with_skypilot()).with_name("sky")
+    settings = {**os.environ, "HOME": str(tmp_path), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+    for command, options in (
+        ("launch", ("--yes", "--detach-run", "--secret")),
+        ("queue", ("--all", "--verbose", "--output")),
+        ("cancel", ("--yes", "--name")),
+    ):
+        done = subprocess.run([sky, "jobs", command, "--help"], env=settings, capture_output=True, text=True)
+        assert [option for option in options if option not in done.stdout] == [], done.stderr
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "sky"
@@ -125,7 +162,9 @@ def rented(text: str, *arguments: str, **more: object) -> requests.Order:
 
 def printed(queue: Queue, id: int) -> str:
     environment = requests.environment_of(queue.settings, "cloud")
-    return "".join(environment.logs(one.id, one.native, 0).decode() for one in queue.store.attempts(id))
+    return "".join(
+        environment.logs(one.id, one.native, Position(), 10**6)[0].decode() for one in queue.store.attempts(id)
+    )
 
 
 def test_a_job_runs_and_what_it_made_is_fetched(queue: Queue) -> None:
@@ -160,10 +199,51 @@ def test_cancelling_lets_the_program_save(queue: Queue) -> None:
     assert outcomes(queue, id) == [Outcome.STOPPED]
 
 
-def test_a_job_without_a_machine_is_cancelled(queue: Queue, state: Path) -> None:
+@pytest.mark.parametrize(
+    "garbage", ["", "<html>\n", '[{"job_name": "leaven-', "[1, 2]", '[{"job_name": "leaven-x-1", "status": null}]']
+)
+def test_an_answer_that_is_garbage_is_none(queue: Queue, state: Path, garbage: str) -> None:
+    (state / "garbage").write_text(garbage)
+    with pytest.raises(Unreachable, match=r"the answer of .* can't be understood"):
+        requests.environment_of(queue.settings, "cloud").poll({"x-1": "leaven-x-1"})
+
+
+def test_jobs_of_others_change_nothing(queue: Queue, state: Path) -> None:
+    others = [{"job_name": None, "job_id": "x"}, {}, {"job_name": "mine", "status": 7}]
+    (state / "garbage").write_text(json.dumps(others))
+    assert requests.environment_of(queue.settings, "cloud").poll({"x-1": ""})["x-1"].phase == "absent"
+
+
+def test_what_is_cancelled_in_skypilot_stays_cancelled() -> None:
+    status = status_of({"status": "ManagedJobStatus.CANCELLED"})
+    assert (status.outcome, status.knows_why) == (Outcome.CANCELLED, True)
+    assert status_of({"status": "SOMETHING_NEW"}).phase == "running"
+
+
+def test_what_gives_access_to_the_store_is_sent_along(
+    queue: Queue, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("DATA_KEY", "b")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    given = {**queue.settings.environments["cloud"], "store": "s3://bucket", "secrets": ["DATA_KEY"]}
+    environment = Cloud(given, tmp_path / "attempts", tmp_path / "wake")
+    monkeypatch.setattr(environment, "_place", place_of({"store": f"file://{tmp_path}/b"}, tmp_path / "attempts", ""))
+    (tmp_path / "run").mkdir()
+    one = replace(task(), folder=tmp_path / "attempts" / "x-1", run=tmp_path / "run", attempt="x-1")
+    (state / "full").touch()
+    environment.submit(one)
+    assert json.loads((state / "leaven-x-1.job").read_text())["secrets"] == ["DATA_KEY", "AWS_ACCESS_KEY_ID"]
+    monkeypatch.delenv("DATA_KEY")
+    with pytest.raises(Refused, match="does not have the variable DATA_KEY"):
+        environment.submit(one)
+
+
+def test_a_job_without_a_machine_says_so_and_is_cancelled(queue: Queue, state: Path) -> None:
     (state / "full").touch()
     (id,) = queue.submit(rented(SAVES))
-    queue.turn_until(id, State.STARTING)
+    queue.turn(lambda: queue.job(id).waits, "the reason")
+    assert queue.job(id).waits == "waits for its turn (SkyPilot: PENDING: In backoff, waiting for resources)"
     requests.cancel(queue.store, [queue.job(id)])
     assert queue.finish(id)[0].state is State.CANCELLED
     assert printed(queue, id) == ""

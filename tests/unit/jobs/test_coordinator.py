@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,12 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.jobs import postgres
 from tests.unit.jobs.plain_jobs import coordinators, order, settings_in, supervisors, wait_until
 
 from leaven.jobs import coordinator, requests
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import State
-from leaven.jobs.store.connection import _LEADING, _SCHEMA, has_leader, is_sqlite
+from leaven.jobs.store import connection
+from leaven.jobs.store.connection import _LEADING, _SCHEMA, has_leader, is_sqlite, open_engine
+from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.for_users import JobStore
 
 WAITS = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
@@ -48,7 +52,7 @@ def test_a_second_coordinator_steps_back(settings: Settings, store: JobStore) ->
     words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), "--backoff", "1"]
     done = subprocess.run(words, env={**os.environ, "LEAVEN_JOBS_STORE": settings.store}, timeout=60, check=False)
     assert done.returncode == 0
-    assert "another coordinator leads this store" in settings.log.read_text()
+    assert "another coordinator runs these jobs" in settings.log.read_text()
     assert coordinators(settings.folder) == [pid]
 
 
@@ -157,8 +161,14 @@ def test_it_leads_on_when_the_database_notices_late_that_its_connection_is_gone(
 
     pid = leads(settings)
     with psycopg.connect(settings.store, autocommit=True) as connection:
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-        connection.execute(f"SELECT pg_advisory_lock({_LEADING}, {_SCHEMA})")  # as the connection that is gone
+
+        def holds() -> bool:
+            """Hold the lock, as the connection that is gone, before the coordinator has taken it again."""
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            (has_it,) = connection.execute(f"SELECT pg_try_advisory_lock({_LEADING}, {_SCHEMA})").fetchone() or (False,)
+            return bool(has_it)
+
+        wait_until(holds, "the lock")
         (id,) = requests.submit(store, settings, [order("")])
         calm = time.monotonic() + 1.0
         wait_until(lambda: time.monotonic() > calm)  # it tries at least once
@@ -172,3 +182,56 @@ def test_it_ends_when_its_folder_is_removed(tmp_path: Path) -> None:
     leads(settings)
     settings.folder.rename(tmp_path / "removed")
     wait_until(lambda: not coordinators(settings.folder))
+
+
+def test_one_that_hangs_is_mentioned(settings: Settings, store: JobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert coordinator.problems(settings, store) == ["no coordinator is running: `leaven coordinator start`"]
+    pid = leads(settings)
+    wait_until(lambda: (coordinator.status(settings, store) or {}).get("pid") == pid, "it to say who it is")
+    assert coordinator.problems(settings, store) == []
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        monkeypatch.setattr(coordinator, "SILENT", 0.5)
+        wait_until(lambda: coordinator.problems(settings, store), "it to be missed")
+        (told,) = coordinator.problems(settings, store)
+        assert told.startswith(f"the coordinator (process {pid}) has not been seen for ")
+        assert told.endswith(f"end it: kill -9 {pid}")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_another_leads_when_the_one_that_did_is_gone(server: str, tmp_path: Path) -> None:
+    team = postgres.new_team(server, "led", ["ann", "bob"])
+    open_engine(team["leaven"]).dispose()
+    ann, bob = (settings_in(tmp_path / name, team[name]) for name in ("ann", "bob"))
+    stores = [requests.open_store(each) for each in (ann, bob)]
+    first, second = leads(ann), 0
+    try:
+        coordinator.start(bob, stays=True)
+        wait_until(lambda: coordinators(bob.folder), "Bob's to start")
+        (second,) = coordinators(bob.folder)
+        (id,) = requests.submit(stores[1], bob, [order("")])
+        wait_until(lambda: ended(stores[1], id, State.SUCCEEDED), "his job to be granted by Ann's")
+        assert not (coordinator.status(bob, stores[1]) or {})["leads"]
+        os.kill(first, signal.SIGKILL)
+        (id,) = requests.submit(stores[1], bob, [order("")])
+        wait_until(lambda: ended(stores[1], id, State.SUCCEEDED), "his own to lead")
+        assert (coordinator.status(bob, stores[1]) or {})["leads"]
+        assert coordinators(bob.folder) == [second]
+    finally:
+        coordinator.stop(bob, stores[1])
+        for store in stores:
+            store.close()
+
+
+def test_a_database_that_hangs_is_reported_in_time(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))  # accepts, and never answers
+    monkeypatch.setitem(connection._PATIENCE, "connect_timeout", 2)
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="can't open the store"):
+        requests.open_store(settings_in(tmp_path / "jobs", f"postgresql://a@127.0.0.1:{listening.getsockname()[1]}/x"))
+    assert time.monotonic() - began < 15
+    listening.close()

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,11 @@ from tests.unit.jobs.test_reconcile import SAVES, outcomes
 from tests.unit.jobs.test_trainings import epochs_in, packed, project, slow_down, trained_without_interruption, weights
 
 from leaven.jobs import requests
-from leaven.jobs.environments.environment import Task
-from leaven.jobs.environments.kubernetes_manifests import manifest
+from leaven.jobs.environments import following
+from leaven.jobs.environments.environment import Task, Unreachable
+from leaven.jobs.environments.kubernetes_manifests import manifest, merged
+from leaven.jobs.environments.kubernetes_status import status_of
+from leaven.jobs.environments.logs import Position
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Entry, Outcome, State
 
@@ -36,6 +40,19 @@ FULL = {
     "secret": "s3",
     "service_account": "trainer",
     "selector": {"gpu": "a100"},
+    "pull_secrets": ["registry"],
+    "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "security_context": {"runAsUser": 1000, "fsGroup": 1000, "allowPrivilegeEscalation": False},
+    "shm": 8 * 10**9,
+    "pod": {
+        "metadata": {"annotations": {"team": "vision"}},
+        "spec": {
+            "priorityClassName": "high",
+            "containers": [{"name": "program", "env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}],
+            "volumes": [{"name": "data", "hostPath": {"path": "/data"}}],
+        },
+    },
+    "job": {"metadata": {"labels": {"team": "vision"}}},
 }
 # what a JobSet may have besides the template of its jobs, by its published API (jobset.x-k8s.io/v1alpha2)
 _TEXT, _NUMBER, _FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
@@ -71,7 +88,7 @@ JOBSET = _object(
 def task(**resources: Any) -> Task:
     place = Path("/shared/jobs/attempts/ab12cd-7-1-ffee")
     given = Resources(**resources)
-    return Task(place.name, place, Path("/r"), Path("/p"), Entry.PROGRAM, (), given, variables={"LEAVEN_JOB": "7"})
+    return Task(place.name, place, Path("/r"), Path("/p"), Entry.PROGRAM, (), given, variables={"HF_TOKEN": "secret-7"})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -107,6 +124,59 @@ def test_a_job_asks_for_what_it_needs() -> None:
     assert container["envFrom"] == [{"secretRef": {"name": "s3"}}]
     assert pod["terminationGracePeriodSeconds"] == 90
     assert pod["nodeSelector"] == {"gpu": "a100"}
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["tolerations"] == FULL["tolerations"]
+    assert pod["securityContext"] == {"runAsUser": 1000, "fsGroup": 1000}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False}
+    assert pod["volumes"][0] == {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8000000000"}}
+
+
+def test_what_has_no_key_of_its_own_is_merged_into_the_manifest() -> None:
+    found = manifest(task(), WORDS, FULL)
+    pod = found["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert pod["metadata"]["annotations"] == {"team": "vision"}
+    assert pod["spec"]["priorityClassName"] == "high"
+    assert [one["name"] for one in pod["spec"]["volumes"]] == ["memory", "shared", "data"]
+    assert (container["command"], container["image"]) == (WORDS, FULL["image"])
+    assert [one["name"] for one in container["env"]] == ["NCCL_DEBUG"]
+    assert found["metadata"]["labels"]["team"] == "vision"
+    assert found["metadata"]["labels"]["leaven/attempt"] == "ab12cd-7-1-ffee"
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_variables_of_the_program_are_not_in_the_manifest(nodes: int) -> None:
+    """Whoever may look at Jobs would see secrets there."""
+    assert "secret-7" not in json.dumps(manifest(task(nodes=nodes), WORDS, FULL))
+
+
+def test_an_object_keeps_the_names_by_which_it_is_found() -> None:
+    mine = {"metadata": {"name": "mine", "namespace": "other", "labels": {"leaven/attempt": "x"}}}
+    settings = {"image": "x", "job": {**mine, "kind": "Pod"}, "pod": mine}
+    assert manifest(task(), WORDS, settings)["metadata"] == manifest(task(), WORDS, {"image": "x"})["metadata"]
+    assert manifest(task(), WORDS, settings)["kind"] == "Job"
+    labels = manifest(task(), WORDS, settings)["spec"]["template"]["metadata"]["labels"]
+    assert labels["leaven/attempt"] == "ab12cd-7-1-ffee"
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "both"),
+    [
+        ({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}}, {"a": 1, "b": {"c": 2, "d": 3}}),
+        ([{"name": "a", "x": 1}], [{"name": "b"}, {"name": "a", "x": 2}], [{"name": "a", "x": 2}, {"name": "b"}]),
+        (
+            [{"name": "v", "mountPath": "/a"}],
+            [{"name": "v", "mountPath": "/b"}],
+            [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}],
+        ),
+        ([{"key": "a"}], [{"key": "b"}], [{"key": "a"}, {"key": "b"}]),
+        (["python"], ["sh"], ["sh"]),
+        ({"a": {"b": 1}}, {"a": "text"}, {"a": "text"}),
+        ([{"name": "a"}], [], []),
+    ],
+)
+def test_two_values_in_one(below: Any, above: Any, both: Any) -> None:
+    assert merged(below, above) == both
 
 
 def test_the_pods_of_several_nodes_know_the_first_one() -> None:
@@ -144,7 +214,9 @@ def on_cluster(text: str, *arguments: str, **more: object) -> requests.Order:
 
 def printed(queue: Queue, id: int) -> str:
     environment = requests.environment_of(queue.settings, "k8s")
-    return "".join(environment.logs(one.id, one.native, 0).decode() for one in queue.store.attempts(id))
+    return "".join(
+        environment.logs(one.id, one.native, Position(), 10**6)[0].decode() for one in queue.store.attempts(id)
+    )
 
 
 def runs(queue: Queue, id: int, times: int = 1) -> None:
@@ -238,6 +310,169 @@ def test_what_the_cluster_refuses_has_failed_with_its_reason(queue: Queue, clust
     (job,) = queue.finish(id)
     assert (job.state, job.attempts) == (State.FAILED, 1)
     assert job.reason.startswith("Kubernetes refuses it: jobs.batch is forbidden")
+
+
+QUOTA = "exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=5, limited: count/jobs.batch=5"
+
+
+def test_a_job_beyond_the_quota_of_jobs_waits_and_starts_later(
+    queue: Queue, cluster: kubernetes_server.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.quota = QUOTA
+    (id,) = queue.submit(on_cluster("print('ran')"))
+    queue.turn(lambda: queue.job(id).waits, "a reason")
+    assert queue.job(id).waits.startswith("a quota of the namespace is used up (Kubernetes: jobs.batch is forb")
+    for _ in range(5):
+        queue.loop.tick()
+    assert cluster.asked == 1
+    cluster.quota = ""
+    monkeypatch.setattr(following.time, "monotonic", lambda now=time.monotonic: now() + 61.0)
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts, cluster.asked) == (State.SUCCEEDED, 1, 2)
+
+
+def test_a_job_that_waits_for_a_quota_can_be_cancelled_and_is_given_up_in_time(
+    queue: Queue, cluster: kubernetes_server.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.quota = QUOTA
+    given = {**queue.settings.environments["k8s"], "start_within": 0.5}
+    queue.settings = replace(queue.settings, environments={"k8s": given})
+    cancelled, late = queue.submit(on_cluster(""), on_cluster(""))
+    queue.turn(lambda: queue.job(cancelled).waits and queue.job(late).waits, "a reason")
+    requests.cancel(queue.store, [queue.job(cancelled)])
+    assert queue.finish(cancelled)[0].state is State.CANCELLED
+    monkeypatch.setattr(following.time, "monotonic", lambda now=time.monotonic: now() + 31.0)
+    (job,) = queue.finish(late)
+    assert (job.state, len(cluster.objects)) == (State.FAILED, 0)
+    assert job.reason.startswith("it could not start within 0.5 minutes: a quota of the namespace is used up")
+
+
+def test_a_field_that_kubernetes_does_not_know_is_refused(queue: Queue, cluster: kubernetes_server.Cluster) -> None:
+    given = {**queue.settings.environments["k8s"], "pod": {"spec": {"toleration": []}}}
+    queue.settings = replace(queue.settings, environments={"k8s": given})
+    (id,) = queue.submit(on_cluster("", retries=3))
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts) == (State.FAILED, 1)
+    assert "tolerations" in job.reason or "toleration" in job.reason
+
+
+PENDING = {"phase": "Pending"}
+SCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}
+PULL = {"name": "program", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+MAKING = {"name": "program", "state": {"waiting": {"reason": "ContainerCreating"}}}
+
+
+def event(name: str, reason: str, message: str, at: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
+    return {"reason": reason, "message": message, "lastTimestamp": at, "involvedObject": {"name": name}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "events", "told"),
+    [
+        (None, [], "no pod was made for it yet"),
+        (
+            None,
+            [("", "FailedCreate", "exceeded quota: team, requested: cpu=1")],
+            "no pod can be made for it (Kubernetes: FailedCreate: exceeded quota: team, requested: cpu=1)",
+        ),
+        (
+            {**PENDING, "conditions": [SCHEDULED]},
+            [],
+            "no node has room for it (Kubernetes: Unschedulable: 0/3 nodes are available)",
+        ),
+        (
+            {**PENDING, "containerStatuses": [PULL]},
+            [],
+            "its image can't be pulled (Kubernetes: ImagePullBackOff: no such image)",
+        ),
+        (
+            {**PENDING, "containerStatuses": [MAKING]},
+            [("-x", "FailedMount", 'secret "s3" not found')],
+            'its pod can\'t be started (Kubernetes: FailedMount: secret "s3" not found)',
+        ),
+        ({**PENDING, "containerStatuses": [MAKING]}, [], "its pod is being prepared"),
+    ],
+)
+def test_why_a_job_does_not_start(
+    queue: Queue,
+    cluster: kubernetes_server.Cluster,
+    pod: dict[str, Any] | None,
+    events: list[tuple[str, str, str]],
+    told: str,
+) -> None:
+    cluster.is_full, cluster.waiting = True, pod
+    (id,) = queue.submit(on_cluster(SAVES))
+    queue.turn(lambda: cluster.objects, "it to be submitted")
+    (name,) = cluster.objects
+    cluster.events = [event(name + end, reason, message) for end, reason, message in events]
+    (attempt,) = queue.store.attempts(id)
+    status = requests.environment_of(queue.settings, "k8s").poll({attempt.id: name})[attempt.id]
+    assert (status.phase, status.reason) == ("starting", told)
+
+
+def test_what_does_not_start_in_time_is_given_up(queue: Queue, cluster: kubernetes_server.Cluster) -> None:
+    cluster.is_full = True
+    given = {**queue.settings.environments["k8s"], "start_within": 0.01}
+    queue.settings = replace(queue.settings, environments={"k8s": given})
+    (id,) = queue.submit(on_cluster(SAVES, retries=3))
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts, cluster.objects) == (State.FAILED, 1, {})
+    assert job.reason == "it could not start within 0.01 minutes: no pod was made for it yet"
+
+
+def job_of(nodes: int) -> dict[str, Any]:
+    return {"metadata": {"name": "leaven-x"}, **manifest(task(nodes=nodes), WORDS, {"image": "x"})}
+
+
+def test_on_several_nodes_an_attempt_is_running_when_all_of_its_pods_are() -> None:
+    waits = {"status": {**PENDING, "conditions": [SCHEDULED]}}
+    status = status_of(job_of(3), [{"status": {"phase": "Running"}}, waits])
+    told = "1 of 3 pods are running; no node has room for it (Kubernetes: Unschedulable: 0/3 nodes are available)"
+    assert (status.phase, status.reason) == ("waiting", told)
+    assert status_of(job_of(3), [{"status": {"phase": "Running"}}] * 3).phase == "running"
+    assert status_of(job_of(1), [{"status": {"phase": "Running"}}]).phase == "running"
+
+
+def test_what_kueue_holds_back_waits_for_its_turn() -> None:
+    job = {**job_of(1), "spec": {"suspend": True}}
+    assert status_of(job, []).reason == "waits for its turn in the queue (Kubernetes: Suspended)"
+
+
+def test_a_pod_that_used_too_much_memory_says_so() -> None:
+    failed = {**job_of(1), "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    ended = {"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
+    status = status_of(failed, [{"status": {"phase": "Failed", "containerStatuses": [ended]}}])
+    assert (status.outcome, status.exit_code, status.knows_why) == (Outcome.FAILED, 137, True)
+
+
+LABEL = {"app.kubernetes.io/managed-by": "leaven"}
+
+
+def test_jobs_of_others_with_our_labels_change_nothing(queue: Queue, cluster: kubernetes_server.Cluster) -> None:
+    cluster.foreign = [
+        {"metadata": {"name": "other", "labels": LABEL}},
+        {"metadata": {"name": "bare"}},
+        {"metadata": None, "status": []},
+        {"metadata": {"name": "odd", "labels": {**LABEL, "leaven/attempt": 7}}, "status": {"conditions": "no"}},
+    ]
+    (id,) = queue.submit(on_cluster(SAVES))
+    runs(queue, id)
+    (attempt,) = queue.store.attempts(id)
+    ended = {"conditions": [{"type": "Failed", "status": "True"}]}
+    copied = {"name": "copy", "labels": {**LABEL, "leaven/attempt": attempt.id}}
+    cluster.foreign.append({"metadata": copied, "status": ended})
+    for _ in range(3):
+        queue.loop.tick()
+    assert queue.job(id).state is State.RUNNING
+    requests.cancel(queue.store, [queue.job(id)])
+    queue.finish(id)
+
+
+@pytest.mark.parametrize("garbage", ["<html>Sign in</html>", '{"kind": "JobList"', "[]", "{}", '{"items": [7]}', ""])
+def test_an_answer_that_is_garbage_is_none(queue: Queue, cluster: kubernetes_server.Cluster, garbage: str) -> None:
+    cluster.garbage = garbage
+    with pytest.raises(Unreachable, match="the answer of Kubernetes can't be understood"):
+        requests.environment_of(queue.settings, "k8s").poll({"x-1": "leaven-x-1"})
 
 
 def test_a_crash_right_after_a_submit_does_not_submit_twice(queue: Queue, cluster: kubernetes_server.Cluster) -> None:

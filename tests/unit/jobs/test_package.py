@@ -3,6 +3,9 @@
 import io
 import json
 import os
+import struct
+import tracemalloc
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -12,17 +15,8 @@ from tests.unit.jobs.plain_jobs import plain, sweep
 from leaven import __version__
 from leaven.formats import run_folder
 from leaven.formats.run_folder import PROGRAM
-from leaven.jobs.package import (
-    FORMAT,
-    Manifest,
-    Package,
-    PackageError,
-    make_package,
-    open_package,
-    read_package,
-    refuse_other_version,
-    unpack,
-)
+from leaven.jobs.manifest import FORMAT, Manifest, PackageError
+from leaven.jobs.package import Package, make_package, open_package, read_package, refuse_other_version, unpack
 from leaven.jobs.packing import pack
 from leaven.jobs.resources import Resources
 from leaven.language.source_files import read_source
@@ -147,7 +141,7 @@ MANIFEST = Manifest("a", __version__).to_json()
         (archive({"job.json": b"[]"}), "x.job is damaged: its job.json can't be read"),
         (
             archive({"job.json": json.dumps({**MANIFEST, "entry": "x"}).encode()}),
-            "x.job is damaged: its job.json can't be read ('x' is not a valid Entry)",
+            "x.job is damaged: `entry` in its job.json can't be 'x'",
         ),
         (archive({"job.json": json.dumps(MANIFEST).encode()}), "x.job is damaged: it has no program.py"),
         (
@@ -162,14 +156,47 @@ MANIFEST = Manifest("a", __version__).to_json()
             archive({"job.json": json.dumps(MANIFEST).encode(), PROGRAM: b"", "/etc/up.py": b""}),
             "x.job is damaged: it would write to '/etc/up.py'",
         ),
+        (
+            archive({"job.json": json.dumps(MANIFEST).encode(), PROGRAM: b"", f"{PROGRAM}/a.py": b""}),
+            "x.job is damaged: it would write to 'program.py/a.py'",
+        ),
+        (
+            archive({"job.json": json.dumps(MANIFEST).encode(), PROGRAM: b"", ".": b""}),
+            "x.job is damaged: it would write to '.'",
+        ),
     ],
-    ids=[str(number) for number in range(10)],  # the bytes have the time in them
+    ids=[str(number) for number in range(12)],  # the bytes have the time in them
 )
 def test_what_is_not_a_package_is_refused(tmp_path: Path, content: bytes, report: str) -> None:
     (tmp_path / "x.job").write_bytes(content)
     with pytest.raises(PackageError) as problem:
         open_package(tmp_path / "x.job")
     assert str(problem.value).replace(f"{tmp_path}/", "").startswith(report)
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_what_becomes_larger_than_it_says_is_not_unpacked(how: int) -> None:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", how) as made:
+        made.writestr(PROGRAM, bytes(10_000_000))
+    content = bytearray(written.getvalue())
+    struct.pack_into("<I", content, content.index(b"PK\x01\x02") + 24, 100)  # its size, in the list of members
+    tracemalloc.start()
+    try:
+        with pytest.raises(PackageError, match=r"x.job is damaged: 'program.py' is compressed"):
+            read_package(bytes(content), "x.job")
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_two_members_of_one_name_are_refused() -> None:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as made, warnings.catch_warnings(action="ignore"):
+        for text in ("print('shown')", "print('run')"):
+            made.writestr(PROGRAM, text)
+    with pytest.raises(PackageError, match=r"x.job is damaged: it has two members of one name"):
+        read_package(written.getvalue(), "x.job")
 
 
 def test_a_package_of_another_version_is_refused() -> None:
@@ -181,3 +208,88 @@ def test_a_package_of_another_version_is_refused() -> None:
 def test_a_missing_package_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="No such file"):
         open_package(tmp_path / "none.job")
+
+
+def forged(members: dict[str, bytes], **changed: object) -> bytes:
+    """A package whose manifest says something else."""
+    found = {**json.loads(json.dumps(Manifest("plain", __version__).to_json())), **changed}
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, content in {**members, "job.json": json.dumps(found).encode()}.items():
+            archive.writestr(name, content)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "../../../x"),
+        ("name", ".."),
+        ("name", ""),
+        ("name", "a\0b"),
+        ("name", ["a"]),
+        ("name", "a" * 5000),
+        ("leaven", None),
+        ("entry", "shell"),
+        ("entry", []),
+        ("arguments", "--all"),
+        ("arguments", [1]),
+        ("arguments", ["a\0"]),
+        ("arguments", ["a"] * 5000),
+        ("epochs", "three"),
+        ("epochs", -1),
+        ("epochs", 10**30),
+        ("monitor", 7),
+        ("project", "../.."),
+        ("project", "/a/../../b"),
+        ("output", "relative"),
+        ("is_quick", "yes"),
+        ("versions", {"torch": 2}),
+        ("data", []),
+        ("resources", []),
+        ("resources", {"cpus": "many"}),
+    ],
+)
+def test_a_manifest_is_not_believed(key: str, value: object) -> None:
+    with pytest.raises(PackageError, match=f"the package is damaged: `{key}` in its job.json can't be"):
+        read_package(forged({PROGRAM: b""}, **{key: value}), "the package")
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        {"cpus": -5},
+        {"cpus": 0},
+        {"cpus": 1.5},
+        {"gpus": -1},
+        {"memory": 2**70},
+        {"processes": 0},
+        {"nodes": 10**9},
+        {"minutes": 0},
+        {"minutes": -1},
+    ],
+)
+def test_needs_out_of_range_are_refused(needs: dict[str, float]) -> None:
+    with pytest.raises(PackageError, match=r"in its job.json, `.*` can't be"):
+        read_package(forged({PROGRAM: b""}, resources=needs), "the package")
+
+
+@pytest.mark.parametrize("text", [b"[]", b'{"trials": []}', b"[" * 100_000, b"null"])
+def test_trials_that_are_none_are_refused(text: bytes) -> None:
+    with pytest.raises(PackageError, match="its trials are not those of a sweep"):
+        read_package(forged({PROGRAM: b"", "trials.json": text}, entry="sweep"), "the package")
+
+
+def test_a_trial_can_not_have_a_folder_elsewhere() -> None:
+    trials = {"trials": [{"name": "../../outside", "text": "", "values": {}, "flags": []}]}
+    with pytest.raises(PackageError, match="its trials are not those of a sweep"):
+        read_package(forged({PROGRAM: b"", "trials.json": json.dumps(trials).encode()}, entry="sweep"), "the package")
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"{}", b"7", b'{"format": "1"}', b"\xff"])
+def test_a_manifest_that_is_none_is_refused(text: bytes) -> None:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        archive.writestr("job.json", text)
+    with pytest.raises(PackageError):
+        read_package(written.getvalue(), "the package")

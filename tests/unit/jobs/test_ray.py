@@ -1,8 +1,11 @@
 """Jobs on a real Ray cluster, which the tests start: submit, logs, cancel, a node that is lost, several nodes."""
 
+import json
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,8 @@ from tests.unit.jobs.test_trainings import (
 
 from leaven.formats.run_folder import read_json
 from leaven.jobs import requests
-from leaven.jobs.environments.ray import what_is_said
+from leaven.jobs.environments.environment import Unreachable
+from leaven.jobs.environments.ray import Ray, status_of
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Outcome, State
 
@@ -46,11 +50,12 @@ on_a_cluster = [pytest.mark.slow, pytest.mark.jobs]
             "over",
             Outcome.STOPPED,
         ),
-        ({"status": "STOPPED"}, "over", Outcome.STOPPED),
+        ({"status": "STOPPED"}, "over", Outcome.CANCELLED),
+        ({"status": "REBALANCING"}, "running", Outcome.LOST),
     ],
 )
 def test_what_ray_says_is_understood(row: dict[str, Any], phase: str, outcome: Outcome) -> None:
-    assert (what_is_said(row).phase, what_is_said(row).outcome) == (phase, outcome)
+    assert (status_of(row).phase, status_of(row).outcome) == (phase, outcome)
 
 
 def test_a_cluster_that_is_not_there_is_marked(tmp_path: Path) -> None:
@@ -64,6 +69,54 @@ def test_a_cluster_that_is_not_there_is_marked(tmp_path: Path) -> None:
     assert not check.is_right
     assert check.help.startswith("set `address`")
     queue.close()
+
+
+@pytest.fixture
+def dashboard() -> Iterator[tuple[str, list[bytes]]]:
+    """A server that answers everything with the same bytes: its address, and these."""
+    said = [b""]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(said[0])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", said
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"<html>Sign in</html>",
+        b'[{"submission_id": "leaven-x-1", "sta',
+        b'{"jobs": []}',
+        b'["leaven-x-1"]',
+        b'[{"submission_id": "leaven-x-1", "status": {"a": 1}}]',
+        b"null",
+    ],
+)
+def test_an_answer_that_is_garbage_is_none(dashboard: tuple[str, list[bytes]], tmp_path: Path, said: bytes) -> None:
+    address, answer = dashboard
+    answer[0] = said
+    with pytest.raises(Unreachable, match="the answer of Ray can't be understood"):
+        Ray({"address": address}, tmp_path, tmp_path / "wake").poll({"x-1": "leaven-x-1"})
+
+
+def test_jobs_of_others_change_nothing(dashboard: tuple[str, list[bytes]], tmp_path: Path) -> None:
+    address, answer = dashboard
+    mine = {"submission_id": "leaven-x-1", "status": "PENDING", "metadata": {"needs": "2 cores, no GPUs"}}
+    answer[0] = json.dumps([{"submission_id": None, "status": 7}, {"type": "DRIVER"}, mine]).encode()
+    status = Ray({"address": address}, tmp_path, tmp_path / "wake").poll({"x-1": "leaven-x-1"})["x-1"]
+    assert status.phase == "starting"
+    assert status.reason.startswith("waits for 2 cores, no GPUs to be free, or its runtime environment")
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +164,30 @@ class TestOnACluster:
         requests.cancel(queue.store, [queue.job(id)])
         assert queue.finish(id)[0].state is State.CANCELLED
         assert (queue.log(id), outcomes(queue, id)) == ("begun\nsaved\n", [Outcome.STOPPED])
+
+    @pytest.mark.parametrize("nodes", [1, 2])
+    def test_a_job_that_waits_for_resources_says_so_and_is_given_up(self, queue: Queue, nodes: int) -> None:
+        (block,) = queue.submit(on_ray(SAVES, resources=Resources(cpus=2)))
+        begun(queue, block)
+        given = {**queue.settings.environments["ray"], "start_within": 0.2}
+        queue.settings = replace(queue.settings, environments={"ray": given})
+        (id,) = queue.submit(on_ray(SAVES, resources=Resources(cpus=2, nodes=nodes), retries=3))
+        needs = "2 cores, no GPUs" if nodes == 1 else "2 nodes with 2 cores, no GPUs each"
+        queue.turn(lambda: f"waits for {needs} to be free" in queue.job(id).waits, "the reason")
+        (job,) = queue.finish(id)
+        assert (job.state, job.attempts) == (State.FAILED, 1)
+        assert job.reason.startswith(f"it could not start within 0.2 minutes: waits for {needs}")
+        requests.cancel(queue.store, [queue.job(block)])
+        queue.finish(block)
+
+    def test_what_is_stopped_in_ray_stays_stopped(self, queue: Queue) -> None:
+        (id,) = queue.submit(on_ray(SAVES, retries=3))
+        begun(queue, id)
+        environment = requests.environment_of(queue.settings, "ray")
+        environment._end(queue.store.attempts(id)[0].id)  # type: ignore[attr-defined]  # as its dashboard does
+        (job,) = queue.finish(id)
+        assert (job.state, job.attempts, job.reason) == (State.CANCELLED, 1, "it was stopped in Ray")
+        assert queue.log(id) == "begun\nsaved\n"
 
     def test_a_job_that_waits_for_resources_is_cancelled_and_never_begins(self, queue: Queue) -> None:
         first, second = queue.submit(*[on_ray(SAVES, resources=Resources(cpus=2)) for _ in range(2)])

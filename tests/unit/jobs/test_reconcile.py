@@ -2,23 +2,33 @@
 
 import json
 import os
+import re
 import resource
 import signal
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from sqlalchemy import update
 from tests.unit.jobs.plain_jobs import Queue, marked_processes, order, settings_in, supervisors, wait_until
 
+from leaven import __version__
+from leaven.formats import machine
+from leaven.formats.run_folder import PROGRAM
 from leaven.jobs import requests, supervisor
 from leaven.jobs.environments.environment import Refused, Unreachable
 from leaven.jobs.environments.kinds import KINDS, Kind
 from leaven.jobs.environments.local import KEYS, Local
-from leaven.jobs.package import PackageError, make_package
+from leaven.jobs.job_variables import VariableError
+from leaven.jobs.manifest import Manifest, PackageError
+from leaven.jobs.package import make_package, package_file
 from leaven.jobs.resources import Resources
-from leaven.jobs.states import Outcome, State, Wanted
+from leaven.jobs.states import Entry, Outcome, State, Wanted
+from leaven.jobs.store.records import Job
+from leaven.jobs.store.schema import jobs
 
 # waits for ever, and says when it has begun
 WAITS = """
@@ -155,7 +165,7 @@ def test_a_paused_job_goes_on_when_it_is_resumed_and_uses_no_retry(queue: Queue)
     begun(queue, id)
     requests.pause(queue.store, [queue.job(id)])
     queue.turn(lambda: queue.job(id).is_paused)
-    assert not supervisors(queue.settings.attempts)
+    wait_until(lambda: not supervisors(queue.settings.attempts))
     queue.loop.tick()
     assert queue.job(id).is_paused
     requests.resume(queue.store, [queue.job(id)])
@@ -207,19 +217,32 @@ def test_no_more_jobs_run_at_once_than_there_are_cores(queue: Queue) -> None:
     queue.finish(*ids)
 
 
-def test_a_job_that_has_become_too_large_says_why_and_lets_others_pass(queue: Queue) -> None:
+def test_a_job_that_has_become_too_large_says_why_and_lets_others_pass(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {name: value for name, value in queue.settings.environments["local"].items() if name != "cores"}
+    queue.settings = replace(queue.settings, environments={"local": given})
+    monkeypatch.setattr(machine, "cores", lambda: 4)
     (large,) = queue.submit(order("", resources=Resources(cpus=4)))
-    given = queue.settings.environments["local"]
-    queue.settings = replace(queue.settings, environments={"local": {**given, "cores": 2}})
+    monkeypatch.setattr(machine, "cores", lambda: 2)
     (small,) = queue.submit(order(""))
     assert queue.finish(small)[0].state is State.SUCCEEDED
     found = queue.job(large)
     assert found.state is State.QUEUED
-    assert found.reason == "local can't run it: 4 cores are needed, and it has 2 cores"
-    queue.settings = replace(queue.settings, environments={"local": given})
+    assert found.waits == "4 cores are needed, and it has 2 cores"
+    monkeypatch.setattr(machine, "cores", lambda: 4)
     queue.submit(order(""))
     assert queue.finish(large)[0].state is State.SUCCEEDED
-    assert queue.job(large).reason == ""
+    assert queue.job(large).waits == ""
+
+
+def test_a_submit_with_other_settings_changes_no_job_of_another_project(queue: Queue, tmp_path: Path) -> None:
+    (first,) = queue.submit(order("print('ran')"))
+    other = {**queue.settings.environments["local"], "python": "/no/such/python"}
+    queue.settings = replace(queue.settings, environments={"local": other})
+    (second,) = queue.submit(order(""))
+    assert [job.state for job in queue.finish(first, second)] == [State.SUCCEEDED, State.FAILED]
+    assert queue.log(first) == "ran\n"
 
 
 def test_each_job_gets_gpus_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,6 +404,37 @@ class Shaky(Local):
             raise Refused("no partition named `gpu`")
 
 
+class Damaged(Local):
+    """An environment that fails to say what became of attempts as long as a file is there."""
+
+    def poll(self, attempts):  # type: ignore[no-untyped-def]
+        if (self._attempts.parent / "damaged").exists():
+            raise KeyError("phase")
+        return super().poll(attempts)
+
+
+def test_a_lone_job_that_can_not_be_asked_about_says_so_and_goes_on_later(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be running: if it were ended and tried again, it could run twice."""
+    monkeypatch.setitem(KINDS, "damaged", Kind(KEYS, Damaged))
+    given = {**queue.settings.environments["local"], "kind": "damaged"}
+    queue.settings = replace(queue.settings, environments={"local": given})
+    (id,) = queue.submit(order(SAVES))
+    begun(queue, id)
+    (queue.settings.folder / "damaged").touch()
+    queue.turn(lambda: queue.job(id).waits, "a reason")
+    assert queue.job(id).state is State.RUNNING
+    since = rf"{time.strftime('%Y')}-\d\d-\d\d \d\d:\d\d"
+    assert re.fullmatch(f"local does not answer since {since}: KeyError: 'phase'", queue.job(id).waits)
+    (queue.settings.folder / "damaged").unlink()
+    queue.loop._ask_at = dict.fromkeys(queue.loop._ask_at, 0.0)
+    queue.turn(lambda: not queue.job(id).waits, "it to be asked about again")
+    requests.cancel(queue.store, [queue.job(id)])
+    assert queue.finish(id)[0].state is State.CANCELLED
+    assert queue.log(id) == "begun\nsaved\n"
+
+
 class Asked(Local):
     """An environment that counts how often it is asked whether it has an attempt."""
 
@@ -400,6 +454,28 @@ def test_an_environment_is_not_asked_whether_it_has_attempts_that_are_new(
     queue.settings = replace(queue.settings, environments={"local": given})
     queue.finish(*queue.submit(*[order("") for _ in range(3)]))
     assert Asked.finds == []
+
+
+class Queues(Local):
+    """An environment with a queue of its own."""
+
+    def capacity(self):  # type: ignore[no-untyped-def]
+        return None
+
+
+def test_many_jobs_for_a_queue_elsewhere_keep_nobody_waiting(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "queues", Kind(KEYS, Queues))
+    local = queue.settings.environments["local"]
+    queue.settings = replace(queue.settings, environments={"there": {**local, "kind": "queues"}, "local": local})
+    ids = queue.submit(*[order("", environment="there") for _ in range(50)])
+    assert queue.loop.tick() == 0.0  # it looks at others, and goes on at once
+    assert State.QUEUED in {queue.job(id).state for id in ids}
+    assert {queue.job(id).waits for id in ids if queue.job(id).state is State.QUEUED} == {"waits for its turn"}
+    queue.loop.tick()
+    (mine,) = queue.submit(order(""))
+    queue.loop.tick()
+    assert queue.job(mine).attempts == 1
+    assert {job.state for job in queue.finish(mine, *ids)} == {State.SUCCEEDED}
 
 
 class TestEnvironmentIsDown:
@@ -464,6 +540,31 @@ def test_a_package_of_another_version_is_refused_at_submit(queue: Queue) -> None
     assert queue.store.jobs() == []
 
 
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_package_is_refused_when_it_starts_by_a_python_with_another_leaven(tmp_path: Path, processes: int) -> None:
+    about = tmp_path / "other" / "leaven-9.9.9.dist-info" / "METADATA"
+    about.parent.mkdir(parents=True)
+    about.write_text("Metadata-Version: 2.1\nName: leaven\nVersion: 9.9.9\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={about.parents[1]}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    queue = Queue(settings_in(tmp_path / "jobs", python=str(python)))
+    package = make_package(Manifest("trained", __version__, Entry.PROGRAM), {PROGRAM: b"print('ran')"})
+    (id,) = queue.submit(order("", package=package, retries=3, resources=Resources(cpus=1, processes=processes)))
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts) == (State.FAILED, 1)
+    assert job.reason == f"it was packed by Leaven {__version__}, and {sys.executable} has Leaven 9.9.9"
+    assert "ran" not in queue.log(id)
+    queue.close()
+
+
+def test_a_package_that_was_changed_after_its_submit_is_refused(queue: Queue) -> None:
+    (id,) = queue.submit(order(""))
+    file = package_file(queue.settings.packages, queue.job(id).package)
+    file.write_bytes(order("print('other')").package.content)
+    assert queue.finish(id)[0].reason == "its package is not the one that was submitted any more"
+
+
 @pytest.mark.parametrize(("noted", "attempts"), [("diverged", 1), ("other", 3)])
 def test_a_training_that_diverged_is_not_tried_again(queue: Queue, noted: str, attempts: int) -> None:
     text = f"import json; json.dump({{'{noted}': 'the loss is not a number'}}, open('lock.json', 'w')); exit(1)"
@@ -498,8 +599,211 @@ def test_a_clock_that_jumps_changes_nothing(queue: Queue, monkeypatch: pytest.Mo
     assert queue.finish(id)[0].attempts == 3
 
 
-def test_a_wish_that_comes_while_an_attempt_ends_is_not_forgotten(queue: Queue) -> None:
+def test_a_request_that_comes_while_an_attempt_ends_is_not_forgotten(queue: Queue) -> None:
     (id,) = queue.submit(order("exit(1)", retries=10_000))
     queue.turn(lambda: queue.job(id).attempts >= 2)
     queue.store.want([id], Wanted.STOP)
     assert queue.finish(id)[0].state is State.CANCELLED
+
+
+def test_the_wait_before_a_retry_survives_a_new_coordinator(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue.settings = replace(queue.settings, backoff=100.0)
+    queue.restart()
+    (id,) = queue.submit(order("exit(1)", retries=1))
+    queue.turn(lambda: queue.job(id).failures, "a failure")
+    now = time.time
+
+    def looks_again_in() -> float:
+        queue.restart()
+        return float(queue.loop.tick() or 0.0)
+
+    assert queue.job(id).delay == 100.0
+    queue.loop.tick()
+    assert queue.job(id).waits == "waits 100 s before the next try"
+    monkeypatch.setattr(time, "time", lambda: now() + 60)
+    assert 35 < looks_again_in() < 41
+    monkeypatch.setattr(time, "time", lambda: now() - 10**8)  # a clock that jumped back prolongs nothing
+    assert 99 < looks_again_in() <= 100
+    monkeypatch.setattr(time, "time", lambda: now() + 101)
+    looks_again_in()
+    assert queue.job(id).attempts == 2
+
+
+class TestOneBadJob:
+    """Whatever one job does, the others run, and it ends with the reason."""
+
+    def finish_beside(self, queue: Queue, bad: requests.Order) -> Job:
+        ids = queue.submit(bad, order("print('ran')"))
+        found = queue.finish(*ids)
+        assert found[1].state is State.SUCCEEDED
+        return found[0]
+
+    def test_that_fails_on_a_file_whose_name_is_not_text(self, queue: Queue) -> None:
+        text = """
+import json, os
+with open(os.environ["LEAVEN_OUTCOME"], "w") as file:
+    json.dump({"outcome": "failed", "reason": os.fsdecode(b"can't read caf\\xe9.jpg") + chr(0) + "!"}, file)
+"""
+        job = self.finish_beside(queue, order(text))
+        assert job.state is State.FAILED
+        assert job.reason == r"can't read caf\xe9.jpg\x00!"
+        assert queue.store.attempts(job.id)[0].reason == job.reason
+
+    @pytest.mark.parametrize("what", ["head,1,0.5,7,8\n", "head,one,two\n", "\0\n", "head,1,nan\n" * 3])
+    def test_whose_metrics_are_not_a_table(self, queue: Queue, what: str) -> None:
+        text = f"open('metrics.csv', 'w').write('phase,epoch,train.loss\\n' + {what!r})"
+        assert self.finish_beside(queue, order(text)).state is State.SUCCEEDED
+
+    @pytest.mark.parametrize("trials", ["[]", "7", '{"trials": []}', "[" * 100_000])
+    def test_whose_trials_are_not_trials(self, queue: Queue, trials: str) -> None:
+        text = f"open('trials.json', 'w').write({trials!r})"
+        assert self.finish_beside(queue, order(text)).state is State.SUCCEEDED
+
+    def test_whose_lock_is_nested_too_deeply(self, queue: Queue) -> None:
+        job = self.finish_beside(queue, order("open('lock.json', 'w').write('[' * 100_000); exit(1)"))
+        assert job.state is State.FAILED
+
+    def test_that_wants_no_processes(self, queue: Queue) -> None:
+        with pytest.raises(requests.RequestError, match="`processes` can't be 0"):
+            queue.submit(order("", resources=Resources(cpus=1, processes=0)))
+        (bad,) = queue.submit(order("", retries=5))
+        with queue._engine.begin() as connection:
+            connection.execute(update(jobs).where(jobs.c.id == bad).values(processes=0))
+        (good,) = queue.submit(order(""))
+        job, other = queue.finish(bad, good)
+        assert other.state is State.SUCCEEDED
+        assert (job.state, job.attempts) == (State.FAILED, 1)
+        assert "ZeroDivisionError" in job.reason
+        assert outcomes(queue, job.id) == [Outcome.ERROR]
+
+    def test_that_its_environment_fails_on(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = Local._status
+
+        def status(self: Local, attempt: str, native: str) -> object:
+            if attempt == str(queue.job(bad).attempt):
+                raise KeyError("phase")
+            return whole(self, attempt, native)
+
+        monkeypatch.setattr(Local, "_status", status)
+        bad, good = queue.submit(order("", name="bad"), order("print('ran')"))
+        assert [job.state for job in queue.finish(bad, good)] == [State.FAILED, State.SUCCEEDED]
+        assert queue.job(bad).reason == "KeyError: 'phase'"
+
+    def test_that_goes_to_an_environment_that_fails_on_everything(self, queue: Queue) -> None:
+        broken = {"kind": "local", "grace": "soon"}
+        given = queue.settings.environments
+        queue.settings = replace(queue.settings, environments={**given, "broken": {**broken, "grace": 1.0}})
+        (bad,) = queue.submit(order("", environment="broken"))
+        with queue._engine.begin() as connection:
+            connection.execute(update(jobs).where(jobs.c.id == bad).values(settings=json.dumps(broken)))
+        (good,) = queue.submit(order(""))
+        assert queue.finish(good)[0].state is State.SUCCEEDED
+        assert (queue.job(bad).state, queue.job(bad).waits) == (State.QUEUED, "broken does not answer")
+        (marked,) = (one for one in queue.store.environments() if one.unreachable_since is not None)
+        assert marked.problem == "ValueError: could not convert string to float: 'soon'"
+
+    def test_is_forgotten_by_force_whatever_its_state(self, queue: Queue) -> None:
+        (id,) = queue.submit(order(WAITS))
+        begun(queue, id)
+        with pytest.raises(requests.RequestError, match="has not ended: it is running"):
+            requests.clean(queue.store, queue.settings, [queue.job(id)])
+        assert requests.clean(queue.store, queue.settings, [queue.job(id)], by_force=True) == 1
+        assert not marked_processes(token(queue))
+        assert queue.store.jobs() == []
+        (other,) = queue.submit(order(""))
+        assert queue.finish(other)[0].state is State.SUCCEEDED
+
+
+def test_of_a_job_it_is_known_who_did_what(queue: Queue) -> None:
+    (id,) = queue.submit(order("exit(3)"))
+    queue.store.set_priority([id], 5)
+    queue.finish(id)
+    events = queue.store.events(id)
+    assert [event.what for event in events][:3] == ["submit", "priority", "starting"]
+    assert events[1].detail == "5"
+    assert (events[-1].what, events[-1].detail) == ("failed", "attempt failed: the program ended with exit code 3")
+    assert {event.actor for event in events} == {queue.job(id).owner}
+
+
+class TestVariables:
+    TEXT = "import os; print(os.environ['PLAIN'], os.environ.get('HIDDEN'))"
+
+    def test_a_job_gets_its_variables_and_secrets(self, queue: Queue) -> None:
+        file = queue.settings.folder / "secrets.toml"
+        file.write_text("HIDDEN = 'from the file'")
+        file.chmod(0o600)
+        (id,) = queue.submit(order(self.TEXT, variables={"PLAIN": "a b=c"}, secrets=["HIDDEN"]))
+        queue.finish(id)
+        assert queue.log(id) == "a b=c from the file\n"
+        assert "from the file" not in json.dumps(queue.job(id).to_json())
+        files = [file for file in queue.settings.folder.rglob("*") if file.is_file() and file.name != "log"]
+        assert [file.name for file in files if b"from the file" in file.read_bytes()] == ["secrets.toml"]
+        assert queue.job(id).to_json()["variables"] == {"PLAIN": "a b=c"}
+
+    def test_a_secret_may_be_a_variable_of_the_coordinator(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HIDDEN", "from here")
+        (id,) = queue.submit(order(self.TEXT, variables={"PLAIN": ""}, secrets=["HIDDEN"]))
+        queue.finish(id)
+        assert queue.log(id) == " from here\n"
+
+    def test_one_that_is_not_there_or_readable_by_others_is_reported(self, queue: Queue) -> None:
+        (id,) = queue.submit(order("", secrets=["NOWHERE"], retries=3))
+        assert queue.finish(id)[0].reason == "the secret NOWHERE is not known to the coordinator"
+        file = queue.settings.folder / "secrets.toml"
+        file.write_text("NOWHERE = 'x'")
+        file.chmod(0o644)
+        (id,) = queue.submit(order("", secrets=["NOWHERE"], retries=3))
+        assert queue.finish(id)[0].reason == f"other users may read or change {file}"
+        assert queue.job(id).attempts == 1
+
+    @pytest.mark.parametrize(
+        ("variables", "secrets"), [({"A B": ""}, []), ({"": ""}, []), ({"A": "\0"}, []), ({}, ["LEAVEN_ATTEMPT"])]
+    )
+    def test_what_no_program_can_be_given_is_refused(
+        self, queue: Queue, variables: dict[str, str], secrets: list[str]
+    ) -> None:
+        with pytest.raises(VariableError):
+            queue.submit(order("", variables=variables, secrets=secrets))
+
+
+def test_a_preempted_job_saves_and_goes_on_when_there_is_room_again(queue: Queue) -> None:
+    given = {**queue.settings.environments["local"], "preemptible": True}
+    queue.settings = replace(queue.settings, environments={"local": given})
+    (low,) = queue.submit(order(SAVES, resources=Resources(cpus=3)))
+    begun(queue, low)
+    (high,) = queue.submit(order("print('ran')", resources=Resources(cpus=2), priority=1))
+    queue.finish(high)
+    begun(queue, low, 2)
+    assert queue.log(low).startswith("begun\nsaved\nbegun\n")
+    assert (queue.job(low).failures, outcomes(queue, low)) == (0, [Outcome.STOPPED, None])
+    assert "preempted" in [event.what for event in queue.store.events(low)]
+    requests.cancel(queue.store, [queue.job(low)])
+    queue.finish(low)
+
+
+def test_what_users_have_used_survives_a_new_coordinator(queue: Queue) -> None:
+    now = 1000.0
+    queue.loop._clock = lambda: now
+    (id,) = queue.submit(order(WAITS, resources=Resources(cpus=2)))
+    begun(queue, id)
+    now += 100.0
+    queue.loop.tick()
+    queue.restart()
+    queue.loop.tick()
+    leader = queue.loop._leader
+    assert leader is not None
+    assert leader._used == {queue.job(id).owner: pytest.approx(202, abs=2)}
+    requests.cancel(queue.store, [queue.job(id)])
+    queue.finish(id)
+
+
+def test_a_quota_holds_and_is_shown(queue: Queue) -> None:
+    owner = queue.store.user
+    requests.set_quota(queue.store, "*", {"jobs": 1, "cpus": None})
+    first, second = queue.submit(order(WAITS), order(""))
+    begun(queue, first)
+    assert queue.job(second).waits == f"the quota of {owner} is 1 job at a time"
+    requests.set_quota(queue.store, owner, {"cpus": 3})
+    queue.finish(second)
+    requests.cancel(queue.store, [queue.job(first)])
+    queue.finish(first)

@@ -64,3 +64,10 @@ def test_what_is_not_said_of_a_recipe_is_the_default(queue: Queue) -> None:
     environment = requests.environment_of(queue.settings, "local")
     assert requests.resources(environment) == Resources(cpus=4)
     assert requests.resources(environment, gpus=2, length="90m") == Resources(cpus=4, gpus=2, processes=2, minutes=90)
+
+
+def test_a_gpu_brings_as_many_cores_as_the_settings_say(queue: Queue) -> None:
+    where = requests.environment_of(queue.settings, "cluster")
+    assert requests.resources(where, gpus=2, cores_per_gpu=6).cpus == 12
+    assert requests.resources(where, PACKED, gpus=2, cores_per_gpu=6, cpus=3).cpus == 3
+    assert requests.resources(where, PACKED, cores_per_gpu=6).cpus == 8

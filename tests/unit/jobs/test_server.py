@@ -1,103 +1,34 @@
 """The HTTP API, by a real server on a free port of this machine."""
 
 import contextlib
-import json
-import os
-import re
-import select
 import sqlite3
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.unit.jobs.plain_jobs import coordinators, plain, wait_until
-
-from leaven.jobs import coordinator, requests, server
-from leaven.jobs.settings import Settings, load_settings
+from tests.unit.jobs.plain_jobs import plain, wait_until
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
+
+from tests.unit.jobs.served_api import Api, listening, project, served
+from tests.unit.jobs.strangers import Strangers
+
 WAITS = "import time; print('begun', flush=True); time.sleep(600)"
-
-
-@dataclass
-class Api:
-    """A server, and the token that it accepts."""
-
-    address: str
-    token: str | None
-    folder: Path
-
-    def __call__(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
-        request = urllib.request.Request(self.address + path, body, method=method)
-        if self.token is not None:
-            request.add_header("Authorization", f"Bearer {self.token}")
-        for name, value in headers.items():
-            request.add_header(name.replace("_", "-"), value)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                code, text, kind = answer.status, answer.read(), answer.headers["Content-Type"]
-        except urllib.error.HTTPError as problem:
-            code, text, kind = problem.code, problem.read(), problem.headers["Content-Type"]
-        return code, json.loads(text) if kind.startswith("application/json") else text.decode()
-
-    def submit(self, text: str, query: str = "") -> tuple[int, Any]:
-        return self("POST", f"/jobs?cpus=1&{query}", plain(text).content, Content_Type="application/octet-stream")
-
-    def wait(self, job: str, state: str) -> None:
-        wait_until(lambda: self("GET", f"/jobs/{job}")[1]["state"] == state, f"{job} to be {state}")
-
-
-def served(folder: Path, *words: str, **variables: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "leaven", "coordinator", "serve", "--port", "0", *words],
-        cwd=folder,
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A project; a coordinator that is started in it is stopped."""
-    found = tmp_path_factory.mktemp("served")
-    text = f'[jobs]\nfolder = "{found}/jobs"\nbackoff = 0.05\n[environments.local]\ncores = 4\ngpus = 0\ngrace = 5\n'
-    (found / "leaven.toml").write_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LEAVEN_JOBS", raising=False)
-        patch.delenv("LEAVEN_TOKEN", raising=False)
-        patch.setenv("LEAVEN_CONFIG", os.devnull)
+    with project(tmp_path_factory.mktemp("served")) as found:
         yield found
-        settings = load_settings(found)
-        store = requests.open_store(settings)
-        coordinator.stop(settings, store)
-        store.close()
-        wait_until(lambda: not coordinators(settings.folder), "the coordinator to end")
 
 
 @pytest.fixture(scope="module")
 def api(folder: Path) -> Iterator[Api]:
-    process = served(folder)
-    assert process.stdout is not None
-    try:
-        assert select.select([process.stdout], [], [], 120)[0]
-        address = process.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address), process.communicate()
-        token = folder / "jobs" / "token"
-        assert process.stdout.readline() == f"the token is in {token}\n"
-        assert token.stat().st_mode & 0o077 == 0
-        yield Api(address, token.read_text(), folder)
-    finally:
-        process.terminate()
-        process.wait(30)
+    with listening(folder) as found:
+        yield found
 
 
 def test_a_package_is_submitted_followed_and_forgotten(api: Api) -> None:
@@ -147,9 +78,9 @@ def test_environments_are_listed_and_checked(api: Api) -> None:
 
 def test_the_coordinator_is_looked_at_and_stopped(api: Api) -> None:
     assert api("POST", "/coordinator/start")[0] == 200
-    wait_until(lambda: api("GET", "/coordinator")[1]["leader"], "a coordinator")
+    wait_until(lambda: api("GET", "/coordinator")[1]["coordinator"], "a coordinator")
     assert api("POST", "/coordinator/stop") == (200, {"stopped": True})
-    assert api("GET", "/coordinator")[1]["leader"] is None
+    assert api("GET", "/coordinator")[1]["coordinator"] is None
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "ü"])
@@ -197,13 +128,11 @@ def test_what_there_is_can_be_read_without_the_token(api: Api) -> None:
     assert {"/jobs", "/jobs/{job}", "/jobs/{job}/logs", "/jobs/{job}/cancel", "/environments"} <= set(found["paths"])
 
 
-def test_other_machines_need_a_token_that_was_given(folder: Path) -> None:
-    process = served(folder, "--host", "0.0.0.0")
+def test_a_short_token_is_refused_where_other_machines_can_guess_it(folder: Path) -> None:
+    process = served(folder, "--host", "0.0.0.0", LEAVEN_TOKEN="hunter2")
     _, said = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert said.startswith(
-        "error: 0.0.0.0 can be reached by other machines, and there is no token\nhelp: set LEAVEN_TOKEN"
-    )
+    assert said.startswith("error: 0.0.0.0 can be reached by other machines, and the token of LEAVEN_TOKEN is short")
 
 
 def test_a_port_that_is_taken_is_reported(api: Api, folder: Path) -> None:
@@ -214,28 +143,50 @@ def test_a_port_that_is_taken_is_reported(api: Api, folder: Path) -> None:
 
 def test_a_store_that_can_not_be_used_does_not_mean_that_there_is_no_such_job(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "leaven.toml").write_text(f'[jobs]\nfolder = "{tmp_path}/jobs"\n')
-    process = served(tmp_path)
-    assert process.stdout is not None
-    try:
-        assert select.select([process.stdout], [], [], 120)[0]
-        api = Api(process.stdout.readline().strip(), None, tmp_path)
-        process.stdout.readline()
-        api.token = (tmp_path / "jobs" / "token").read_text()
+    with listening(tmp_path) as api:
         assert api("GET", "/jobs/first")[0] == 404
         with contextlib.closing(sqlite3.connect(tmp_path / "jobs" / "jobs.sqlite")) as store:
             store.execute("DROP TABLE attempts")
             store.execute("DROP TABLE dependencies")
             store.execute("DROP TABLE jobs")
         assert api("GET", "/jobs/first") == (503, {"error": "the store can't be used: no such table: jobs", "help": ""})
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
-@pytest.mark.parametrize("token", ["two words", "schlüssel", "a\x1bb"])
-def test_a_token_that_no_header_can_carry_is_refused(
-    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LEAVEN_TOKEN", token)
-    with pytest.raises(server.ServerError, match="LEAVEN_TOKEN has characters"):
-        server.token_of(Settings(tmp_path, ""), "127.0.0.1")
+def test_a_token_is_renewed_while_the_server_runs(api: Api, folder: Path) -> None:
+    def token(*words: str) -> str:
+        command = [sys.executable, "-m", "leaven", "coordinator", "token", *words]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    old = api.token
+    assert token() == old
+    api.token = token("--renew")
+    assert api.token != old
+    assert api("GET", "/coordinator")[0] == 200
+    assert Api(api.address, old, folder)("GET", "/coordinator")[0] == 401
+
+
+def test_a_server_ends_while_a_log_is_followed(folder: Path, api: Api) -> None:
+    api.submit(WAITS, "name=endless")
+    api.wait("endless", "running")
+    with listening(folder) as other:
+        wait_until(lambda: (folder / "jobs" / "attempts").exists())
+        following = other.open("GET", "/jobs/endless/logs?follow=true")
+        assert following.readline() == b"begun\n"
+    following.close()
+    assert api("DELETE", "/jobs/endless")[0] == 400
+    assert api("DELETE", "/jobs/endless?force=true") == (200, {"forgotten": 1})
+
+
+@pytest.mark.slow
+def test_hostile_requests_leave_the_server_nearly_as_small_as_it_was(tmp_path: Path) -> None:
+    with project(tmp_path) as folder, listening(folder) as api:
+        assert api("GET", "/jobs")[0] == 200
+        before = api.memory()
+        strangers = [Strangers(api, list, seed) for seed in range(6)]
+        for one in strangers:
+            one.start()
+        wait_until(lambda: sum(one.answers.total() for one in strangers) > 500, "500 answers")
+        for one in strangers:
+            one.end()
+        assert [one.wrong for one in strangers] == [[]] * 6
+        assert api.memory() - before < 45_000_000

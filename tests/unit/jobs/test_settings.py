@@ -63,7 +63,7 @@ def test_a_variable_that_leads_nowhere_is_named(
     ("text", "report", "help"),
     [
         ("[jobs", "leaven.toml: Expected ']'", ""),
-        ("[job]", "leaven.toml: unknown section [job]", "there are [jobs] and [environments.NAME]"),
+        ("[job]", "leaven.toml: unknown section [job]", "there are [jobs], [notify] and [environments.NAME]"),
         ('[jobs]\nfoldr = "x"', "leaven.toml: [jobs] has no `foldr`", "did you mean `folder`?"),
         ("[jobs]\nbackoff = -1", "leaven.toml: [jobs]: `backoff` must be a number", ""),
         ("[jobs]\nstore = 1", "leaven.toml: [jobs]: `store` must be a string", ""),
@@ -88,6 +88,16 @@ def test_a_variable_that_leads_nowhere_is_named(
         ),
         ('[environments.cloud]\nspot = "no"', "leaven.toml: [environments.cloud]: `spot` must be true or false", ""),
         ('[environments.ray]\nruntime_env = "x"', "leaven.toml: [environments.ray]: `runtime_env` must be a table", ""),
+        (
+            "[environments.kubernetes]\ntolerations = { key = 1 }",
+            "leaven.toml: [environments.kubernetes]: `tolerations` must be a list of tables",
+            "",
+        ),
+        (
+            "[environments.kubernetes]\npod = { spec = [2026-01-01] }",
+            "leaven.toml: [environments.kubernetes]: `pod` must be a table of plain values",
+            "",
+        ),
         ('[environments.local]\nmemory = "x"', "leaven.toml: [environments.local]: `memory` must be a size", ""),
         ("[environments]\nlocal = 1", "leaven.toml: [environments.local] must be a section", ""),
     ],

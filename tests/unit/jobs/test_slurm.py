@@ -1,13 +1,14 @@
 """Jobs on a real Slurm, which the tests start: submit, cancel, requeue, and a controller that goes away."""
 
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.unit.jobs import cluster
-from tests.unit.jobs.plain_jobs import Queue, order, settings_in
+from tests.unit.jobs.plain_jobs import Queue, agents, marked_processes, order, settings_in, wait_until
 from tests.unit.jobs.test_reconcile import SAVES, begun, outcomes
 from tests.unit.jobs.test_trainings import (
     EPOCHS,
@@ -23,9 +24,10 @@ from tests.unit.jobs.test_trainings import (
 
 from leaven.formats.run_folder import read_json
 from leaven.jobs import requests
+from leaven.jobs.environments.environment import Task
 from leaven.jobs.environments.slurm import Slurm
 from leaven.jobs.resources import Resources
-from leaven.jobs.states import ENDED, Outcome, State
+from leaven.jobs.states import ENDED, Entry, Outcome, State
 
 __all__ = ["project"]  # a fixture
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
@@ -72,6 +74,68 @@ def test_gpus_are_those_that_slurm_gives(queue: Queue) -> None:
     (id,) = queue.submit(on_slurm(text, resources=Resources(cpus=1, gpus=2)))
     queue.finish(id)
     assert queue.log(id) == "0,1\n"
+
+
+def test_a_job_gets_all_of_its_cores(queue: Queue) -> None:
+    text = "import os; print(len(os.sched_getaffinity(0)))"
+    ids = queue.submit(*[on_slurm(text, resources=Resources(cpus=cpus)) for cpus in (1, 2)])
+    queue.finish(*ids)
+    assert [queue.log(id) for id in ids] == ["1\n", "2\n"]
+
+
+@pytest.mark.parametrize("name", ["a b", "100%j'\"#1", "@this-node @first-node", "back\\slash ä"])
+def test_folders_may_have_any_name(slurm: cluster.Cluster, tmp_path: Path, name: str) -> None:
+    settings = settings_in(tmp_path / name / "jobs")
+    queue = Queue(replace(settings, environments={"slurm": {"kind": "slurm", "poll": 0.2}}))
+    text = "import pathlib; print(pathlib.Path(__file__).parent == pathlib.Path.cwd())"
+    (id,) = queue.submit(on_slurm(text, resources=Resources(cpus=1, nodes=2)))
+    (job,) = queue.finish(id)
+    assert job.state is State.SUCCEEDED, job.reason
+    assert f"/{name}/" in job.run
+    assert queue.log(id) == "True\n"
+    queue.close()
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_what_an_administrator_cancels_stays_cancelled(
+    queue: Queue, slurm: cluster.Cluster, *, is_running: bool
+) -> None:
+    text = SAVES if is_running else "print('never')"
+    needs = Resources(cpus=1, nodes=1 if is_running else 2)
+    (block,) = queue.submit(on_slurm(SAVES, resources=Resources(cpus=2)))
+    begun(queue, block)
+    (id,) = queue.submit(on_slurm(text, retries=3, resources=needs))
+    begun(queue, id) if is_running else queue.turn(lambda: queue.store.attempts(id)[0].native, "it to be submitted")
+    slurm.run("scancel", queue.store.attempts(id)[0].native)
+    (job,) = queue.finish(id)
+    assert (job.state, job.attempts, job.reason) == (State.CANCELLED, 1, "it was cancelled in Slurm")
+    assert queue.log(id) == ("begun\nsaved\n" if is_running else "")
+    requests.cancel(queue.store, [queue.job(block)])
+    queue.finish(block)
+
+
+def test_why_a_job_waits_is_known_and_it_is_given_up(queue: Queue, slurm: cluster.Cluster) -> None:
+    (block,) = queue.submit(on_slurm(SAVES, resources=Resources(cpus=2, nodes=2)))
+    begun(queue, block)
+    given = {**queue.settings.environments["slurm"], "start_within": 0.1}
+    environment = Slurm(given, queue.settings.attempts, queue.settings.wake)
+    run = queue.settings.folder / "run"
+    task = Task("wait-1", queue.settings.attempts / "wait-1", run, run, Entry.PLAIN, (), Resources(cpus=2))
+    native = environment.submit(task)
+    seen = []
+
+    def has_ended() -> bool:
+        seen.append(environment.poll({"wait-1": native})["wait-1"])
+        return seen[-1].phase == "ended"
+
+    wait_until(has_ended, "it to be given up")
+    reasons = {status.reason for status in seen if status.phase == "starting"}
+    assert "waits for nodes to be free (Slurm: Resources)" in reasons
+    assert seen[-1].outcome is Outcome.TIMED_OUT
+    assert seen[-1].reason.startswith("it could not start within 0.1 minutes: ")
+    wait_until(lambda: f"{native} CANCELLED" in slurm.run("squeue", "-h", "-t", "all", "-o", "%i %T"), "scancel")
+    requests.cancel(queue.store, [queue.job(block)])
+    queue.finish(block)
 
 
 def test_cancelling_lets_the_program_save(queue: Queue) -> None:
@@ -244,6 +308,30 @@ def test_a_sweep_as_an_array_comes_to_its_end(queue: Queue, project: Path) -> No
     queue.turn(lambda: all(queue.job(id).state in ENDED for id in ids), "the sweep to end", 400)
     is_swept(queue.store, ids)
     assert len({queue.store.attempts(id)[0].native.partition("_")[0] for id in ids[:-1]}) == 1
+
+
+OUTLIVES = """
+import ctypes, os, sys, time
+ctypes.CDLL(None).prctl(1, 0)  # as in a container, or by a Python with privileges: it does not end with its agent
+print("begun", flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.02)
+"""
+
+
+def test_a_program_that_outlives_its_agent_is_not_run_beside_itself(queue: Queue, tmp_path: Path) -> None:
+    (id,) = queue.submit(on_slurm(OUTLIVES, str(tmp_path / "gate"), retries=1))
+    begun(queue, id)
+    (attempt,) = queue.store.attempts(id)
+    (agent,) = agents(queue.settings.attempts)
+    os.kill(agent, signal.SIGKILL)
+    over = queue.loop._environments  # Slurm has ended its job, and this is seen
+    queue.turn(lambda: [one._statuses()[attempt.id].phase for one in over.values()] == ["over"], "Slurm's job to end")
+    queue.loop.tick()
+    assert marked_processes(attempt.id)
+    assert (queue.job(id).state, queue.job(id).attempts) == (State.RUNNING, 1)
+    (tmp_path / "gate").touch()
+    assert queue.finish(id)[0].state is State.SUCCEEDED
+    assert (queue.job(id).attempts, queue.log(id).count("begun")) == (2, 2)
 
 
 def test_what_slurm_refuses_has_failed_with_its_reason(queue: Queue) -> None:

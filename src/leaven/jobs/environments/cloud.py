@@ -8,9 +8,10 @@ SkyPilot is called by its command, which may be in an environment of its own: it
 """
 
 import json
+import os
+import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,32 +19,36 @@ from typing import Any
 from leaven.formats.atomic_files import write_text
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
-from leaven.jobs.environments import places
+from leaven.jobs.environments import following
+from leaven.jobs.environments.answers import not_understood, run_command, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
-from leaven.jobs.environments.following import PREFIX, Followed, Said
+from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus
 from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.launching import agent_command
+from leaven.jobs.object_store import access_variables, package_for
 from leaven.jobs.states import Outcome
 
 KEYS = {
-    **places.KEYS,
+    **following.KEYS,
     **dict.fromkeys(("sky", "infra", "gpu", "image", "setup"), Form.STRING),
     "spot": Form.SWITCH,
     "secrets": Form.STRINGS,
     "mounts": Form.TABLE,
     "disk": Form.COUNT,
-    **dict.fromkeys(("poll", "timeout"), Form.NUMBER),
 }
 TASK = "sky.yaml"
 _POLL = 20.0
 _TIMEOUT = 120.0  # SkyPilot's commands may start a server first
 _AFTER_GRACE = 60.0  # seconds in which a machine may send what it has saved
 _REFUSES = ("invalid", "validation", "no such option", "not a valid", "valueerror", "does not contain any valid")
-_WAITING = ("PENDING", "SUBMITTED", "STARTING")
-_RUNNING = ("RUNNING", "WINDING_DOWN", "RECOVERING", "CANCELLING")
+_WAITING = {
+    "PENDING": "waits for its turn",
+    "SUBMITTED": "waits for its turn",
+    "STARTING": "a machine is being found and set up for it",
+}
 _ENDED = {
     "SUCCEEDED": Outcome.SUCCEEDED,
-    "CANCELLED": Outcome.STOPPED,
+    "CANCELLED": Outcome.CANCELLED,
     "FAILED": Outcome.FAILED,
     "FAILED_SETUP": Outcome.FAILED,
     "FAILED_PRECHECKS": Outcome.REFUSED,
@@ -52,26 +57,32 @@ _ENDED = {
 }
 
 
-class Cloud(Followed):
+class Cloud(EngineEnvironment):
     """Machines of SkyPilot's, by its command."""
 
-    engine, hold, after_grace = "SkyPilot", _POLL, _AFTER_GRACE
+    engine, poll_seconds, timeout, after_grace = "SkyPilot", _POLL, _TIMEOUT, _AFTER_GRACE
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
         super().__init__(settings, attempts, wake)
         self._sky = str(settings.get("sky") or "sky")
-        self._timeout = float(settings.get("timeout", _TIMEOUT))
 
-    def submit(self, task: Task) -> str:
+    def _start(self, task: Task) -> str:
         if not self._settings.get("store"):
             raise Refused('`store` of the environment is not set: an object store, such as "s3://bucket/leaven"')
         if task.resources.gpus and not self._settings.get("gpu"):
             raise Refused('`gpu` of the environment is not set: the kind of GPU to rent, such as "A100"')
         self._write(task, agent_command(self._python, self._place.send(task)))
-        secrets = [word for name in self._settings.get("secrets", ()) for word in ("--secret", str(name))]
+        secrets = [word for name in self._secrets() for word in ("--secret", name)]
         self._run(["jobs", "launch", "--yes", "--detach-run", *secrets, str(task.folder / TASK)], refuses=True)
-        self._said.forget()
+        self._statuses.forget()
         return PREFIX + task.attempt
+
+    def _secrets(self) -> list[str]:
+        """The variables that are sent to the machine: those that are named, and what gives access to its store."""
+        named = [str(name) for name in self._settings.get("secrets", ())]
+        if missing := [name for name in named if name not in os.environ]:
+            raise Refused(f"the coordinator does not have the variable {missing[0]}, which `secrets` names")
+        return list(dict.fromkeys([*named, *access_variables(str(self._settings["store"]))]))
 
     def _write(self, task: Task, command: Sequence[str]) -> None:
         try:
@@ -81,39 +92,32 @@ class Cloud(Followed):
         text = yaml.safe_dump(task_of(task, command, self._settings), sort_keys=False, width=120)
         write_text(task.folder / TASK, text)
 
-    def _ask_engine(self) -> dict[str, Said]:
-        """What SkyPilot says of attempts."""
-        text = self._run(["jobs", "queue", "--all", "--output", "json"])
-        try:
-            rows = json.loads(text[text.index("[") :])
-        except ValueError:
-            raise Unreachable("`sky jobs queue` did not print JSON") from None
-        names = [(str(row["job_name"] or ""), row) for row in sorted(rows, key=lambda row: row["job_id"])]
-        return {name.removeprefix(PREFIX): _what_is_said(row) for name, row in names if name.startswith(PREFIX)}
+    def _ask_engine(self) -> dict[str, EngineStatus]:
+        """The managed jobs of this user."""
+        words = [
+            "jobs",
+            "queue",
+            "--all",
+            "--verbose",
+            "--output",
+            "json",
+        ]  # else it does not say why it waits or failed
+        rows = _printed_tables(self._run(words))
+        names = [(row.get("job_name"), row) for row in sorted(rows, key=_number)]
+        ours = [(name, row) for name, row in names if isinstance(name, str) and name.startswith(PREFIX)]
+        return {name.removeprefix(PREFIX): status_of(row) for name, row in ours}
 
     def _end(self, attempt: str) -> None:
         self._run(["jobs", "cancel", "--yes", "--name", PREFIX + attempt])
 
     def _run(self, words: Sequence[str], *, refuses: bool = False) -> str:
-        """What a command of SkyPilot's prints."""
-        try:
-            done = subprocess.run(
-                [self._sky, *words],
-                capture_output=True,
-                text=True,
-                timeout=self._timeout,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except FileNotFoundError:
-            raise Unreachable(f"the command `{self._sky}` is not there") from None
-        except subprocess.TimeoutExpired:
-            raise Unreachable(f"`sky {words[0]}` did not answer in {self._timeout:.0f} s") from None
+        """The output of a command of SkyPilot's."""
+        done = run_command(f"sky {words[0]}", [self._sky, *words], self._timeout)
         if done.returncode == 0:
             return done.stdout
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        problem = said[-1] if said else f"`sky {words[0]}` failed"
-        if refuses and any(word in " ".join(said).lower() for word in _REFUSES):
+        errors = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        problem = errors[-1] if errors else f"`sky {words[0]}` failed"
+        if refuses and any(word in " ".join(errors).lower() for word in _REFUSES):
             raise Refused(f"SkyPilot refuses it: {problem}")
         raise Unreachable(problem)
 
@@ -127,21 +131,41 @@ class Cloud(Followed):
             yield from self._place.check()
         if place is None:
             return
-        said = self._run(["check"])
-        clouds = [line.strip() for line in said.splitlines() if "enabled" in line.lower()]
+        clouds = [line.strip() for line in self._run(["check"]).splitlines() if "enabled" in line.lower()]
         help = "" if clouds else "`sky check` says what is missing"
         yield Check("a cloud", bool(clouds), clouds[0] if clouds else "none is enabled", help)
 
 
-def _what_is_said(row: Mapping[str, Any]) -> Said:
-    """What a row of SkyPilot's queue means."""
+def _printed_tables(text: str) -> list[dict[str, Any]]:
+    """The list of tables that a command prints, among lines about what it does."""
+    for start in re.finditer(r"^\s*\[", text, re.MULTILINE):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text, start.end() - 1)
+            return tables("`sky jobs queue`", found)
+        except (ValueError, Unreachable):
+            continue
+    raise not_understood("`sky jobs queue`", text)
+
+
+def _number(row: Mapping[str, Any]) -> int:
+    number = row.get("job_id")
+    return number if isinstance(number, int) else 0
+
+
+def status_of(row: Mapping[str, Any]) -> EngineStatus:
+    """The status of an attempt, by a row of SkyPilot's queue."""
+    if not isinstance(row.get("status"), str):
+        raise not_understood("SkyPilot", row)
     state = str(row["status"]).rpartition(".")[2]
-    reason = str(row.get("failure_reason") or "")
     if state in _WAITING:
-        return Said("waiting", reason=str(row.get("details") or ""))
-    if state in _RUNNING:
-        return Said("running", reason="its machine was lost: another is being found" if state == "RECOVERING" else "")
-    return Said("over", _ENDED.get(state, Outcome.LOST), reason=f"SkyPilot says: {state} {reason}".strip())
+        words = ": ".join(str(word) for word in (state, row.get("details")) if word)
+        return EngineStatus("waiting", reason=f"{_WAITING[state]} (SkyPilot: {words})")
+    if state not in _ENDED:
+        return EngineStatus("running", reason="its machine was lost: another is being found" * (state == "RECOVERING"))
+    if state == "CANCELLED":
+        return EngineStatus("over", Outcome.CANCELLED, reason="it was cancelled in SkyPilot", knows_why=True)
+    reason = f"SkyPilot says: {state} {row.get('failure_reason') or ''}".strip()
+    return EngineStatus("over", _ENDED[state], reason=reason)
 
 
 def task_of(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,10 +190,18 @@ def task_of(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> 
         "name": PREFIX + task.attempt,
         "num_nodes": needs.nodes,
         "resources": resources,
-        "envs": dict(task.variables),
-        "setup": str(settings.get("setup") or f"pip install leaven=={leaven_version()}"),
         "run": f"{nodes}\n{this}\nexec {shlex.join(command)}\n",
     }
+    if setup := _setup(settings):
+        found["setup"] = setup
     if settings.get("mounts"):
         found["file_mounts"] = {str(here): str(there) for here, there in settings["mounts"].items()}
     return found
+
+
+def _setup(settings: Mapping[str, Any]) -> str:
+    """The commands that install Leaven, and what its store needs, on a machine whose image does not have them."""
+    if settings.get("setup") or settings.get("image"):
+        return str(settings.get("setup") or "")
+    needed = (f"leaven=={leaven_version()}", package_for(str(settings.get("store") or "")))
+    return shlex.join(["pip", "install", *filter(None, needed)])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from leaven.jobs.environments.logs import Position
 from leaven.jobs.resources import Resources, Slots
 from leaven.jobs.states import Entry, Outcome
 
@@ -36,6 +37,7 @@ class Task:
     resources: Resources
     devices: Sequence[int] = ()  # the GPUs of the machine that it may use
     variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)  # more variables, in no file where that can be
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class Environment(Protocol):
         """What it has for jobs; None where it has a queue of its own that decides."""
 
     def submit(self, task: Task) -> str:
-        """Start an attempt, or do nothing if it was started; the environment's own id of it."""
+        """Start an attempt, or do nothing if it was started; the environment's own id of it.
+
+        An empty id means that it can't be started yet: `poll` says why, and when it is to be submitted again.
+        """
 
     def poll(self, attempts: Mapping[str, str]) -> Mapping[str, Status]:
         """What became of attempts, by their ids, given with the environment's own ids ("" where unknown)."""
@@ -73,8 +78,8 @@ class Environment(Protocol):
     def cancel(self, attempt: str, native: str, grace: float) -> None:
         """Ask an attempt to save and stop; it is killed after some seconds."""
 
-    def logs(self, attempt: str, native: str, offset: int) -> bytes:
-        """What an attempt has printed, from an offset on."""
+    def logs(self, attempt: str, native: str, start: Position, most: int) -> tuple[bytes, Position]:
+        """At most that many bytes of an attempt's log, fewer only at its end, and the position after them."""
 
     def find(self, attempt: str) -> str | None:
         """The environment's own id of an attempt; None where it was never submitted."""

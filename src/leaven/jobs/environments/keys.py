@@ -16,7 +16,8 @@ class Form(Enum):
     STRING = "a string"
     STRINGS = 'a list of strings, such as ["a", "b"]'
     SWITCH = "true or false"
-    TABLE = 'a table, such as { name = "value" }'
+    TABLE = 'a table of plain values, such as { name = "value" }'
+    TABLES = 'a list of tables, such as [{ name = "value" }]'
 
 
 def is_of(form: Form, value: Any) -> bool:
@@ -36,4 +37,15 @@ def is_of(form: Form, value: Any) -> bool:
         case Form.SWITCH:
             return isinstance(value, bool)
         case Form.TABLE:
-            return isinstance(value, dict)
+            return isinstance(value, dict) and _is_plain(value)
+        case Form.TABLES:
+            return isinstance(value, list) and all(is_of(Form.TABLE, each) for each in value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON can hold a value: it is stored, and sent to engines."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))

@@ -6,106 +6,125 @@ retries are the coordinator's, which also knows what a preemption is. With `queu
 Manifests are plain data, which `kubernetes_manifests.py` writes; here they are applied by the official client.
 """
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leaven.jobs.environments import places
+from leaven.jobs.environments import following
+from leaven.jobs.environments.answers import not_understood, rows, table, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
-from leaven.jobs.environments.following import PREFIX, Followed, Said
+from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus, NotYet
 from leaven.jobs.environments.keys import Form
-from leaven.jobs.environments.kubernetes_manifests import ATTEMPT, LABELS, manifest
+from leaven.jobs.environments.kubernetes_manifests import LABELS, manifest
+from leaven.jobs.environments.kubernetes_status import attempt_of, may_say_why, pods_of, status_of, why_by_events
 from leaven.jobs.environments.launching import agent_command
-from leaven.jobs.states import Outcome
 
 KEYS = {
-    **places.KEYS,
+    **following.KEYS,
     **dict.fromkeys(("image", "namespace", "context", "config", "claim", "mount"), Form.STRING),
     **dict.fromkeys(("queue", "secret", "service_account", "gpu"), Form.STRING),
-    "selector": Form.TABLE,
-    "poll": Form.NUMBER,
-    "timeout": Form.NUMBER,
+    **dict.fromkeys(("selector", "security_context", "pod", "job"), Form.TABLE),
+    "pull_secrets": Form.STRINGS,
+    "tolerations": Form.TABLES,
+    "shm": Form.SIZE,
 }
-_GROUP = ("jobset.x-k8s.io", "v1alpha2")
-_JOBSETS = "jobsets"
-_POLL = 5.0
-_TIMEOUT = 20.0
-_AFTER_GRACE = 30.0  # seconds in which a pod may send what it has saved
+_JOBS, _JOBSETS = ("batch", "v1", "jobs"), ("jobset.x-k8s.io", "v1alpha2", "jobsets")
 _ASK_AGAIN = (401, 408, 429)  # a token that is renewed, a server that is busy
-_LOST = ("NodeLost", "NodeShutdown", "Terminated", "UnexpectedAdmissionError")
+_QUOTA = "exceeded quota"  # what Kubernetes says of the one about the number of Jobs
+_STRICTLY = {"field_validation": "Strict"}  # a field that Kubernetes does not know is refused, not left out
+_MOST_EVENTS = 20  # attempts of which events are asked for at once
 
 
-class Kubernetes(Followed):
+class Kubernetes(EngineEnvironment):
     """A cluster, by the official client and the user's kubeconfig."""
 
-    engine, hold, after_grace = "Kubernetes", _POLL, _AFTER_GRACE
+    engine, poll_seconds, timeout, after_grace = "Kubernetes", 5.0, 20.0, 30.0
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
         super().__init__(settings, attempts, wake)
         self._namespace = str(settings.get("namespace") or "default")
-        self._timeout = float(settings.get("timeout", _TIMEOUT))
         self._api: Any = None
 
-    def submit(self, task: Task) -> str:
+    def _start(self, task: Task) -> str:
         if not self._settings.get("image"):
             raise Refused("`image` of the environment is not set: the image of pods, with Leaven in it")
         command = agent_command(self._python, self._place.send(task))
         body = manifest(task, command, self._settings)
-        self._said.forget()
+        self._statuses.forget()
+        kind = _JOBSETS if body["kind"] == "JobSet" else _JOBS
         try:
-            if body["kind"] == "JobSet":
-                self._call("CustomObjectsApi", "create_namespaced_custom_object", *self._jobsets, body)
-            else:
-                self._call("BatchV1Api", "create_namespaced_job", self._namespace, body)
+            self._objects("create", kind, body, **_STRICTLY)
         except _Rejected as rejected:
+            if rejected.status == 403 and _QUOTA in rejected.text:
+                raise NotYet(f"a quota of the namespace is used up (Kubernetes: {rejected.text})") from None
             if rejected.status != 409:  # it exists: a crash came after it was created
                 raise Refused(f"Kubernetes refuses it: {rejected.text}") from None
         return PREFIX + task.attempt
 
-    @property
-    def _jobsets(self) -> tuple[str, str, str, str]:
-        return (*_GROUP, self._namespace, _JOBSETS)
+    def _objects(self, verb: str, kind: tuple[str, str, str], *given: Any, **more: Any) -> dict[str, Any]:
+        """A call about Jobs or JobSets, as plain data: the client's classes know only the fields of its own version."""
+        group, version, plural = kind
+        call = f"{verb}_namespaced_custom_object"
+        return self._call("CustomObjectsApi", call, group, version, self._namespace, plural, *given, **more)
 
     def _end(self, attempt: str) -> None:
-        name, how = PREFIX + attempt, {"propagation_policy": "Background"}
-        for api, call, place in (
-            ("BatchV1Api", "delete_namespaced_job", (name, self._namespace)),
-            ("CustomObjectsApi", "delete_namespaced_custom_object", (*self._jobsets, name)),
-        ):
+        for kind in (_JOBS, _JOBSETS):
             try:
-                self._call(api, call, *place, **how)
+                self._objects("delete", kind, PREFIX + attempt, propagation_policy="Background")
             except _Rejected as rejected:
                 if rejected.status != 404:
                     raise Unreachable(rejected.text) from None
 
     # -- what the cluster says
 
-    def _ask_engine(self) -> dict[str, Said]:
-        """What the cluster says of attempts."""
-        jobs = self._listed("BatchV1Api", "list_namespaced_job", self._namespace)
-        jobs += self._listed("CustomObjectsApi", "list_namespaced_custom_object", *self._jobsets)
-        pods = self._listed("CoreV1Api", "list_namespaced_pod", self._namespace)
-        found = {}
+    def _ask_engine(self) -> dict[str, EngineStatus]:
+        """The Jobs and JobSets of the namespace that are attempts."""
+        ours = {"label_selector": ",".join(f"{key}={value}" for key, value in LABELS.items())}
+        jobs = self._items(lambda: self._objects("list", _JOBS, **ours))
+        jobs += self._items(lambda: self._objects("list", _JOBSETS, **ours), may_be_missing=True)
+        pods = self._items(lambda: self._call("CoreV1Api", "list_namespaced_pod", self._namespace, **ours))
+        found, silent = {}, 0
         for job in jobs:
-            if "jobset.sigs.k8s.io/jobset-name" not in job["metadata"]["labels"]:  # a part of a JobSet
-                attempt = job["metadata"]["labels"][ATTEMPT]
-                mine = [pod for pod in pods if pod["metadata"]["labels"].get(ATTEMPT) == attempt]
-                found[attempt] = what_is_said(job, mine)
+            if (attempt := attempt_of(job)) is None:
+                continue
+            mine = pods_of(attempt, pods)
+            status = status_of(job, mine)
+            if status.phase == "waiting" and not status.reason and silent < _MOST_EVENTS:
+                silent += 1
+                reason = why_by_events(self._warnings(may_say_why(attempt, mine)), has_pods=bool(mine))
+                status = replace(status, reason=reason)
+            found[attempt] = status
         return found
 
-    def _listed(self, api: str, call: str, *place: str) -> list[dict[str, Any]]:
-        selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
+    def _items(self, ask: Callable[[], dict[str, Any]], *, may_be_missing: bool = False) -> list[dict[str, Any]]:
+        """The objects of a list; none where a cluster may not have such."""
         try:
-            found = self._call(api, call, *place, label_selector=selector)
+            found = ask()
         except _Rejected as rejected:
-            if rejected.status == 404 and api == "CustomObjectsApi":  # JobSet is not installed
+            if rejected.status == 404 and may_be_missing:
                 return []
             raise Unreachable(rejected.text) from None
-        return list(found.get("items") or [])
+        if "items" not in found:
+            raise not_understood(self.engine, found)
+        return tables(self.engine, found["items"] or [])
+
+    def _warnings(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """The warnings about objects; none where this user may not read them."""
+        found: list[dict[str, Any]] = []
+        for name in names:
+            about = {"field_selector": f"type=Warning,involvedObject.name={name}"}
+            try:
+                answer = self._call("CoreV1Api", "list_namespaced_event", self._namespace, **about)
+            except _Rejected:
+                return []
+            found += rows(answer.get("items"))
+        return found
 
     def _call(self, api: str, call: str, *given: Any, **more: Any) -> dict[str, Any]:
-        """A call of the client; what the server rejects is `_Rejected`, all else that it does not answer."""
+        """The answer to a call; `_Rejected` where the server rejects it, `Unreachable` for any other failure."""
         try:
             from kubernetes import client
             from kubernetes.client.exceptions import ApiException
@@ -115,7 +134,7 @@ class Kubernetes(Followed):
         try:
             self._api = self._api or self._connected()
             method = getattr(getattr(client, api)(self._api), call)
-            answer = method(*given, _request_timeout=self._timeout, **more)
+            text = method(*given, _request_timeout=self._timeout, _preload_content=False, **more).data
         except ApiException as problem:
             rejected = _Rejected(int(problem.status or 0), _message(problem))
             if rejected.status >= 500 or not rejected.status or rejected.status in _ASK_AGAIN:
@@ -125,8 +144,13 @@ class Kubernetes(Followed):
             raise Unreachable(str(problem)) from None
         except Exception as problem:  # of the library below, which has no class of its own for all
             raise Unreachable(f"{type(problem).__name__}: {problem}") from None
-        found = self._api.sanitize_for_serialization(answer)
-        return dict(found) if isinstance(found, dict) else {}
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise not_understood(self.engine, text.decode(errors="replace"))
+        return found
 
     def _connected(self) -> Any:
         """The client, by the kubeconfig; in a pod by the pod's own account."""
@@ -154,7 +178,7 @@ class Kubernetes(Followed):
         yield Check("the Kubernetes client", True, str(kubernetes.__version__))
         version = self._call("VersionApi", "get_code")
         yield Check("the cluster", True, f"Kubernetes {version.get('gitVersion', '?')}")
-        for group, what in (("batch", "jobs"), (_GROUP[0], _JOBSETS), ("", "pods")):
+        for group, what in (_JOBS[::2], _JOBSETS[::2], ("", "pods")):
             yield self._permission(group, what, "list" if what == "pods" else "create")
         image = self._settings.get("image")
         help = "" if image else "set `image` of the environment: an image with Leaven in it"
@@ -176,7 +200,7 @@ class Kubernetes(Followed):
             answer = self._call("AuthorizationV1Api", "create_self_subject_access_review", body)
         except _Rejected as rejected:
             return Check(f"permission to {verb} {what}", False, rejected.text)
-        is_allowed = bool(answer.get("status", {}).get("allowed"))
+        is_allowed = bool(table(answer.get("status")).get("allowed"))
         help = "" if is_allowed else f"ask for a role that may {verb} {what} in namespace {self._namespace}"
         return Check(f"permission to {verb} {what}", is_allowed, "yes" if is_allowed else "no permission", help)
 
@@ -197,10 +221,11 @@ class Kubernetes(Followed):
     def _gpus(self) -> Check:
         kind = str(self._settings.get("gpu") or "nvidia.com/gpu")
         try:
-            nodes = self._call("CoreV1Api", "list_node").get("items") or []
+            nodes = rows(self._call("CoreV1Api", "list_node").get("items"))
         except _Rejected:
             return Check("GPUs", True, "not known: no permission to list nodes")
-        count = sum(int(node.get("status", {}).get("allocatable", {}).get(kind, 0)) for node in nodes)
+        counts = [str(table(table(node.get("status")).get("allocatable")).get(kind, "")) for node in nodes]
+        count = sum(int(count) for count in counts if count.isdecimal())
         return Check("GPUs", True, str(count) if count else "none: programs use the CPU")
 
 
@@ -214,50 +239,7 @@ class _Rejected(Exception):
 
 
 def _message(problem: Any) -> str:
-    import json
-
     try:
         return str(json.loads(problem.body)["message"])
     except (ValueError, KeyError, TypeError):
         return f"{problem.status} {problem.reason}"
-
-
-def what_is_said(job: Mapping[str, Any], pods: list[dict[str, Any]]) -> Said:
-    """What the status of a Job or JobSet and of its pods means."""
-    conditions = {one["type"]: one for one in job.get("status", {}).get("conditions") or () if one["status"] == "True"}
-    if "Complete" in conditions or "Completed" in conditions:
-        return Said("over", Outcome.SUCCEEDED)
-    if "Failed" in conditions:
-        return _failed(conditions["Failed"], pods)
-    if any(pod.get("status", {}).get("phase") == "Running" for pod in pods):
-        return Said("running")
-    return Said("waiting", reason=_waits_for(pods))
-
-
-def _failed(condition: Mapping[str, Any], pods: list[dict[str, Any]]) -> Said:
-    """Why a job has failed: its pods know better than itself."""
-    for pod in pods:
-        status = pod.get("status", {})
-        for one in status.get("conditions") or ():
-            if one["type"] == "DisruptionTarget" and one["status"] == "True":
-                return Said("over", Outcome.STOPPED, reason=f"Kubernetes has taken its pod: {one.get('message', '')}")
-        if status.get("reason") in _LOST:
-            return Said("over", Outcome.LOST, reason=f"its node was lost ({status['reason']})")
-        for container in status.get("containerStatuses") or ():
-            ended = container.get("state", {}).get("terminated") or {}
-            if ended.get("exitCode"):
-                why = f"{ended.get('reason', 'Error')}, exit code {ended['exitCode']}"
-                return Said("over", Outcome.FAILED, int(ended["exitCode"]), f"Kubernetes says: {why}")
-    return Said("over", Outcome.LOST, reason=f"Kubernetes says: {condition.get('message', 'it has failed')}")
-
-
-def _waits_for(pods: list[dict[str, Any]]) -> str:
-    for pod in pods:
-        status = pod.get("status", {})
-        for container in status.get("containerStatuses") or ():
-            if waiting := container.get("state", {}).get("waiting"):
-                return f"{waiting.get('reason', '')}: {waiting.get('message', '')}".strip(": ")
-        for one in status.get("conditions") or ():
-            if one["type"] == "PodScheduled" and one["status"] == "False":
-                return str(one.get("message", ""))
-    return ""

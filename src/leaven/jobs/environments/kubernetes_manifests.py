@@ -1,4 +1,7 @@
-"""The manifests of attempts, as plain data: a Job for one node, a JobSet for several."""
+"""The manifests of attempts, as plain data: a Job for one node, a JobSet for several.
+
+What settings don't have a key for is merged into them: `pod` into the template of pods, `job` into the Job or JobSet.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +14,15 @@ ATTEMPT = "leaven/attempt"
 LABELS = {"app.kubernetes.io/managed-by": "leaven"}
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-_NODES = "nodes"  # the part of a JobSet that has the pods
+NODES = "nodes"  # the part of a JobSet that has the pods
+_OF_CONTAINERS = (  # what a security context may only have in a container; the rest is its pod's
+    "allowPrivilegeEscalation",
+    "capabilities",
+    "privileged",
+    "procMount",
+    "readOnlyRootFilesystem",
+)
+_NAMED_BY = ("mountPath", "name")  # the fields by which Kubernetes tells apart what is in a list
 _KEPT = 86_400  # seconds for which what has ended is kept
 _SENDING = 30  # seconds in which a pod may send what it has saved, after the program has ended
 
@@ -23,24 +34,59 @@ def manifest(task: Task, command: Sequence[str], settings: Mapping[str, Any]) ->
     queued = {**labels, **({_QUEUE: str(settings["queue"])} if settings.get("queue") else {})}
     metadata = {"name": name, "namespace": str(settings.get("namespace") or "default"), "labels": queued}
     pod = {"metadata": {"labels": labels}, "spec": _pod(task, command, settings)}
+    pod = merged(merged(pod, settings.get("pod") or {}), {"metadata": {"labels": labels}})
     nodes = task.resources.nodes
     job: dict[str, Any] = {"backoffLimit": 0, "completions": nodes, "parallelism": nodes, "template": pod}
     job["podReplacementPolicy"] = "Failed"  # a pod that may still be running is not replaced
     if nodes == 1:
         spec = {**job, "ttlSecondsAfterFinished": _KEPT}
-        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+        return _object("batch/v1", "Job", metadata, spec, settings)
     template = {"metadata": {"labels": labels}, "spec": {**job, "completionMode": "Indexed"}}
     spec = {
-        "replicatedJobs": [{"name": _NODES, "replicas": 1, "template": template}],
+        "replicatedJobs": [{"name": NODES, "replicas": 1, "template": template}],
         "failurePolicy": {"maxRestarts": 0},
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         "ttlSecondsAfterFinished": _KEPT,
     }
-    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
+    return _object("jobset.x-k8s.io/v1alpha2", "JobSet", metadata, spec, settings)
+
+
+def _object(
+    version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """An object with what is merged into it; it keeps the names by which it is found."""
+    named = {"apiVersion": version, "kind": kind, "metadata": metadata}
+    found: dict[str, Any] = merged(merged({**named, "spec": spec}, settings.get("job") or {}), named)
+    return found
+
+
+def merged(below: Any, above: Any) -> Any:
+    """Two values in one: tables by key, lists of tables by the name that each has, else `above`."""
+    if isinstance(below, dict) and isinstance(above, dict):
+        both = {key: merged(below[key], above[key]) for key in below.keys() & above.keys()}
+        return {**below, **above, **both}
+    tables = isinstance(below, list) and isinstance(above, list) and all(isinstance(one, dict) for one in below + above)
+    if not tables or not above:
+        return above
+    found = list(below)
+    for one in above:
+        same = [place for place, other in enumerate(found) if _name(one) is not None and _name(one) == _name(other)]
+        if same:
+            found[same[0]] = merged(found[same[0]], one)
+        else:
+            found.append(one)
+    return found
+
+
+def _name(one: Mapping[str, Any]) -> tuple[str, Any] | None:
+    return next(((field, one[field]) for field in _NAMED_BY if field in one), None)
 
 
 def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
-    volumes: list[dict[str, Any]] = [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
+    memory: dict[str, Any] = {"medium": "Memory"}
+    if settings.get("shm"):
+        memory["sizeLimit"] = str(int(settings["shm"]))
+    volumes: list[dict[str, Any]] = [{"name": "memory", "emptyDir": memory}]
     mounts = [{"name": "memory", "mountPath": "/dev/shm"}]  # 64 MB are too little for workers that load data
     if settings.get("claim"):
         volumes.append({"name": "shared", "persistentVolumeClaim": {"claimName": str(settings["claim"])}})
@@ -61,6 +107,15 @@ def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dic
         "containers": [container],
         "volumes": volumes,
     }
+    security = settings.get("security_context") or {}
+    if own := {key: value for key, value in security.items() if key in _OF_CONTAINERS}:
+        container["securityContext"] = own
+    if rest := {key: value for key, value in security.items() if key not in _OF_CONTAINERS}:
+        found["securityContext"] = rest
+    if settings.get("pull_secrets"):
+        found["imagePullSecrets"] = [{"name": str(name)} for name in settings["pull_secrets"]]
+    if settings.get("tolerations"):
+        found["tolerations"] = list(settings["tolerations"])
     if settings.get("service_account"):
         found["serviceAccountName"] = str(settings["service_account"])
     if settings.get("selector"):
@@ -69,10 +124,11 @@ def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dic
 
 
 def _variables(task: Task) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in task.variables.items()]
+    """What the agent needs to know; the program's variables, some of which are secret, are in the attempt's files."""
+    found: list[dict[str, Any]] = []
     if task.resources.nodes > 1:
         name = PREFIX + task.attempt
-        found.append({"name": FIRST, "value": f"{name}-{_NODES}-0-0.{name}"})
+        found.append({"name": FIRST, "value": f"{name}-{NODES}-0-0.{name}"})
         found.append({"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
         found.append({"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
     return found

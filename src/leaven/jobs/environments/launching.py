@@ -11,10 +11,21 @@ from leaven.jobs.states import Entry
 FIRST_NODE = "@first-node"  # in a command for several nodes: the first one's address, known where it runs
 THIS_NODE = "@this-node"  # and that of the node itself, since its name may mean nothing to the others
 
+_PATIENCE = 3600  # seconds for which a node waits for the others: an engine may start them one by one
+_ENDPOINT, _OWN = "--rdzv-endpoint=", "--local-addr="  # the options of torchrun that have them
+_TORCHRUN = "leaven.runs.torchrun"
+
 
 def agent_command(python: str, arguments: Sequence[str]) -> list[str]:
     """What runs the agent of an attempt."""
     return [python, "-m", "leaven.jobs.agent", *arguments]
+
+
+def with_addresses(command: Sequence[str], first: str, this: str) -> list[str]:
+    """A command for several nodes, with their addresses; a folder may have the name of one."""
+    endpoint, own = f"{_ENDPOINT}{FIRST_NODE}:", f"{_OWN}{THIS_NODE}"
+    known = [word.replace(own, _OWN + this) if word == own else word for word in command]
+    return [word.replace(FIRST_NODE, first) if word.startswith(endpoint) else word for word in known]
 
 
 def command_of(task: Task, python: str) -> list[str]:
@@ -37,15 +48,15 @@ def _launcher(task: Task) -> list[str]:
     words = [str(task.run / run_folder.PROGRAM), "--resume", str(task.run), *task.arguments]
     nodes, processes = task.resources.nodes, task.resources.processes
     if nodes > 1:
-        return ["torch.distributed.run", *_rendezvous(task), f"--nproc-per-node={processes}", *words]
+        return [_TORCHRUN, *_rendezvous(task), f"--nproc-per-node={processes}", *words]
     if processes > 1:
-        return ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *words]
+        return [_TORCHRUN, "--standalone", f"--nproc-per-node={processes}", *words]
     return ["leaven.runs.launch", *words]
 
 
 def _rendezvous(task: Task) -> list[str]:
     """How several nodes find each other. Attempts on the same machine have different ports."""
     port = 20_000 + zlib.crc32(task.attempt.encode()) % 20_000
-    endpoint = f"--rdzv-endpoint={FIRST_NODE}:{port}"
+    endpoint = f"{_ENDPOINT}{FIRST_NODE}:{port}"
     found = [f"--nnodes={task.resources.nodes}", "--rdzv-backend=c10d", endpoint, f"--rdzv-id={task.attempt}"]
-    return [*found, f"--local-addr={THIS_NODE}"]
+    return [*found, f"--rdzv-conf=join_timeout={_PATIENCE},read_timeout={_PATIENCE}", f"{_OWN}{THIS_NODE}"]

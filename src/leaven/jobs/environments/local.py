@@ -1,12 +1,11 @@
 """This machine: one supervisor process per attempt, torchrun for several processes.
 
-What is true of an attempt is read from its folder (`supervisor.py` has the files): a lock that is held means that its
-supervisor lives, whatever became of the coordinator that started it. A supervisor that died without writing how the
-attempt ended leaves orphans; these are ended before the attempt counts as lost.
+How an attempt ended is read from its folder (`supervisor.py` has the files). Whether it lives is asked of its processes
+(`attempt_processes.py`), whatever became of the coordinator that started it, and of the folder. A supervisor that died
+without writing how the attempt ended leaves orphans; these are ended before the attempt counts as lost, or begins.
 """
 
 import itertools
-import json
 import os
 import shutil
 import subprocess
@@ -16,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats import machine
-from leaven.formats.atomic_files import write_text
 from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import supervisor
+from leaven.jobs.attempt_processes import end_processes, is_held, programmed
+from leaven.jobs.control_groups import possible_limits
 from leaven.jobs.environments import supervising
 from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
 from leaven.jobs.environments.keys import Form
-from leaven.jobs.environments.logs import read_log
-from leaven.jobs.file_locks import is_held
+from leaven.jobs.environments.logs import Position, read_log
 from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 
@@ -35,9 +34,12 @@ KEYS = {
     "python": Form.STRING,
     "grace": Form.NUMBER,
     "folder": Form.STRING,
+    "log_limit": Form.SIZE,
 }
 _ASKING = 10  # seconds for nvidia-smi
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_PACKAGES = str(Path(supervisor.__file__).parents[2])  # the folder that Leaven is in
+_SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from leaven.jobs.supervisor import main; main(sys.argv[2])"
 
 
 class Local:
@@ -64,12 +66,13 @@ class Local:
         return self._gpus
 
     def submit(self, task: Task) -> str:
-        task.folder.mkdir(parents=True, exist_ok=True)
-        write_text(task.folder / supervisor.TASK, json.dumps(self._described(task), indent=1))
+        supervising.write_task(task.folder, self._described(task))
         self._reap()
+        own = {name: value for name, value in os.environ.items() if name not in supervisor.PRIVATE}
         self._children[task.attempt] = subprocess.Popen(
-            [_supervising_python(), "-I", "-S", supervisor.__file__, str(task.folder)],
+            [_supervising_python(), "-I", "-S", "-c", _SUPERVISE, _PACKAGES, str(task.folder)],
             cwd="/",
+            env={**own, **task.secrets},  # which the program inherits
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -85,25 +88,36 @@ class Local:
             raise Refused(f"it was given GPUs that are not there any more: {', '.join(map(str, task.devices))}")
         if gpus:
             found["environment"][_VISIBLE] = ",".join(gpus[device] for device in task.devices)
-        return {**found, "wake": str(self._wake)}
+        return {
+            **found,
+            "cores": task.resources.cpus,
+            "memory": task.resources.memory,
+            "wake": str(self._wake),
+            "log_limit": int(self._settings.get("log_limit") or 0),
+        }
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
         self._reap()
-        return {attempt: self._status(attempt) for attempt in attempts}
+        return {attempt: self._status(attempt, native) for attempt, native in attempts.items()}
 
-    def _status(self, attempt: str) -> Status:
+    def _status(self, attempt: str, native: str) -> Status:
         folder = self._attempts / attempt
         if (ended := supervising.outcome_in(folder)) is not None:
             return ended
-        if is_held(folder / supervisor.LOCK):
-            return Status("running" if (folder / supervisor.BEGUN).exists() else "starting")
-        if (ended := supervising.outcome_in(folder)) is not None:  # it was written before the lock was released
+        has_begun = (folder / supervisor.BEGUN).exists() or is_held(programmed(attempt))
+        if supervising.is_supervised(folder, attempt):
+            return Status("running" if has_begun else "starting")
+        if (ended := supervising.outcome_in(folder)) is not None:  # it was written before the name was released
             return ended
-        if not (folder / supervisor.BEGUN).exists():
-            return Status("starting" if self._is_starting(attempt) else "absent")
-        if not supervisor.end_processes(attempt) or is_held(folder / supervisor.PROGRAM_LOCK):
+        if self._is_starting(attempt):
+            return Status("starting")
+        if not end_processes(attempt) or is_held(programmed(attempt)):
             return Status("running", reason="its supervisor is gone; its processes are being ended")
-        return Status("ended", Outcome.LOST, reason="its supervisor was killed")
+        if has_begun:
+            return Status("ended", Outcome.LOST, reason="its supervisor was killed")
+        if native and not folder.exists():
+            return Status("ended", Outcome.LOST, reason=f"{folder} was removed, and nothing of it runs any more")
+        return Status("absent")
 
     def _is_starting(self, attempt: str) -> bool:
         """Whether a supervisor that this process has started is on its way to the lock."""
@@ -117,11 +131,11 @@ class Local:
     def cancel(self, attempt: str, native: str, grace: float) -> None:
         supervising.ask_to_stop(self._attempts / attempt, grace)
 
-    def logs(self, attempt: str, native: str, offset: int) -> bytes:
-        return read_log(self._attempts / attempt, offset)
+    def logs(self, attempt: str, native: str, start: Position, most: int) -> tuple[bytes, Position]:
+        return read_log(self._attempts / attempt, start, most)
 
     def find(self, attempt: str) -> str | None:
-        status = self._status(attempt)
+        status = self._status(attempt, "")
         return None if status.phase == "absent" else attempt
 
     def check(self) -> Iterator[Check]:
@@ -129,12 +143,21 @@ class Local:
         yield Check("cores", has.cpus > 0, str(has.cpus))
         yield Check("memory", True, show_bytes(has.memory))
         yield Check("GPUs", True, str(has.gpus) if has.gpus else "none: programs use the CPU")
+        yield _limits_check()
         yield _python_check(self._python)
         free = shutil.disk_usage(_existing(self._attempts)).free
         is_writable = os.access(_existing(self._attempts), os.W_OK)
         found = f"{show_bytes(free)} free" if is_writable else "not writable"
         help = "" if is_writable else "set `folder` in [jobs] of leaven.toml, or LEAVEN_JOBS"
         yield Check(f"folder {self._attempts.parent}", is_writable and free > 0, found, help)
+
+
+def _limits_check() -> Check:
+    """Whether jobs are kept from using more than they asked for."""
+    there = possible_limits()
+    memory = "memory by a control group" if "memory" in there else "memory by a look every second (no control group)"
+    cores = "cores by a control group" if "cpu" in there else "cores by pinning (no control group)"
+    return Check("limits of jobs", True, f"{memory}; {cores}")
 
 
 def _python_check(python: str) -> Check:

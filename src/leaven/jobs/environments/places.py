@@ -17,13 +17,24 @@ from leaven.jobs import supervisor
 from leaven.jobs.agent import RUN
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task, Unreachable
 from leaven.jobs.environments.keys import Form
-from leaven.jobs.environments.logs import read_log
-from leaven.jobs.environments.supervising import ask_to_stop, described, is_asked_to_stop, outcome_in
-from leaven.jobs.file_locks import is_held
+from leaven.jobs.environments.logs import Position, read_log
+from leaven.jobs.environments.supervising import (
+    ask_to_stop,
+    described,
+    is_alive,
+    is_asked_to_stop,
+    outcome_in,
+    write_task,
+)
 from leaven.jobs.object_store import Folder, StoreNotUsable, folder_at
 
-KEYS = {**dict.fromkeys(("python", "folder", "store", "scratch"), Form.STRING), "grace": Form.NUMBER}
+KEYS = {
+    **dict.fromkeys(("python", "folder", "store", "scratch"), Form.STRING),
+    "grace": Form.NUMBER,
+    "log_limit": Form.SIZE,
+}
 _SCRATCH = "/tmp/leaven"
+_HELLO = b"hello"
 _SENT = "sent.json"  # the file that says which run is fetched when an attempt has ended
 
 
@@ -36,8 +47,11 @@ class Place(Protocol):
     def outcome(self, attempt: str) -> Status | None:
         """How an attempt ended, once all that it has written is here; None while the place does not say."""
 
+    def has_begun(self, attempt: str) -> bool:
+        """Whether its program has begun, or that is not known."""
+
     def is_alive(self, attempt: str) -> bool:
-        """Whether an agent is seen to have it, whatever the engine says."""
+        """Whether an agent or a program of it is seen to live, whatever the engine says."""
 
     def stop(self, attempt: str, grace: float) -> None:
         """Let an attempt save and stop; one that has not begun will not begin."""
@@ -51,8 +65,8 @@ class Place(Protocol):
     def rescue(self, attempt: str) -> None:
         """Get what an attempt has saved that will not say any more how it ended."""
 
-    def log(self, attempt: str, offset: int) -> bytes:
-        """What it has printed, from an offset on."""
+    def log(self, attempt: str, start: Position, most: int) -> tuple[bytes, Position]:
+        """At most that many bytes of its log, and the position after them."""
 
     def check(self) -> Iterator[Check]:
         """Whether the place can be used."""
@@ -60,7 +74,8 @@ class Place(Protocol):
 
 def place_of(settings: Mapping[str, Any], attempts: Path, python: str) -> Place:
     """The place that the settings of an environment name."""
-    machine = _Machine(python, str(settings.get("folder") or ""), float(settings.get("grace", GRACE)))
+    grace, log_limit = float(settings.get("grace", GRACE)), int(settings.get("log_limit") or 0)
+    machine = _Machine(python, str(settings.get("folder") or ""), grace, log_limit)
     if address := settings.get("store"):
         scratch = PurePosixPath(str(settings.get("scratch") or _SCRATCH))
         return ObjectStore(attempts, machine, str(address), scratch)
@@ -69,18 +84,20 @@ def place_of(settings: Mapping[str, Any], attempts: Path, python: str) -> Place:
 
 @dataclass(frozen=True)
 class _Machine:
-    """Where programs run: by which Python, in which folder (none: that of the project), with how much time to save."""
+    """Where programs run: by which Python, in which folder (none: that of the project), with how much time to save, and
+    how many bytes they may print (0: the supervisor's limit)."""
 
     python: str
     folder: str
     grace: float
+    log_limit: int
 
     def describe(self, task: Task, there: Task) -> None:
         """Write what the supervisor of an attempt gets; `there` is the task with the paths of the machine."""
         folder = self.folder or str(there.run if task.project == task.run else task.project)
-        found = described(there, python=self.python, folder=folder, grace=self.grace)
-        task.folder.mkdir(parents=True, exist_ok=True)
-        write_text(task.folder / supervisor.TASK, json.dumps(found, indent=1))
+        given = replace(there, variables={**there.variables, **there.secrets})  # the only way to the agent is this file
+        found = described(given, python=self.python, folder=folder, grace=self.grace)
+        write_task(task.folder, {**found, "log_limit": self.log_limit})
 
 
 class SharedDrive:
@@ -97,8 +114,12 @@ class SharedDrive:
     def outcome(self, attempt: str) -> Status | None:
         return outcome_in(self._attempts / attempt)
 
+    def has_begun(self, attempt: str) -> bool:
+        folder = self._attempts / attempt
+        return (folder / supervisor.BEGUN).exists() or (folder / supervisor.OUTCOME).exists()
+
     def is_alive(self, attempt: str) -> bool:
-        return is_held(self._attempts / attempt / supervisor.LOCK)
+        return is_alive(self._attempts / attempt, attempt)
 
     def stop(self, attempt: str, grace: float) -> None:
         ask_to_stop(self._attempts / attempt, grace)
@@ -112,8 +133,8 @@ class SharedDrive:
     def rescue(self, attempt: str) -> None:
         """It is here."""
 
-    def log(self, attempt: str, offset: int) -> bytes:
-        return read_log(self._attempts / attempt, offset)
+    def log(self, attempt: str, start: Position, most: int) -> tuple[bytes, Position]:
+        return read_log(self._attempts / attempt, start, most)
 
     def check(self) -> Iterator[Check]:
         yield Check(
@@ -141,7 +162,7 @@ class ObjectStore:
     def send(self, task: Task) -> list[str]:
         folder, run = self._scratch / task.attempt, self._scratch / task.attempt / RUN
         self._machine.describe(task, there=replace(task, run=Path(run)))
-        write_text(task.folder / _SENT, json.dumps({"run": str(task.run)}))
+        write_text(task.folder / _SENT, json.dumps({"run": str(task.run), "nodes": task.resources.nodes}))
         store = self._at(task.attempt)
         with _unreachable(self._address):
             store.put_folder(task.run, RUN)
@@ -156,6 +177,10 @@ class ObjectStore:
             if not store.has(supervisor.OUTCOME):
                 return None
             self._fetch(attempt)
+            for node in range(1, run_folder.read_json(folder / _SENT).get("nodes", 1)):
+                told = f"{supervisor.NODE_FOLDER.format(node)}/{supervisor.TOLD}"
+                with contextlib.suppress(FileNotFoundError):
+                    store.get(told, folder / told)
             store.get(supervisor.OUTCOME, folder / supervisor.OUTCOME)
             store.remove(RUN)
         return outcome_in(folder)
@@ -170,6 +195,9 @@ class ObjectStore:
     def rescue(self, attempt: str) -> None:
         with _unreachable(self._address):
             self._fetch(attempt)
+
+    def has_begun(self, attempt: str) -> bool:
+        return True
 
     def is_alive(self, attempt: str) -> bool:
         return False
@@ -190,18 +218,21 @@ class ObjectStore:
             if run:
                 self._at(attempt).get(f"{RUN}/{run_folder.METRICS}", Path(run) / run_folder.METRICS)
 
-    def log(self, attempt: str, offset: int) -> bytes:
+    def log(self, attempt: str, start: Position, most: int) -> tuple[bytes, Position]:
+        """Copies of one log are different files here, so that only offsets count."""
         if (self._attempts / attempt / supervisor.OUTCOME).exists():
-            return read_log(self._attempts / attempt, offset)
+            text, end = read_log(self._attempts / attempt, start, most)
+            return text, Position(end.offset)
         with _unreachable(self._address):
-            return self._at(attempt).read(supervisor.LOG, offset)
+            text, offset = self._at(attempt).read(supervisor.LOG, start.offset, most)
+            return text, Position(offset)
 
     def check(self) -> Iterator[Check]:
         name, what = "check.txt", f"store {self._address}"
         try:
             store = self._at("check")
-            store.write(name, b"hello")
-            is_right = store.read(name) == b"hello"
+            store.write(name, _HELLO)
+            is_right = store.read(name, 0, len(_HELLO))[0] == _HELLO
             store.remove(name)
         except (Unreachable, OSError) as problem:
             yield Check(what, False, str(problem), "set `store` of the environment, and what gives access to it")

@@ -4,9 +4,10 @@ Ray is asked over its Jobs REST API, with a time-out: the coordinator needs no R
 node is the attempt's agent itself; one on several is a driver that starts an agent on each (`ray_nodes.py`).
 
 Not every version of Ray stops a job that waits for resources. One that was asked to stop before it began counts as
-stopped: its agent, if Ray ever starts it, sees the wish and does nothing.
+stopped: its agent, if Ray ever starts it, sees the request and does nothing.
 """
 
+import http.client
 import json
 import os
 import shlex
@@ -16,20 +17,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from leaven.jobs.environments import places
-from leaven.jobs.environments.environment import GRACE, Check, Refused, Task, Unreachable
-from leaven.jobs.environments.following import PREFIX, Followed, Said
+from leaven.jobs.environments import following
+from leaven.jobs.environments.answers import not_understood, table, tables
+from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
+from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus
 from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.launching import agent_command
+from leaven.jobs.resources import Resources
 from leaven.jobs.states import Outcome
 
 KEYS = {
-    **places.KEYS,
+    **following.KEYS,
     "address": Form.STRING,
     "runtime_env": Form.TABLE,
-    "poll": Form.NUMBER,
-    "timeout": Form.NUMBER,
 }
+_NEEDS = "needs"  # the key of a job's metadata that says what it needs
 _ADDRESS = "http://127.0.0.1:8265"
 _POLL = 2.0
 _TIMEOUT = 20.0
@@ -38,24 +40,23 @@ _LOST = ("died", "node", "actor")  # what Ray says of a job whose machine is gon
 _NO_ROOM = ("failed to start within", "could not be scheduled")  # and of one that waited too long for resources
 
 
-class Ray(Followed):
+class Ray(EngineEnvironment):
     """A Ray cluster, by the address of its dashboard."""
 
-    engine, hold, after_grace = "Ray", _POLL, _AFTER_GRACE
+    engine, poll_seconds, timeout, after_grace = "Ray", _POLL, _TIMEOUT, _AFTER_GRACE
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
         super().__init__(settings, attempts, wake)
         self._address = str(settings.get("address") or os.environ.get("RAY_DASHBOARD_ADDRESS") or _ADDRESS).rstrip("/")
-        self._timeout = float(settings.get("timeout", _TIMEOUT))
-        self._grace = float(settings.get("grace", GRACE))
 
-    def submit(self, task: Task) -> str:
+    def _start(self, task: Task) -> str:
         arguments, needs = self._place.send(task), task.resources
         native = PREFIX + task.attempt
         given = dict(self._settings.get("runtime_env") or {})
         wait = {"RAY_JOB_STOP_WAIT_TIME_S": str(int(self._grace + _AFTER_GRACE))}  # until Ray kills what it stops
-        given["env_vars"] = {**given.get("env_vars", {}), **task.variables, **wait}
-        body: dict[str, Any] = {"submission_id": native, "runtime_env": given, "metadata": {"name": native}}
+        given["env_vars"] = {**given.get("env_vars", {}), **wait}
+        about = {"name": native, _NEEDS: _needs(needs)}
+        body: dict[str, Any] = {"submission_id": native, "runtime_env": given, "metadata": about}
         if needs.nodes > 1:
             nodes = ["--nodes", str(needs.nodes), "--cpus", str(needs.cpus), "--gpus", str(needs.gpus)]
             command = [self._python, "-m", "leaven.jobs.ray_nodes", *nodes, *arguments]
@@ -64,30 +65,31 @@ class Ray(Followed):
             body |= {"entrypoint_num_cpus": needs.cpus, "entrypoint_num_gpus": needs.gpus}
             body |= {"entrypoint_memory": needs.memory} if needs.memory else {}
         try:
-            self._ask("/api/jobs/", {**body, "entrypoint": shlex.join(command)})
+            self._request("/api/jobs/", {**body, "entrypoint": shlex.join(command)})
         except _Rejected as rejected:
             if "already exists" not in rejected.text:  # else a crash came after it was submitted
                 raise Refused(f"Ray refuses it: {rejected.last_line}") from None
-        self._said.forget()
+        self._statuses.forget()
         return native
 
-    def _ask_engine(self) -> dict[str, Said]:
-        """What Ray says of attempts."""
+    def _ask_engine(self) -> dict[str, EngineStatus]:
+        """The jobs of the cluster that are attempts."""
         try:
-            rows = self._ask("/api/jobs/")
+            rows = tables(self.engine, self._request("/api/jobs/"))
         except _Rejected as rejected:
             raise Unreachable(rejected.last_line) from None
-        ids = [(str(row.get("submission_id") or ""), row) for row in rows]
-        return {id.removeprefix(PREFIX): what_is_said(row) for id, row in ids if id.startswith(PREFIX)}
+        ids = [(row.get("submission_id"), row) for row in rows]
+        ours = [(id.removeprefix(PREFIX), row) for id, row in ids if isinstance(id, str) and id.startswith(PREFIX)]
+        return {attempt: status_of(row) for attempt, row in ours}
 
     def _end(self, attempt: str) -> None:
         try:
-            self._ask(f"/api/jobs/{PREFIX}{attempt}/stop", {})
+            self._request(f"/api/jobs/{PREFIX}{attempt}/stop", {})
         except _Rejected as problem:
             raise Unreachable(problem.last_line) from None
 
-    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """What the dashboard answers; what it rejects is `_Rejected`, all else that it does not answer."""
+    def _request(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The answer of the dashboard; `_Rejected` where it rejects the request, else `Unreachable`."""
         request = urllib.request.Request(self._address + path, headers={"Content-Type": "application/json"})
         if token := os.environ.get("RAY_AUTH_TOKEN"):
             request.add_header("Authorization", f"Bearer {token}")
@@ -95,23 +97,27 @@ class Ray(Followed):
             request.data = json.dumps(body).encode()
         try:
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:
-                return json.loads(answer.read() or b"null")
+                text = answer.read()
         except urllib.error.HTTPError as problem:
             rejected = _Rejected(problem.read().decode(errors="replace"))
             if problem.code >= 500 and "already exists" not in rejected.text:
                 raise Unreachable(f"{self._address}: {rejected.last_line}") from None
             raise rejected from None
-        except (OSError, ValueError) as problem:
+        except (OSError, ValueError, http.client.HTTPException) as problem:
             raise Unreachable(f"{self._address}: {getattr(problem, 'reason', problem)}") from None
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise not_understood(self.engine, text.decode(errors="replace")) from None
 
     def check(self) -> Iterator[Check]:
         try:
-            found = self._ask("/api/version")
+            found = self._request("/api/version")
         except Unreachable as problem:
             help = "set `address` of the environment: that of the cluster's dashboard"
             yield Check("the cluster", False, str(problem), help)
             return
-        yield Check("the cluster", True, f"Ray {found.get('ray_version', '?')} at {self._address}")
+        yield Check("the cluster", True, f"Ray {table(found).get('ray_version', '?')} at {self._address}")
         yield from self._place.check()
         is_set = "python" in self._settings
         yield Check("Python", True, self._python if is_set else "`python`, as the workers find it")
@@ -126,25 +132,41 @@ class _Rejected(Exception):
 
     @property
     def last_line(self) -> str:
-        """What an error is, without its traceback."""
+        """The error without its traceback."""
         return next((line for line in reversed(self.text.strip().splitlines()) if line.strip()), "it does not say why")
 
 
-def what_is_said(row: Mapping[str, Any]) -> Said:
-    """What Ray's record of a job means."""
-    state, message = str(row.get("status")), str(row.get("message") or "")
+def _needs(needs: Resources) -> str:
+    """`2 nodes with 4 cores, 1 GPU each`."""
+    return str(needs.slots) if needs.nodes == 1 else f"{needs.nodes} nodes with {needs.slots} each"
+
+
+def status_of(row: Mapping[str, Any]) -> EngineStatus:
+    """The status of an attempt, by Ray's record of its job."""
+    state, message = row.get("status"), str(row.get("message") or "")
     code = row.get("driver_exit_code")
+    code = code if isinstance(code, int) else None
+    needs = table(row.get("metadata")).get(_NEEDS) or "resources"
+    if not isinstance(state, str):
+        raise not_understood("Ray", row)
     match state:
         case "PENDING":
-            return Said("waiting", reason=message)
-        case "RUNNING":
-            return Said("running")
+            reason = f"waits for {needs} to be free, or its runtime environment to be ready (Ray: PENDING)"
+            return EngineStatus("waiting", reason=reason)
+        case "RUNNING":  # also the driver of several nodes, while it waits for them
+            return EngineStatus("running", until_begun=f"waits for {needs} to be free (Ray: RUNNING)")
         case "SUCCEEDED":
-            return Said("over", Outcome.SUCCEEDED, code)
+            return EngineStatus("over", Outcome.SUCCEEDED, code)
         case "STOPPED":
-            return Said("over", Outcome.STOPPED, code, "Ray has stopped it")
+            return EngineStatus("over", Outcome.CANCELLED, code, "it was stopped in Ray", knows_why=True)
+        case "FAILED":
+            return _failed(message, code)
+    return EngineStatus("running", reason=f"Ray says: {state}")
+
+
+def _failed(message: str, code: int | None) -> EngineStatus:
     first = message.strip().partition("\n")[0]
     if any(word in message for word in _NO_ROOM):
-        return Said("over", Outcome.STOPPED, code, f"Ray had no room for it: {first}")
+        return EngineStatus("over", Outcome.STOPPED, code, f"Ray had no room for it: {first}")
     is_lost = code is None and any(word in message.lower() for word in _LOST)
-    return Said("over", Outcome.LOST if is_lost else Outcome.FAILED, code, f"Ray says: {first}")
+    return EngineStatus("over", Outcome.LOST if is_lost else Outcome.FAILED, code, f"Ray says: {first}")

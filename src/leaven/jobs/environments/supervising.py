@@ -4,14 +4,19 @@ Wherever a supervisor runs, its attempt is described, judged and stopped in the 
 """
 
 import json
+import math
+import os
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.atomic_files import write_text
+from leaven.formats.atomic_files import PRIVATE, write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
+from leaven.jobs.attempt_processes import is_held as is_name_held
+from leaven.jobs.attempt_processes import supervised
 from leaven.jobs.environments.environment import Status, Task
 from leaven.jobs.environments.launching import command_of
+from leaven.jobs.file_locks import is_held
 from leaven.jobs.states import Outcome
 
 
@@ -27,6 +32,7 @@ def described(task: Task, *, python: str, folder: str, grace: float) -> dict[str
             "OMP_WAIT_POLICY": "passive",  # threads that wait take no time from other jobs
             **task.variables,
             "OMP_NUM_THREADS": str(max(1, task.resources.cpus // task.resources.processes)),
+            "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(grace)),  # torchrun kills ranks that take longer to save
             "PYTHONUNBUFFERED": "1",  # the log shows a line when it is printed
         },
         "grace": grace,
@@ -34,19 +40,56 @@ def described(task: Task, *, python: str, folder: str, grace: float) -> dict[str
     }
 
 
+def write_task(folder: Path, content: dict[str, Any]) -> None:
+    """Give an attempt to the supervisor that will run in its folder."""
+    _write(folder / supervisor.TASK, content)
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    """Write a file of an attempt, whose folder may not be there yet, or have been removed."""
+    file.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    write_text(file, json.dumps(content, indent=1), PRIVATE)
+
+
 def outcome_in(folder: Path) -> Status | None:
-    """How an attempt ended, by the files in its folder; None where they don't say."""
-    found = read_json(folder / supervisor.OUTCOME)
-    if not found:
+    """How an attempt ended, by the files in its folder; None where they don't say. Nothing in them is believed."""
+    file = folder / supervisor.OUTCOME
+    if not os.path.lexists(file):
         return None
-    return Status("ended", Outcome(found["outcome"]), found.get("exit"), str(found.get("reason", "")))
+    found = read_json(file)
+    try:
+        outcome = Outcome(found.get("outcome", ""))
+    except ValueError:
+        return Status("ended", Outcome.LOST, reason=f"how it ended can't be read: {supervisor.OUTCOME} is damaged")
+    code, reason = found.get("exit"), str(found.get("reason", ""))
+    if outcome is not Outcome.SUCCEEDED and (killed := _killed_elsewhere(folder)) and not is_asked_to_stop(folder):
+        outcome, reason = Outcome.FAILED, killed
+    is_code = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31
+    return Status("ended", outcome, code if is_code else None, reason)
+
+
+def _killed_elsewhere(folder: Path) -> str:
+    """What another node says of a rank that was killed there: the first one only knows that it was left alone."""
+    said = [read_json(file) for file in sorted(folder.glob(f"{supervisor.NODE_FOLDER.format('*')}/{supervisor.TOLD}"))]
+    return next((str(each.get("reason", "")) for each in said if each.get("is_killed") is True), "")
+
+
+def is_supervised(folder: Path, attempt: str) -> bool:
+    """Whether the supervisor of an attempt lives on this machine, also if the attempt's folder was removed."""
+    return is_name_held(supervised(attempt)) or is_held(folder / supervisor.LOCK)
+
+
+def is_alive(folder: Path, attempt: str) -> bool:
+    """Whether anything of an attempt lives on a machine that sees its folder, also without a supervisor."""
+    return is_supervised(folder, attempt) or is_held(folder / supervisor.PROGRAM_LOCK)
 
 
 def ask_to_stop(folder: Path, grace: float) -> bool:
     """Ask an attempt to save and stop; whether it was not asked before."""
-    if not folder.is_dir() or is_asked_to_stop(folder):
+    if is_asked_to_stop(folder):
         return False
-    write_text(folder / supervisor.STOP, json.dumps({"grace": grace}))
+    _write(folder / supervisor.STOP, {"grace": grace})
     return True
 
 

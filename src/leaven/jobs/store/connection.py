@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from leaven.jobs.file_locks import is_held
-from leaven.jobs.problem import Problem
-from leaven.jobs.store.schema import VERSION, facts, metadata, revisions
+from leaven.jobs.store.failures import StoreError, first_line, help_for, raising_store_errors
+from leaven.jobs.store.files import prepare_file
+from leaven.jobs.store.schema import VERSION
+from leaven.jobs.store.versions import convert, create, refuse_newer, version_of
 from leaven.jobs.supervisor import take
 
 _LEADING, _CREATING = 0x6C656176, 0x6C656177  # "leav": the numbers of locks, each for every schema of a database
@@ -27,17 +29,24 @@ _HELD = text(
     f" AND classid = {_LEADING} AND objid::bigint = ({_SCHEMA}::bigint & 4294967295)"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+_PATIENCE = {  # of the client: seconds until a server that is gone is noticed
+    "connect_timeout": 10,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+_LIMITS = {  # of the server: until a client that is gone is
+    "statement_timeout": "60s",
+    "lock_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",
+    "tcp_keepalives_idle": "15",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
 _TRIES = 10
 _UNTIL_FREE = 10.0  # seconds in which a database notices that a connection is gone
 _SECONDS = 30  # how long a writer waits for another
-
-
-class StoreError(Problem):
-    """A store can't be used."""
-
-
-class StoreFailed(StoreError):
-    """A store that was opened does not answer as it should."""
 
 
 class AnotherLeads(Exception):
@@ -59,42 +68,56 @@ def open_engine(url: str, *, leads: bool = False) -> Engine:
         if parsed.drivername in ("postgresql", "postgres"):
             parsed = parsed.set(drivername="postgresql+psycopg")
         options: dict[str, Any] = {"pool_size": 1, "max_overflow": 0} if leads else {}
-        engine = create_engine(parsed, pool_pre_ping=not is_sqlite(url), **options)
+        if not is_sqlite(url):
+            patience = {name: value for name, value in _PATIENCE.items() if name not in parsed.query}
+            options |= {"pool_pre_ping": True, "connect_args": patience}
+        engine = create_engine(parsed, **options)
     except (ArgumentError, NoSuchModuleError):
         help = 'for example: store = "postgresql://user@host/database"'
         raise StoreError(f"`{_without_password(url)}` is not the address of a store", help) from None
     except ModuleNotFoundError as problem:
         raise StoreError(f"{problem.name} is not installed", "pip install 'psycopg[binary]'") from None
     if is_sqlite(url):
+        if parsed.database and parsed.database != ":memory:":
+            prepare_file(Path(parsed.database))
         _use_sqlite(engine)
-    elif leads:
+    else:
+        event.listen(engine, "connect", _limit_waits)
+    if leads and not is_sqlite(url):
         event.listen(engine, "connect", _Leadership().take)
     try:
-        _create(engine)
+        _prepare(engine)
     except DBAPIError as problem:
-        raise StoreError(f"can't open the store {_without_password(url)}: {_first_line(problem)}") from None
+        raise StoreError(
+            f"can't open the store {_without_password(url)}: {first_line(problem)}", help_for(problem)
+        ) from None
     return engine
 
 
-def _create(engine: Engine) -> None:
-    """Create the tables, once; refuse those of a newer version."""
-    if not inspect(engine).has_table("facts"):
-        with engine.begin() as connection:
-            if engine.dialect.name == "postgresql":
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING}, {_SCHEMA})"))
-            metadata.create_all(connection)
-            found = connection.execute(select(facts.c.value).where(facts.c.name == "version")).scalar()
-            if found is None:
-                connection.execute(insert(facts).values(name="version", value=str(VERSION)))
-                connection.execute(insert(facts).values(name="store", value=os.urandom(3).hex()))
-                connection.execute(insert(revisions).values(number=0))
-    with engine.connect() as connection:
-        version = int(connection.execute(select(facts.c.value).where(facts.c.name == "version")).scalar() or 0)
-    if version > VERSION:
-        raise StoreError(
-            f"the store was written by a newer version of Leaven (tables {version}, this one knows {VERSION})",
-            "upgrade Leaven, or use another store: `store` in [jobs] of leaven.toml",
-        )
+def _prepare(engine: Engine) -> None:
+    """Make the tables of a new store, convert those of an older version, refuse those of a newer one."""
+    if inspect(engine).has_table("facts"):
+        with engine.connect() as connection:
+            version = version_of(connection)
+        refuse_newer(version)
+        if version == VERSION:
+            return
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING}, {_SCHEMA})"))
+        if not inspect(connection).has_table("facts"):  # by another process, before this one had the lock
+            create(connection)
+        elif (version := version_of(connection)) < VERSION:
+            convert(connection, version)
+
+
+def _limit_waits(connection: Any, _record: Any) -> None:
+    """No statement waits for ever, and a process that hangs in a transaction keeps nobody else waiting."""
+    cursor = connection.cursor()
+    for name, value in _LIMITS.items():
+        cursor.execute(f"SET {name} = '{value}'")
+    connection.commit()
+    cursor.close()
 
 
 def _use_sqlite(engine: Engine) -> None:
@@ -170,10 +193,15 @@ def has_leader(url: str, folder: Path) -> bool:
         return is_held(_lock_file(folder))
     engine = open_engine(url)
     try:
-        with engine.connect() as connection:
-            return bool(connection.execute(_HELD).scalar())
+        return is_led(engine)
     finally:
         engine.dispose()
+
+
+def is_led(engine: Engine) -> bool:
+    """Whether a process leads a store in PostgreSQL."""
+    with raising_store_errors(), engine.connect() as connection:
+        return bool(connection.execute(_HELD).scalar())
 
 
 def _lock_file(folder: Path) -> Path:
@@ -185,7 +213,3 @@ def _without_password(url: str) -> str:
         return make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
         return url
-
-
-def _first_line(problem: Exception) -> str:
-    return str(getattr(problem, "orig", problem)).strip().partition("\n")[0]

@@ -1,181 +1,148 @@
-"""What the reconcile loop reads and writes: what is so. Each method is one transaction, or one query."""
+"""The store as the reconcile loop uses it, for the jobs of one agent: it records their states and attempts.
 
+Each method is one transaction, or one query. Decisions about the jobs of all agents are the leader's (`for_leader.py`).
+"""
+
+import contextlib
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, insert, or_, select, update
+from sqlalchemy import Connection, Engine, and_, delete, func, or_, select, update
 
 from leaven.jobs.states import ACTIVE, ENDED, Outcome, State, Wanted
-from leaven.jobs.store.for_users import raising_store_errors
-from leaven.jobs.store.records import Attempt, EnvironmentRecord, Job
-from leaven.jobs.store.schema import attempts, dependencies, environments, facts, jobs, revisions
+from leaven.jobs.store.access import Access
+from leaven.jobs.store.events import note
+from leaven.jobs.store.failures import NotAllowed
+from leaven.jobs.store.records import Attempt, Job
+from leaven.jobs.store.schema import agents, attempts, environments, events, jobs
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A queued job, as far as the order of starting depends on it."""
+class Ending:
+    """A job that has ended, with all that a notification says."""
 
-    id: int
+    event: int
+    job: int
+    name: str
     owner: str
-    batch: str
     environment: str
-    priority: int
-    cpus: int
-    memory: int
-    gpus: int
-    delay: float
-    attempts: int
+    run: str
+    project: str
+    reason: str
+    what: str
+    at: float
 
 
-_WAITING = ("id", "owner", "batch", "environment", "priority", "cpus", "memory", "gpus", "delay", "attempts")
+_MOST_EVENTS = 1000  # of a job
+_UNFINISHED = (State.QUEUED, *ACTIVE)
 
 
-class LoopStore:
-    """Jobs, for the one process that leads."""
+class LoopStore(Access):
+    """The jobs of one agent; if it does not lead, what it writes wakes the one that does."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, agent: str = "", *, leads: bool = True) -> None:
+        super().__init__(engine)
+        self.agent = agent
+        self.leads = leads
+        self._mine = jobs.c.agent == agent
+        if agent:  # an agent never acts for another user, whatever somebody has written
+            self._mine &= jobs.c.owner == self.user
 
-    @contextmanager
+    @contextlib.contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with raising_store_errors(), self._engine.begin() as connection:
+        with self.writing(wakes=not self.leads) as connection:
             yield connection
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with raising_store_errors(), self._engine.connect() as connection:
-            yield connection.execution_options(is_reading=True)
 
     # -- reading
 
-    def revision(self) -> int:
-        """How often users have written."""
-        with self._reading() as connection:
-            return int(connection.execute(select(revisions.c.number)).scalar() or 0)
-
-    def fact(self, name: str) -> str | None:
-        with self._reading() as connection:
-            return connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar()
-
     def active(self) -> list[tuple[Job, Attempt]]:
         """The jobs that have an attempt under way."""
-        with self._reading() as connection:
-            query = select(jobs).where(jobs.c.state.in_([state.value for state in ACTIVE])).order_by(jobs.c.id)
-            found = [Job.of(row) for row in connection.execute(query)]
+        with self.reading() as connection:
+            query = select(jobs).where(self._mine, jobs.c.state.in_(ACTIVE))
+            found = [Job.of(row) for row in connection.execute(query.order_by(jobs.c.id))]
             ids = [job.attempt for job in found]
             rows = connection.execute(select(attempts).where(attempts.c.id.in_(ids))) if ids else ()
             by_id = {row.id: Attempt.of(row) for row in rows}
         return [(job, by_id[str(job.attempt)]) for job in found]
 
-    def waiting(self) -> list[Waiting]:
-        """The queued jobs that may start now, as far as other jobs are concerned."""
-        first = jobs.alias("first")
-        blocking = dependencies.join(first, dependencies.c.after == first.c.id)
-        unmet = select(dependencies.c.job).select_from(blocking).where(first.c.state != State.SUCCEEDED.value)
-        unmet = unmet.where(
-            or_(dependencies.c.needs_success == 1, first.c.state.not_in([state.value for state in ENDED]))
-        )
-        query = select(*(jobs.c[name] for name in _WAITING)).where(
-            jobs.c.state == State.QUEUED.value, jobs.c.wanted == Wanted.RUN.value, jobs.c.id.not_in(unmet)
-        )
-        with self._reading() as connection:
-            return [Waiting(*row) for row in connection.execute(query)]
-
-    def job(self, id: int) -> Job:
-        with self._reading() as connection:
-            return Job.of(connection.execute(select(jobs).where(jobs.c.id == id)).one())
-
-    def environments(self) -> dict[str, EnvironmentRecord]:
-        with self._reading() as connection:
-            found = connection.execute(select(environments))
-            return {row.name: EnvironmentRecord(**row._asdict()) for row in found}
+    def targets(self) -> list[tuple[str, str]]:
+        """The environments of jobs that have not ended, with their settings."""
+        query = select(jobs.c.environment, jobs.c.settings).where(self._mine, jobs.c.state.in_(_UNFINISHED)).distinct()
+        with self.reading() as connection:
+            return [(row.environment, row.settings) for row in connection.execute(query)]
 
     def is_idle(self) -> bool:
         """Whether no job is under way or could start without a user."""
-        unfinished = [state.value for state in (State.QUEUED, *ACTIVE)]
         query = select(jobs.c.id).where(
+            self._mine,
             or_(
-                and_(jobs.c.state.in_(unfinished), jobs.c.wanted != Wanted.PAUSE.value),
-                jobs.c.state.in_([state.value for state in ACTIVE]),
+                and_(jobs.c.state.in_(_UNFINISHED), jobs.c.wanted != Wanted.PAUSE),
+                jobs.c.state.in_(ACTIVE),
                 jobs.c.wanted_round > jobs.c.round,
-            )
+            ),
         )
-        with self._reading() as connection:
+        with self.reading() as connection:
             return connection.execute(query.limit(1)).first() is None
 
-    # -- what users asked for and needs no environment
+    def endings(self, last: int) -> list[Ending]:
+        """The jobs that have ended after an event."""
+        about = (jobs.c.name, jobs.c.owner, jobs.c.environment, jobs.c.run, jobs.c.project, jobs.c.reason)
+        query = select(events.c.id.label("event"), events.c.job, *about, events.c.what, events.c.at)
+        query = query.join(jobs, jobs.c.id == events.c.job).where(self._mine, events.c.id > last)
+        query = query.where(events.c.what.in_(ENDED)).order_by(events.c.id).limit(100)
+        with self.reading() as connection:
+            return [Ending(**row._asdict()) for row in connection.execute(query)]
+
+    def forget_events(self, most: int = _MOST_EVENTS) -> None:
+        """Forget the oldest events of jobs that have many: one may be paused and resumed by a program for years."""
+        count = select(events.c.job).join(jobs, jobs.c.id == events.c.job).where(self._mine)
+        with self.reading() as connection:
+            many = [row.job for row in connection.execute(count.group_by(events.c.job).having(func.count() > most))]
+        for job in many:
+            newest = select(events.c.id).where(events.c.job == job).order_by(events.c.id.desc()).limit(most)
+            with self.writing() as connection:
+                connection.execute(delete(events).where(events.c.job == job, events.c.id.not_in(newest)))
+
+    def last_event(self) -> int:
+        with self.reading() as connection:
+            return int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
+
+    # -- requests that need no environment
 
     def cancel_queued(self) -> None:
         """End queued jobs that are not wanted any more."""
-        values = {"state": State.CANCELLED.value, "ended": time.time(), "reason": "cancelled"}
-        self._change((jobs.c.state == State.QUEUED.value) & (jobs.c.wanted == Wanted.STOP.value), values)
+        values = {"state": State.CANCELLED, "ended": time.time(), "reason": "cancelled", "waits": ""}
+        which = self._mine & (jobs.c.state == State.QUEUED) & (jobs.c.wanted == Wanted.STOP)
+        self.change(which, values, "cancelled")
+
+    def adopt(self) -> None:
+        """Take over the jobs of a store that is older than agents: it had one coordinator, which ran all of them."""
+        if self.agent:
+            with contextlib.suppress(NotAllowed):  # an administrator's will
+                self.change(jobs.c.agent == "", {"agent": self.agent, "owner": self.user}, "adopted")
 
     def begin_rounds(self) -> None:
         """Queue ended jobs again that a user wants to be tried once more."""
         values = {
-            "state": State.QUEUED.value,
+            "state": State.QUEUED,
             "round": jobs.c.wanted_round,
             "failures": 0,
             "delay": 0.0,
             "reason": "",
             "ended": None,
         }
-        ended = jobs.c.state.in_([state.value for state in ENDED])
-        self._change(ended & (jobs.c.wanted_round > jobs.c.round), values)
-
-    def cancel_dependants(self) -> int:
-        """End queued jobs after one that has ended without success."""
-        failed = [state.value for state in ENDED if state is not State.SUCCEEDED]
-        first = jobs.alias("first")
-        query = (
-            select(dependencies.c.job, first.c.name, first.c.state)
-            .join(first, dependencies.c.after == first.c.id)
-            .join(jobs, dependencies.c.job == jobs.c.id)
-            .where(
-                jobs.c.state == State.QUEUED.value,
-                jobs.c.wanted_round == jobs.c.round,
-                dependencies.c.needs_success == 1,
-                first.c.state.in_(failed),
-                first.c.wanted_round == first.c.round,
-            )
-        )
-        with self._reading() as connection:
-            found = {
-                row.job: f"{row.name}, which it waited for, {_ended_text(row.state)}"
-                for row in connection.execute(query)
-            }
-        for job, reason in found.items():
-            self._end_job(job, State.CANCELLED, reason)
-        return len(found)
-
-    def _end_job(self, job: int, state: State, reason: str) -> None:
-        values = {"state": state.value, "reason": reason, "ended": time.time()}
-        self._change((jobs.c.id == job) & (jobs.c.state == State.QUEUED.value), values)
-
-    def _change(self, which: Any, values: Mapping[str, Any]) -> None:
-        """Change some jobs; nothing is written where there are none."""
-        with self._reading() as connection:
-            if connection.execute(select(jobs.c.id).where(which).limit(1)).first() is None:
-                return
-        with self._writing() as connection:
-            connection.execute(update(jobs).where(which).values(**values))
+        ended = jobs.c.state.in_(ENDED)
+        self.change(self._mine & ended & (jobs.c.wanted_round > jobs.c.round), values, "queued")
 
     # -- attempts
 
-    def begin_attempt(self, job: int, attempt: str, number: int, environment: str, devices: Sequence[int]) -> bool:
-        """Record an attempt before it is submitted; False if the job may not start any more."""
-        shown = ",".join(map(str, devices))
+    def note_waits(self, ids: Sequence[int], reason: str) -> None:
+        """Note why attempts don't go on."""
         with self._writing() as connection:
-            may_start = (jobs.c.id == job) & (jobs.c.state == State.QUEUED.value) & (jobs.c.wanted == Wanted.RUN.value)
-            values = {"state": State.STARTING.value, "attempt": attempt, "attempts": number, "reason": ""}
-            if not connection.execute(update(jobs).where(may_start).values(**values)).rowcount:
-                return False
-            row = {"id": attempt, "job": job, "number": number, "environment": environment, "devices": shown}
-            connection.execute(insert(attempts).values(**row, submitted=time.time()))
-        return True
+            connection.execute(update(jobs).where(jobs.c.id.in_(ids)).values(waits=reason))
 
     def note_native(self, attempt: str, native: str) -> None:
         with self._writing() as connection:
@@ -184,19 +151,15 @@ class LoopStore:
     def note_running(self, job: Job, attempt: str) -> None:
         now = time.time()
         with self._writing() as connection:
-            values = {"state": State.RUNNING.value, "started": job.started or now}
+            values = {"state": State.RUNNING, "started": job.started or now, "waits": ""}
             connection.execute(update(jobs).where(jobs.c.id == job.id).values(**values))
             connection.execute(update(attempts).where(attempts.c.id == attempt).values(started=now))
+            note(connection, [job.id], self.user, "running")
 
     def note_stopping(self, job: int) -> None:
         with self._writing() as connection:
-            connection.execute(update(jobs).where(jobs.c.id == job).values(state=State.STOPPING.value))
-
-    def note_reason(self, job: int, reason: str) -> None:
-        """Note why a queued job does not start."""
-        with self._writing() as connection:
-            which = (jobs.c.id == job) & (jobs.c.state == State.QUEUED.value)
-            connection.execute(update(jobs).where(which).values(reason=reason))
+            connection.execute(update(jobs).where(jobs.c.id == job).values(state=State.STOPPING, waits=""))
+            note(connection, [job], self.user, "stopping")
 
     def note_progress(self, job: int, progress: str) -> None:
         with self._writing() as connection:
@@ -217,30 +180,34 @@ class LoopStore:
     ) -> None:
         """Record how an attempt ended, and what that means for its job: in one transaction, so that it counts once."""
         now = time.time()
-        is_over = state in ENDED
         with self._writing() as connection:
-            ended = {"ended": now, "outcome": outcome.value, "exit_code": exit_code, "reason": attempt_reason}
+            ended = {"ended": now, "outcome": outcome, "exit_code": exit_code, "reason": attempt_reason}
             connection.execute(update(attempts).where(attempts.c.id == attempt).values(**ended))
             values = {
-                "state": state.value,
+                "state": state,
                 "attempt": None,
                 "reason": reason,
                 "failures": failures,
                 "delay": delay,
-                "ended": now if is_over else None,
+                "delayed": now,
+                "waits": "",
+                "ended": now if state in ENDED else None,
             }
             current = (jobs.c.id == job) & (jobs.c.attempt == attempt)
-            connection.execute(update(jobs).where(current).values(**values))
+            if connection.execute(update(jobs).where(current).values(**values)).rowcount:
+                detail = f"attempt {outcome}" + (f": {attempt_reason}" if attempt_reason else "")
+                note(connection, [job], self.user, state, detail)
 
-    # -- environments, and the coordinator itself
+    # -- the agent itself, and its environments
+
+    def note_agent(self, about: Mapping[str, Any], capacity: Mapping[str, Any], *, is_news: bool) -> None:
+        """Record that the agent is alive, and the capacity of its environments."""
+        values = {**about, "owner": self.user, "capacity": json.dumps(capacity, sort_keys=True), "seen": self.now()}
+        with self.writing(wakes=is_news and not self.leads) as connection:
+            self.upsert(connection, agents, {"id": self.agent}, values)
 
     def mark_environment(self, name: str, problem: str) -> None:
         """Note since when an environment does not answer; an empty problem means that it does."""
-        since = time.time() if problem else None
+        values = {"unreachable_since": time.time() if problem else None, "problem": problem}
         with self._writing() as connection:
-            which = environments.c.name == name
-            connection.execute(update(environments).where(which).values(unreachable_since=since, problem=problem))
-
-
-def _ended_text(state: str) -> str:
-    return {"failed": "failed", "cancelled": "was cancelled", "lost": "was lost"}[state]
+            self.upsert(connection, environments, {"agent": self.agent, "name": name}, values)

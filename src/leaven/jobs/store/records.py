@@ -1,7 +1,7 @@
 """Jobs and attempts as they are in a store."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from leaven.jobs.resources import Resources
@@ -16,11 +16,15 @@ class Job:
     id: int
     name: str
     owner: str
+    agent: str
     batch: str
     package: str
     environment: str
+    settings: str
     entry: Entry
     arguments: str
+    variables: str
+    secrets: str
     run: str
     project: str
     epochs: int | None
@@ -40,9 +44,12 @@ class Job:
     round: int
     attempt: str | None
     attempts: int
+    preempted: str | None
     failures: int
     delay: float
+    delayed: float
     reason: str
+    waits: str
     progress: str
     started: float | None
     ended: float | None
@@ -62,9 +69,11 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """The job as plain data, with its state as users are told."""
-        found = {**asdict(self), "state": self.shown_state, "wanted": self.wanted.value}
+        found = {name: getattr(self, name) for name in _FIELDS}
+        found |= {"state": self.shown_state, "wanted": self.wanted.value}
         found["progress"] = json.loads(self.progress) if self.progress else None
-        found["arguments"] = json.loads(self.arguments)
+        for name in ("settings", "arguments", "variables", "secrets"):
+            found[name] = json.loads(found[name])
         return found
 
     @classmethod
@@ -106,11 +115,42 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentRecord:
-    """An environment, as it was defined at the last submit, and whether it answers."""
+class Event:
+    """Something that happened to a job."""
 
+    id: int
+    job: int
+    at: float
+    actor: str
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A coordinator that starts jobs; `capacity` is what its environments have, by the keys that it gives them."""
+
+    id: str
+    owner: str
+    host: str
+    folder: str
+    pid: int
+    version: str
+    capacity: dict[str, Any]
+    since: float
+    seen: float
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        found = row._asdict()
+        return cls(**{**found, "capacity": json.loads(found["capacity"])})
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRecord:
+    """Whether an agent reaches an environment, and if not, since when."""
+
+    agent: str
     name: str
-    kind: str
-    settings: str
     unreachable_since: float | None
     problem: str

@@ -1,0 +1,192 @@
+"""The store as only the leader uses it, for the jobs of all users: which may start, and why others wait."""
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import insert, or_, select, update
+
+from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
+from leaven.jobs.store.access import Access, in_parts
+from leaven.jobs.store.events import note
+from leaven.jobs.store.schema import attempts, dependencies, jobs, usage
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A job, as far as the order of starting depends on it."""
+
+    id: int
+    owner: str
+    agent: str
+    batch: str
+    environment: str
+    settings: str
+    priority: int
+    cpus: int
+    memory: int
+    gpus: int
+    minutes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Scheduled):
+    """One that is queued."""
+
+    delay: float
+    delayed: float
+    attempts: int
+    waits: str
+
+
+@dataclass(frozen=True, slots=True)
+class Running(Scheduled):
+    """One that has an attempt under way."""
+
+    attempt: str
+    preempted: str | None
+    devices: str
+    started: float | None
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it may still run. However the time of day jumps, it is not longer than its limit."""
+        if self.minutes is None:
+            return math.inf
+        limit = 60 * self.minutes
+        return min(max(0.0, limit - (time.time() - (self.started or time.time()))), limit)
+
+    @property
+    def is_preemptible(self) -> bool:
+        return bool(json.loads(self.settings).get("preemptible"))
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.preempted == self.attempt
+
+
+_WAITING = tuple(field.name for field in fields(Waiting))
+_OF_ATTEMPT = ("devices", "started")
+_RUNNING = tuple(field.name for field in fields(Running) if field.name not in _OF_ATTEMPT)
+QUOTAS = "quotas"  # the fact with what users may have
+_HALF_LIFE = 86_400.0  # seconds after which half of what was used is forgotten
+_ENDED_TEXT = {State.FAILED: "failed", State.CANCELLED: "was cancelled", State.LOST: "was lost"}
+
+
+class LeaderStore(Access):
+    """Jobs of all users."""
+
+    def running(self) -> list[Running]:
+        """The jobs that have an attempt under way, with the GPUs that they have."""
+        query = select(*(jobs.c[name] for name in _RUNNING), *(attempts.c[name] for name in _OF_ATTEMPT))
+        query = query.join(attempts, attempts.c.id == jobs.c.attempt)
+        query = query.where(jobs.c.state.in_(ACTIVE))
+        with self.reading() as connection:
+            return [Running(**row._asdict()) for row in connection.execute(query)]
+
+    def waiting(self) -> list[Waiting]:
+        """The queued jobs that users want to run."""
+        query = select(*(jobs.c[name] for name in _WAITING)).where(
+            jobs.c.state == State.QUEUED, jobs.c.wanted == Wanted.RUN
+        )
+        with self.reading() as connection:
+            return [Waiting(*row) for row in connection.execute(query)]
+
+    def blocked(self) -> dict[int, list[str]]:
+        """The queued jobs that must wait for others, with the names of these."""
+        first = jobs.alias("first")
+        query = (
+            select(dependencies.c.job, first.c.name)
+            .join(first, dependencies.c.after == first.c.id)
+            .join(jobs, dependencies.c.job == jobs.c.id)
+            .where(jobs.c.state == State.QUEUED, first.c.state != State.SUCCEEDED)
+            .where(or_(dependencies.c.needs_success == 1, first.c.state.not_in(ENDED)))
+            .order_by(first.c.id)
+        )
+        names: dict[int, list[str]] = {}
+        with self.reading() as connection:
+            for row in connection.execute(query):
+                names.setdefault(row.job, []).append(row.name)
+        return names
+
+    def cancel_dependants(self) -> int:
+        """Cancel queued jobs that need one which has not succeeded; their number."""
+        failed = [state for state in ENDED if state is not State.SUCCEEDED]
+        first = jobs.alias("first")
+        query = (
+            select(dependencies.c.job, first.c.name, first.c.state)
+            .join(first, dependencies.c.after == first.c.id)
+            .join(jobs, dependencies.c.job == jobs.c.id)
+            .where(
+                jobs.c.state == State.QUEUED,
+                jobs.c.wanted_round == jobs.c.round,
+                dependencies.c.needs_success == 1,
+                first.c.state.in_(failed),
+                first.c.wanted_round == first.c.round,
+            )
+        )
+        with self.reading() as connection:
+            reasons = {
+                row.job: f"{row.name}, which it waited for, {_ENDED_TEXT[row.state]}"
+                for row in connection.execute(query)
+            }
+        for job, reason in reasons.items():
+            values = {"state": State.CANCELLED, "reason": reason, "waits": "", "ended": time.time()}
+            self.change((jobs.c.id == job) & (jobs.c.state == State.QUEUED), values, State.CANCELLED, reason)
+        return len(reasons)
+
+    def note_waits(self, waits: Mapping[int, str]) -> None:
+        """Note why jobs don't run yet."""
+        by_text: dict[str, list[int]] = {}
+        for job, text in waits.items():
+            by_text.setdefault(text, []).append(job)
+        with self.writing() as connection:
+            for text, ids in by_text.items():
+                for some in in_parts(ids):
+                    connection.execute(update(jobs).where(jobs.c.id.in_(some)).values(waits=text))
+
+    def preempt(self, ids: Sequence[int]) -> None:
+        """Let running jobs make room for others."""
+        values = {"preempted": jobs.c.attempt}
+        which = jobs.c.id.in_(ids) & jobs.c.state.in_(ACTIVE)
+        self.change(which, values, "preempted", wakes=True)
+
+    # -- what users have used, and may have
+
+    def used(self) -> dict[str, float]:
+        """The seconds of cores that each user has used lately."""
+        with self.reading() as connection:
+            rows = connection.execute(select(usage)).all()
+        now = time.time()
+        return {row.owner: row.core_seconds * decayed(now - row.at) for row in rows}
+
+    def note_used(self, used: Mapping[str, float]) -> None:
+        with self.writing() as connection:
+            for owner, seconds in used.items():
+                self.upsert(connection, usage, {"owner": owner}, {"core_seconds": seconds, "at": time.time()})
+
+    def quotas(self) -> dict[str, Any]:
+        """What users may have at a time, as an administrator has said."""
+        return dict(json.loads(self.fact(QUOTAS) or "{}"))
+
+    def begin_attempt(self, job: Waiting, attempt: str, devices: Sequence[int], *, wakes: bool) -> bool:
+        """Record an attempt before it is submitted; False if the job may not start any more."""
+        shown = ",".join(map(str, devices))
+        number = job.attempts + 1
+        with self.writing(wakes=wakes) as connection:
+            is_wanted = (jobs.c.state == State.QUEUED) & (jobs.c.wanted == Wanted.RUN)
+            values = {"state": State.STARTING, "attempt": attempt, "attempts": number, "reason": "", "waits": ""}
+            if not connection.execute(update(jobs).where(jobs.c.id == job.id, is_wanted).values(**values)).rowcount:
+                return False
+            row = {"id": attempt, "job": job.id, "number": number, "environment": job.environment, "devices": shown}
+            connection.execute(insert(attempts).values(**row, submitted=time.time()))
+            note(connection, [job.id], self.user, "starting", f"attempt {number}")
+        return True
+
+
+def decayed(seconds: float) -> float:
+    """The part of what was used that still counts; a clock that jumped back takes nothing away."""
+    return math.exp2(-max(0.0, seconds) / _HALF_LIFE)

@@ -1,0 +1,39 @@
+"""Texts as a store can hold them: every text passes here before it is stored.
+
+Names of files, messages of programs and reasons of engines come from anywhere. No database takes halves of characters
+(which Python makes of file names that are not UTF-8), PostgreSQL takes no NUL, and nobody wants control characters.
+"""
+
+import re
+from typing import Any
+
+from sqlalchemy import Text
+from sqlalchemy.types import TypeDecorator
+
+_UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def storable(text: str, limit: int) -> str:
+    """A text in which characters that can't be stored are escaped, cut off at the limit."""
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return _UNWANTED.sub(lambda found: _escaped(ord(found[0])), cut)
+
+
+def _escaped(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class Words(TypeDecorator[str]):
+    """A column of texts of bounded length, such as names, states and reasons."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
+        return None if value is None else storable(str(value), self.limit)
