@@ -37,8 +37,9 @@ MOST_MEMBERS = 1000
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that zip knows; with it, equal members make equal files
 
 
-def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
-    """Write a bundle atomically. Equal members give equal bytes, whenever and wherever it is written."""
+def write_archive(file: Path, members: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Write a bundle atomically, and return all that is in it. Equal members give equal bytes, whenever and wherever
+    it is written."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(members.items())}
     whole = {**members, CHECKSUMS: json.dumps(sums, indent=2).encode() + b"\n"}
     if fault := _fault([(name, len(content)) for name, content in whole.items()]):
@@ -53,6 +54,7 @@ def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
                 archive.writestr(member, content)
 
     write_whole(file, write)
+    return whole
 
 
 def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:

@@ -29,6 +29,7 @@ from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.data.places import Place
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.looking import looking_at
 from leaven.runtime.run.folder import write_text
 from leaven.tasks.protocol import Prediction
 
@@ -198,7 +199,8 @@ class Bundle:
         self, to: Format, file: str | os.PathLike[str] | None = None, *, size: int | tuple[int, int] | None = None
     ) -> Path:
         """Write the model for other programs: "onnx" or "torch_export"; only a file with the same outputs is kept."""
-        return export(self.model, self.manifest, self.path, self._golden, to, file, size)
+        with looking_at(self.model, or_itself=True) as copied:
+            return export(copied, self.manifest, self.path, self._golden, to, file, size)
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {score_text(value)}" for name, value in self.scores.items())

@@ -78,5 +78,5 @@ def _scores(manifest: Manifest) -> str:
     if not manifest.scores:
         return f"{epoch}Not measured."
     rows = (f"| {in_markdown(name)} | {score_text(value)} |" for name, value in manifest.scores.items())
-    words = "".join(f"\n\n{in_markdown(word)}." for word in manifest.words)
-    return epoch + "\n".join(["| | |", "|---|---|", *rows]) + words
+    caveats = "".join(f"\n\n{in_markdown(caveat)}." for caveat in manifest.caveats)
+    return epoch + "\n".join(["| | |", "|---|---|", *rows]) + caveats

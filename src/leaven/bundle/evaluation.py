@@ -17,7 +17,7 @@ from torch.utils import _pytree
 
 from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.golden import Steps
-from leaven.bundle.inputs import Takes
+from leaven.bundle.inputs import InputKind
 from leaven.bundle.labels import from_pairs, relabelled
 from leaven.bundle.manifest import Manifest
 from leaven.bundle.measured import Measured
@@ -118,7 +118,7 @@ class _Load:
     """Loads inputs in the form in which the transforms take them."""
 
     load: Any
-    takes: Takes
+    takes: InputKind
 
     def __call__(self, index: int) -> Any:
         return self.takes.converted(self.load(index))

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.inputs import Takes
+from leaven.bundle.inputs import InputKind
 from leaven.runtime.data.model_inputs import moved
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.modes import evaluating
@@ -25,12 +25,12 @@ SAME_ANYWHERE = 1e-2  # other hardware, other versions of torch and Pillow
 SAME_ROUGHLY = 5e-2  # half precision against single
 
 
-def make_inputs(takes: Takes, near: tuple[int, int]) -> list[Tensor]:
+def make_inputs(takes: InputKind, near: tuple[int, int]) -> list[Tensor]:
     """A few inputs of the kind that the transforms take, of heights and widths near the given ones."""
     return takes.golden_inputs(near, torch.Generator().manual_seed(_SEED))
 
 
-def prepared(made: Tensor, takes: Takes, steps: Steps) -> Any:
+def prepared(made: Tensor, takes: InputKind, steps: Steps) -> Any:
     """What the transforms make of a golden input; random ones are seeded."""
     with fixed_seed():
         got = takes.as_input(made) if steps is None else steps(takes.as_input(made))
@@ -43,12 +43,16 @@ def prepared(made: Tensor, takes: Takes, steps: Steps) -> Any:
     return got.as_subclass(Tensor)
 
 
-def outputs_of(model: nn.Module, inputs: list[Any], task: Task) -> Tensor:
-    """What the model computes, a row for each input, one at a time: they may differ in size."""
+def rows_of(model: nn.Module, inputs: list[Any], task: Task) -> list[Tensor]:
+    """What the model computes for each input, one at a time: they may differ in size."""
     place = next((value for value in model.parameters()), torch.empty(0))
     with evaluating(model), torch.no_grad(), fixed_seed():
-        found = [task.row(model, moved(one, place.device, place.dtype)) for one in inputs]
-    outputs = torch.stack(found).float().cpu()
+        return [task.row(model, moved(one, place.device, place.dtype)) for one in inputs]
+
+
+def outputs_of(model: nn.Module, inputs: list[Any], task: Task) -> Tensor:
+    """The rows for some inputs, which must be finite."""
+    outputs = torch.stack(rows_of(model, inputs, task)).float().cpu()
     if not outputs.isfinite().all():
         raise Failure("the outputs of the model are not finite", "training diverged: try a lower learning rate")
     return outputs

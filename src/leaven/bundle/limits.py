@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
+from leaven.bundle.tokenizer_trial import Limits
+
 MOST_MODULES = 20_000
 SPARE_ELEMENTS = 2**26  # of layers that the bundle has no weights for: a published head for 22,000 classes
 SPARE_IN_TEXT = 2**22  # of a text model, all of whose weights are in the bundle
@@ -27,6 +29,10 @@ MOST_LAYERS = 1000  # of a text model; some use the same weights in each
 SPARE_LABELS = 1000
 MOST_INPUTS = 16
 LARGEST_INPUT = 2**24  # numbers
+TRIAL_MEMORY = 4 * 2**30  # bytes for what a model computes, besides its weights
+# Many times what the largest published models take on a usual processor: a slow one must not refuse them.
+TRIAL_SECONDS = 300
+BYTES_A_SECOND = 2**22  # of a bundle
 FLATTEST_INPUT = 16  # the longer side of an image, relative to the other
 
 
@@ -40,6 +46,12 @@ def most_elements(weights: Mapping[str, Tensor], *, is_pruned: bool, is_over: bo
     if is_over:
         return MOST_ELEMENTS_BELOW
     return held * (MOST_PRUNED if is_pruned else 2) + (SPARE_IN_TEXT if is_text else SPARE_ELEMENTS)
+
+
+def of_trial(elements: int, size: int) -> Limits:
+    """What a bundle of some bytes may take to be loaded and run, whose model has so many numbers at most."""
+    copies = 2 * 4 * elements + 4 * size
+    return Limits(TRIAL_MEMORY + copies, TRIAL_SECONDS + size // BYTES_A_SECOND)
 
 
 @contextmanager
@@ -109,7 +121,7 @@ def check_size(takes: Any) -> None:
 
 def check_configuration(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Refuse the settings of a text model that are larger than the sides of its weights: lists are made of some."""
-    side = max((size for value in weights.values() for size in value.shape), default=0)
+    side = max((size for value in weights.values() if value.numel() for size in value.shape), default=0)
     labels = config.get("num_labels", 2)
     if not isinstance(labels, int) or not 0 < labels <= max(side, SPARE_LABELS):
         raise TooLarge(f"its model has {labels!r:.20} outputs, more than its weights have")

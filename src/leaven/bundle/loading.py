@@ -1,8 +1,13 @@
-"""How a bundle is loaded: it is verified, its model is built and filled, and must have the outputs that were saved."""
+"""How a bundle is loaded: it is verified, its model is built and filled, and must have the outputs that were saved.
+
+One that does not come from here is tried out in a subprocess before.
+"""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import safetensors.torch
 import torch
@@ -15,14 +20,16 @@ from leaven.bundle.building import BuiltBy, Transformers, read_builder, runs_cod
 from leaven.bundle.bundle import Bundle
 from leaven.bundle.golden import Steps
 from leaven.bundle.manifest import Manifest, read_manifest, versions
-from leaven.bundle.over import put_together
+from leaven.bundle.over import add_adapters, put_together
 from leaven.bundle.saving import fill
 from leaven.bundle.source_code import Code
-from leaven.bundle.steps import rebuild
+from leaven.bundle.steps import has_code, rebuild
+from leaven.bundle.tried import is_known, key_of, remember, try_bundle
 from leaven.formats.run_folder import BUNDLE, newest, only_in_smoke_test
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.downloads import offline
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.techniques.adapters.adapter import merge_adapters
 
@@ -41,34 +48,47 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
     if told := only_in_smoke_test(path, BUNDLE):
         raise Failure(*told)
     members = read_archive(path)
+    key = key_of(members)
     with golden.fixed_seed():
-        try:
-            manifest = read_manifest(members[MANIFEST], path.name)
-            builder = read_builder(manifest.built_by)
-            weights = safetensors.torch.load(members[BUNDLED_WEIGHTS])
-            if is_text := isinstance(builder, Transformers):
-                limits.check_configuration(builder.config, weights)
-            inputs, outputs = golden.unpack(members[GOLDEN])
-            limits.check_inputs(inputs, outputs)
-            limits.check_steps(manifest.preprocess)
-            limits.check_size(manifest.takes.to_json())
-            limits.check_adapters(manifest.over)
-            code = Code(members, is_trusted=trust_code, bundle=str(path))
-            steps = rebuild(manifest.preprocess, code)
-            card = members[CARD].decode()
-        except _UNREADABLE as problem:
-            raise damaged(path, str(problem) or type(problem).__name__) from None
-        most = limits.most_elements(
-            weights, is_pruned=bool(manifest.sizes), is_over=manifest.over is not None, is_text=is_text
-        )
-        model = _built(path, manifest, builder, code, most)
+        read = _read(path, members, is_trusted=trust_code)
+        if not read.runs_code:
+            if not is_known(key):
+                try_bundle(path, limits.of_trial(read.most, path.stat().st_size))
+                remember(key)
+            read.code.is_tried = True
+        manifest, weights, steps = read.manifest, read.weights, _steps(path, read)
+        model = _built(path, read)
         if manifest.over is not None:
-            weights = _put_together(path, manifest, model, weights, builder, code, most)
+            weights = _put_together(path, read, model)
         fill(model, weights, manifest.sizes)
         merge_adapters(model)
         model.eval().requires_grad_(False)
-        prepared = _check_outputs(path, manifest, model, steps, inputs, outputs)
-    return Bundle(path, manifest, model, steps, card, prepared).to(device)
+        tried = _steps(path, read) if has_code(manifest.preprocess) else steps
+        prepared = _check_outputs(path, read, model, tried)
+    return Bundle(path, manifest, model, steps, read.card, prepared).to(device)
+
+
+def try_out(path: Path) -> None:
+    """Build the model in a bundle that has no code in it, and run it, as `load` does after this went well.
+
+    Weights that are elsewhere are left out: nothing is looked for.
+    """
+    with golden.fixed_seed():
+        read = _read(path, read_archive(path), is_trusted=False)
+        steps = _steps(path, read)
+        with _reading(path), offline(), limits.limited(read.most), torch.device("meta"), suppress(Failure):
+            read.builder.build(read.code)  # without memory for its weights, to see how large it is
+        model = _built(path, read)
+        if read.manifest.over is None:
+            fill(model, read.weights, read.manifest.sizes)
+        else:
+            with _reading(path), limits.limited(read.most):
+                add_adapters(model, read.manifest.over, path)
+        merge_adapters(model)
+        takes = read.manifest.takes
+        with _running(path, read.manifest), looking_at(model.eval(), or_itself=True) as copied:
+            inputs = [golden.prepared(made, takes, steps) for made in (*read.inputs, *takes.large_inputs())]
+            golden.rows_of(copied, inputs, read.manifest.task)
 
 
 def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.Module:
@@ -76,51 +96,81 @@ def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.
     return load(file, trust_code=trust_code).model.requires_grad_(True)
 
 
-def _built(path: Path, manifest: Manifest, builder: BuiltBy, code: Code, most: int) -> nn.Module:
-    """The model. First it is built without memory for its weights, to see how large it is."""
-    try:
-        if runs_code(builder):  # trusted code, which may do anything
-            with limits.limited(most):
-                return builder.build(code)
-        with offline():
-            with limits.limited(most), torch.device("meta"), suppress(Failure):
-                builder.build(code)
-            with limits.limited(most):
-                return builder.build(code)
-    except limits.TooLarge as problem:
-        raise damaged(path, str(problem)) from None
-    except Failure as failure:
-        headline = failure.headline if str(path) in failure.headline else f"{path}: {failure.headline}"
-        raise Failure(headline, failure.help or _made_with(manifest)) from failure.__cause__
+class _Read(NamedTuple):
+    """What is in a bundle, after it was verified; the model has `most` numbers."""
+
+    manifest: Manifest
+    builder: BuiltBy
+    weights: dict[str, Tensor]
+    inputs: list[Tensor]
+    outputs: Tensor
+    code: Code
+    card: str
+    most: int
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether loading it runs code that comes with it, which is trusted, and may do anything."""
+        return runs_code(self.builder) or has_code(self.manifest.preprocess)
 
 
-def _put_together(
-    path: Path,
-    manifest: Manifest,
-    model: nn.Module,
-    weights: dict[str, Tensor],
-    builder: BuiltBy,
-    code: Code,
-    most: int,
-) -> dict[str, Tensor]:
-    assert manifest.over is not None
+def _read(path: Path, members: Mapping[str, bytes], *, is_trusted: bool) -> _Read:
+    with _reading(path):
+        manifest = read_manifest(members[MANIFEST], path.name)
+        builder = read_builder(manifest.built_by)
+        weights = safetensors.torch.load(members[BUNDLED_WEIGHTS])
+        if is_text := isinstance(builder, Transformers):
+            limits.check_configuration(builder.config, weights)
+        inputs, outputs = golden.unpack(members[GOLDEN])
+        limits.check_inputs(inputs, outputs)
+        limits.check_steps(manifest.preprocess)
+        limits.check_size(manifest.takes.to_json())
+        limits.check_adapters(manifest.over)
+        code = Code(members, is_trusted=is_trusted, bundle=str(path))
+        card = members[CARD].decode()
+    most = limits.most_elements(
+        weights, is_pruned=bool(manifest.sizes), is_over=manifest.over is not None, is_text=is_text
+    )
+    return _Read(manifest, builder, weights, inputs, outputs, code, card, most)
+
+
+def _steps(path: Path, read: _Read) -> Steps:
+    with _reading(path):
+        return rebuild(read.manifest.preprocess, read.code)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """While what a bundle says is read: what can't be is damage."""
     try:
-        with limits.limited(most):
-            return put_together(model, manifest.over, weights, builder, code, path)
+        yield
     except _UNREADABLE as problem:
         raise damaged(path, str(problem) or type(problem).__name__) from None
 
 
-def _check_outputs(
-    path: Path, manifest: Manifest, model: nn.Module, steps: Steps, inputs: list[Tensor], expected: Tensor
-) -> list[Tensor]:
-    """The golden inputs as the model gets them, if its outputs for them are those that were saved."""
+def _built(path: Path, read: _Read) -> nn.Module:
     try:
-        prepared = [golden.prepared(made, manifest.takes, steps) for made in inputs]
-        apart = golden.distance(golden.outputs_of(model, prepared, manifest.task), expected)
-    except Exception as problem:
-        reason = problem.headline if isinstance(problem, Failure) else f"{type(problem).__name__}: {problem}"
-        raise Failure(f"the model in {path} can't be used: {reason}", _made_with(manifest)) from None
+        with nullcontext() if runs_code(read.builder) else offline(), limits.limited(read.most):
+            return read.builder.build(read.code)
+    except limits.TooLarge as problem:
+        raise damaged(path, str(problem)) from None
+    except Failure as failure:
+        headline = failure.headline if str(path) in failure.headline else f"{path}: {failure.headline}"
+        raise Failure(headline, failure.help or _made_with(read.manifest)) from failure.__cause__
+
+
+def _put_together(path: Path, read: _Read, model: nn.Module) -> dict[str, Tensor]:
+    assert read.manifest.over is not None
+    with _reading(path), limits.limited(read.most):
+        return put_together(model, read.manifest.over, read.weights, read.builder, read.code, path)
+
+
+def _check_outputs(path: Path, read: _Read, model: nn.Module, steps: Steps) -> list[Tensor]:
+    """The golden inputs as the model gets them, if the outputs of a copy of it are those that were saved."""
+    manifest, expected = read.manifest, read.outputs
+    with _running(path, manifest), looking_at(model, or_itself=True) as copied:
+        prepared = [golden.prepared(made, manifest.takes, steps) for made in read.inputs]
+        apart = golden.distance(golden.outputs_of(copied, prepared, manifest.task), expected)
     if tuple(first_tensor(prepared[0]).shape) != manifest.shape:
         raise damaged(path, "its transforms make another shape than it says")
     if expected.shape[1] != (manifest.task.row_size(manifest.target) or expected.shape[1]):
@@ -131,6 +181,16 @@ def _check_outputs(
             _made_with(manifest),
         )
     return prepared
+
+
+@contextmanager
+def _running(path: Path, manifest: Manifest) -> Iterator[None]:
+    """While the model computes: whatever goes wrong is a failure that names the bundle."""
+    try:
+        yield
+    except Exception as problem:
+        reason = problem.headline if isinstance(problem, Failure) else f"{type(problem).__name__}: {problem}"
+        raise Failure(f"the model in {path} can't be used: {reason}", _made_with(manifest)) from None
 
 
 def _made_with(manifest: Manifest) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from leaven.bundle.inputs import Takes
+from leaven.bundle.inputs import InputKind
 from leaven.bundle.inputs import read as read_takes
 from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
@@ -27,12 +27,12 @@ class Manifest:
 
     `sizes` are those in which the model is smaller than what `built_by` makes: some of its channels are pruned.
     `over` says which weights the bundle needs, where it holds adapters to them. `epoch` is the one that was saved.
-    `words` say what is wrong with a model that is no better than a guess.
+    `caveats` say what is wrong with a model that is no better than a guess.
     """
 
     built_by: Mapping[str, Any]
     preprocess: Any
-    takes: Takes
+    takes: InputKind
     shape: tuple[int, ...]
     target: Target
     scores: Mapping[str, float]
@@ -40,7 +40,7 @@ class Manifest:
     sizes: PrunedShapes = field(default_factory=dict)
     over: Mapping[str, Any] | None = None
     epoch: Epoch | None = None
-    words: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -62,7 +62,7 @@ class Manifest:
             **({"sizes": self.sizes} if self.sizes else {}),
             **({"over": self.over} if self.over is not None else {}),
             **({"epoch": asdict(self.epoch)} if self.epoch is not None else {}),
-            **({"words": list(self.words)} if self.words else {}),
+            **({"caveats": list(self.caveats)} if self.caveats else {}),
         }
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
@@ -104,7 +104,7 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
                 sizes={str(path): dict(numbers) for path, numbers in found.get("sizes", {}).items()},
                 over=found.get("over"),
                 epoch=_read_epoch(found["epoch"]) if "epoch" in found else None,
-                words=tuple(map(str, found.get("words", ()))),
+                caveats=tuple(map(str, found.get("caveats", ()))),
             )
     raise ValueError("`bundle.json` is incomplete")
 

@@ -61,10 +61,7 @@ def put_together(
     model: nn.Module, data: Mapping[str, Any], weights: Mapping[str, Tensor], builder: BuiltBy, code: Code, file: Path
 ) -> dict[str, Tensor]:
     """Put the adapters on a model, and give all its weights: those of the bundle, and those that it stands on."""
-    if data["adapters"] and find_spec("peft") is None:
-        raise Failure(f"{file.name} holds adapters, but PEFT, which applies them, is not installed", "pip install peft")
-    for each in data["adapters"]:
-        read_adapter(each).on_model(model)  # merged once the weights are in
+    add_adapters(model, data, file)
     adapters = adapters_of(model)
     lacking = {name: _plain_name(name, adapters) for name in model.state_dict() if name not in weights}
     below = _published(data, builder, code, file)
@@ -75,6 +72,14 @@ def put_together(
             f"it needs exactly those that it was made with (sha256 {data['sha256'][:12]}… of their tensors)",
         )
     return {**weights, **{name: out[plain] for name, plain in lacking.items()}}
+
+
+def add_adapters(model: nn.Module, data: Mapping[str, Any], file: Path) -> None:
+    """Put the adapters on a model, to be merged once the weights are in."""
+    if data["adapters"] and find_spec("peft") is None:
+        raise Failure(f"{file.name} holds adapters, but PEFT, which applies them, is not installed", "pip install peft")
+    for each in data["adapters"]:
+        read_adapter(each).on_model(model)
 
 
 def told(data: Mapping[str, Any]) -> str:

@@ -6,13 +6,12 @@ Names of classes and files come from strangers, so every text is escaped.
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from PIL import Image
 
 from leaven.formats.score_text import score_text
-from leaven.formats.visible import visible
+from leaven.formats.visible import in_html
 from leaven.tasks.protocol import Case, Evaluation, Plot, Table
 
 WORST = 20  # predictions with their images
@@ -29,7 +28,7 @@ h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .6
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem .2rem 0; text-align: right; border-bottom: 1px solid #e6e9ed; }
 th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
-.words { border-left: 4px solid #c8453c; padding-left: .8rem; }
+.caveat { border-left: 4px solid #c8453c; padding-left: .8rem; }
 .plot { max-width: 100%; }
 .cases { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 1rem; }
 .case { border: 1px solid #d9dee3; border-top: 4px solid #c8453c; border-radius: 8px; padding: .6rem; font-size: .85rem;
@@ -46,40 +45,40 @@ th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
 def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any], saved: Mapping[str, float]) -> str:
     """The page of an evaluation; `image` opens the one at a place, `saved` are the scores that the model came with."""
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="quiet">{escape(about)}</p>',
+        f"<h1>{in_html(title)}</h1>",
+        f'<p class="quiet">{in_html(about)}</p>',
         _scores(found.scores),
-        f'<p class="words">{escape(visible(found.words))}</p>' if found.words else "",
+        f'<p class="caveat">{in_html(found.caveat)}</p>' if found.caveat else "",
         _saved(saved),
         *(_plot(plot) for plot in found.plots()),
         _cases(found.cases(WORST), image),
         *(_table(table) for table in found.tables() if table.rows),
         _skipped(found.skipped),
     ]
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    head = f'<meta charset="utf-8"><title>{in_html(title)}</title><style>{_STYLE}</style>'
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     body = "\n".join(filter(None, parts))
     return f'<!doctype html>\n<html lang="en"><head>{head}{viewport}</head>\n<body>\n{body}\n</body></html>\n'
 
 
 def _scores(scores: Mapping[str, float]) -> str:
-    boxes = "".join(f"<div>{escape(name)}<b>{score_text(value)}</b></div>" for name, value in scores.items())
+    boxes = "".join(f"<div>{in_html(name)}<b>{score_text(value)}</b></div>" for name, value in scores.items())
     return f'<div class="scores">{boxes}</div>'
 
 
 def _saved(scores: Mapping[str, float]) -> str:
     told = ", ".join(f"{name} {score_text(value)}" for name, value in scores.items())
-    return f'<p class="quiet">When the model was saved: {escape(told)}</p>' if told else ""
+    return f'<p class="quiet">When the model was saved: {in_html(told)}</p>' if told else ""
 
 
 def _table(table: Table) -> str:
-    heads = "".join(f"<th>{escape(head)}</th>" for head in table.heads)
-    rows = "\n".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
-    return f"<h2>{escape(table.title)}</h2>\n<table><tr>{heads}</tr>\n{rows}</table>"
+    heads = "".join(f"<th>{in_html(head)}</th>" for head in table.heads)
+    rows = "\n".join(f"<tr>{''.join(f'<td>{in_html(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
+    return f"<h2>{in_html(table.title)}</h2>\n<table><tr>{heads}</tr>\n{rows}</table>"
 
 
 def _plot(plot: Plot) -> str:
-    title = escape(plot.title)
+    title = in_html(plot.title)
     return f'<h2>{title}</h2>\n<img class="plot" alt="{title}" src="{_data_uri("png", plot.png())}">'
 
 
@@ -96,9 +95,9 @@ def _cases(cases: Sequence[Case], image: Callable[[int], Any]) -> str:
 
 def _case(case: Case, image: Callable[[int], Any]) -> str:
     rows = (("predicted", case.predicted), ("actual", case.actual), ("", case.note))
-    told = "".join(f"<dt>{head}</dt><dd>{escape(text)}</dd>" for head, text in rows if text)
+    told = "".join(f"<dt>{head}</dt><dd>{in_html(text)}</dd>" for head, text in rows if text)
     kind = "case right" if case.is_right else "case"
-    file = f'<span class="file">{escape(case.file)}</span>'
+    file = f'<span class="file">{in_html(case.file)}</span>'
     return f'<div class="{kind}">{_image(case, image)}<dl>{told}</dl>{file}</div>'
 
 
@@ -107,7 +106,7 @@ def _image(case: Case, image: Callable[[int], Any]) -> str:
     try:
         opened = case.marked(image(case.at))
         if isinstance(opened, str | tuple):
-            return f"<p>{escape(opened if isinstance(opened, str) else ' / '.join(opened))}</p>"
+            return f"<p>{in_html(opened if isinstance(opened, str) else ' / '.join(opened))}</p>"
         assert isinstance(opened, Image.Image)
     except Exception:  # what the model was given need not be an image
         return '<p class="quiet">no image</p>'
@@ -129,5 +128,5 @@ def _data_uri(format: str, content: bytes) -> str:
 def _skipped(files: Sequence[str]) -> str:
     if not files:
         return ""
-    rows = "".join(f"<li>{escape(file)}</li>" for file in files)
+    rows = "".join(f"<li>{in_html(file)}</li>" for file in files)
     return f"<h2>Not measured, since they can't be read</h2><ul>{rows}</ul>"

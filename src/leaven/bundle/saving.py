@@ -19,17 +19,18 @@ from leaven.bundle.archive import CARD, GOLDEN, MANIFEST, RECORDS, write_archive
 from leaven.bundle.building import BuiltBy, read_builder
 from leaven.bundle.card import card
 from leaven.bundle.golden import Steps
-from leaven.bundle.inputs import Takes, candidates
+from leaven.bundle.inputs import InputKind, candidates
 from leaven.bundle.manifest import Manifest, versions
 from leaven.bundle.over import Over, left_out, put_together
 from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
+from leaven.bundle.tried import key_of, remember
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.formats.tables import PLAIN, Layout
 from leaven.formats.target import Target
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.looking import copy_or_itself
+from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.runtime.run.ending import Epoch
@@ -49,7 +50,7 @@ def save(
     preprocess: Steps,
     target: Target,
     scores: Mapping[str, float] | None = None,
-    words: Sequence[str] = (),
+    caveats: Sequence[str] = (),
     folder: str | os.PathLike[str] | None = None,
     example: Any = None,
     columns: Sequence[str] = (),
@@ -74,12 +75,14 @@ def save(
         steps, built = describe(preprocess, sources), built_by.describe(sources)
         code = Code(sources.members, is_trusted=True, bundle=path.name)
         weights, stands_on = _weights(module), None  # before anything runs that might change them
-        tried = _tried_out(copy_or_itself(module), preprocess, example, task)
+        with looking_at(module, or_itself=True) as copied:
+            tried = _tried_out(copied, preprocess, example, task)
         _compare_steps(preprocess, rebuild(steps, code), steps, tried)
         if over is not None:
             stands_on, weights = left_out(over, read_builder(built), code, module, weights, path)
         again, sizes = rebuilt(built, stands_on, code, module, weights, path)
-        outputs = _compare_models(copy_or_itself(module), again, tried.prepared, task)
+        with looking_at(module, or_itself=True) as copied:
+            outputs = _compare_models(copied, again, tried.prepared, task)
     if outputs.shape[1] != (task.row_size(target) or outputs.shape[1]):
         raise Failure(f"the model has {outputs.shape[1]} outputs, but the data has {len(target.names)} names for them")
     manifest = Manifest(
@@ -93,7 +96,7 @@ def save(
         sizes=sizes,
         over=stands_on,
         epoch=epoch,
-        words=tuple(words),
+        caveats=tuple(caveats),
     )
     members = {
         CARD: card(manifest, path.name).encode(),
@@ -101,14 +104,15 @@ def save(
         BUNDLED_WEIGHTS: bytes(safetensors.torch.save(weights)),
         GOLDEN: golden.pack(tried.inputs, outputs),
     }
-    write_archive(path, {**members, **_records(folder), **sources.members})
+    written = write_archive(path, {**members, **_records(folder), **sources.members})
+    remember(key_of(written))
     return path
 
 
 class _Tried(NamedTuple):
     """What the transforms take, golden inputs of that kind, and what the transforms make of them."""
 
-    takes: Takes
+    takes: InputKind
     inputs: list[Tensor]
     prepared: list[Any]
 
@@ -133,7 +137,7 @@ def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> _Tr
     )
 
 
-def _golden(takes: Takes, steps: Steps, *, is_placed: bool) -> _Tried:
+def _golden(takes: InputKind, steps: Steps, *, is_placed: bool) -> _Tried:
     near = _fixed_size(takes, steps)
     if near is not None or is_placed:  # images with boxes need not be of one size
         takes = takes.of_any_size()
@@ -141,7 +145,7 @@ def _golden(takes: Takes, steps: Steps, *, is_placed: bool) -> _Tried:
     return _Tried(takes, inputs, [golden.prepared(made, takes, steps) for made in inputs])
 
 
-def _fixed_size(takes: Takes, steps: Steps) -> tuple[int, int] | None:
+def _fixed_size(takes: InputKind, steps: Steps) -> tuple[int, int] | None:
     """The height and width with which the transforms end, whatever the image; None where that depends."""
     shapes: set[tuple[int, ...]] = set()
     for probe in takes.probes():

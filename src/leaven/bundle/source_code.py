@@ -58,13 +58,15 @@ def point_at(thing: Any, sources: Sources) -> dict[str, Any]:
 
 
 class Code:
-    """The source files of a bundle, run when they are first asked for, and only for who trusts them."""
+    """The source files of a bundle, run when they are first asked for, and only for who trusts them; and the files of
+    its tokenizer, which need not be tried out again where that is done."""
 
     def __init__(self, members: Mapping[str, bytes], *, is_trusted: bool, bundle: str) -> None:
         self._members = {name: content for name, content in members.items() if name.startswith(f"{FOLDER}/")}
         start = f"{TOKENIZER}/"
         self.tokenizer = {name.removeprefix(start): each for name, each in members.items() if name.startswith(start)}
         self._is_trusted = is_trusted
+        self.is_tried = False
         self.bundle = bundle
         self._folder: Path | None = None
         self._modules: dict[str, ModuleType] = {}

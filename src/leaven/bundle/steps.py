@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from leaven.bundle.source_code import TOKENIZER, Code, Sources, point_at
-from leaven.bundle.tried_tokenizer import try_tokenizer
+from leaven.bundle.tried import try_tokenizer
 from leaven.runtime.data.texts import Tokenizer
 from leaven.runtime.failures import Failure
 
@@ -60,7 +60,8 @@ def rebuild(data: Any, code: Code, depth: int = 0) -> Callable[[Any], Any] | Non
             with TemporaryDirectory(prefix="leaven-") as place:
                 for file, content in code.tokenizer.items():
                     (Path(place) / file).write_bytes(content)
-                try_tokenizer(Path(place), code.bundle)
+                if not code.is_tried:
+                    try_tokenizer(Path(place), code.bundle)
                 return Tokenizer.from_files(Path(place), length, pad)
         case {"step": str(name), "arguments": dict(arguments)}:
             found = _transform(name)

@@ -12,10 +12,20 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-MEMORY = 2**30  # bytes beside what the libraries take
-SECONDS = 20  # of CPU time
+
+class Limits(NamedTuple):
+    """Bytes of memory besides what the libraries take, and seconds of CPU time."""
+
+    memory: int
+    seconds: int
+
+    def too_large(self) -> str:
+        return f"needs more than {self.memory / 2**30:.3g} GB of memory"
+
+
+LIMITS = Limits(memory=2**30, seconds=20)
 MOST_GROWTH = 16  # letters, or tokens, for a letter
 MOST_ADDED = 1000  # letters, or tokens, that any text gets
 _LONGEST_MAPPED = 64  # bytes; sentencepiece's own tables have 33, for a ligature of four Arabic words
@@ -43,7 +53,7 @@ def main(folder: Path) -> None:
         if file.is_file():
             from tokenizers import Tokenizer
 
-            _limit()
+            limit(LIMITS)
             tokenizer = Tokenizer.from_file(str(file))
             tokenizer.no_padding()
             tokenizer.no_truncation()
@@ -53,32 +63,28 @@ def main(folder: Path) -> None:
             _check_settings(folder / "tokenizer_config.json")
             from transformers import AutoTokenizer
 
-            _limit()
+            limit(LIMITS)
             slow: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
             _check_texts(lambda *texts: slow(*texts)["input_ids"])
     except Refused as refused:
         print(refused)
     except MemoryError:
-        print(too_large())
+        print(LIMITS.too_large())
     except BaseException as problem:  # a panic of the library is no Exception
         print(f"can't be used: {' '.join(str(problem).split())[:200] or type(problem).__name__}")
 
 
-def too_large() -> str:
-    return f"needs more than {MEMORY / 2**30:g} GB of memory"
-
-
-def _limit() -> None:
+def limit(limits: Limits) -> None:
     """From now on, so much memory and time. Where the system has no such limits, the caller's is the only one."""
     try:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         used = resource.getrusage(resource.RUSAGE_SELF)  # which the limit counts, too
-        most_seconds = math.ceil(used.ru_utime + used.ru_stime) + SECONDS
+        most_seconds = math.ceil(used.ru_utime + used.ru_stime) + limits.seconds
         resource.setrlimit(resource.RLIMIT_CPU, (most_seconds, most_seconds))
         pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data and stack
-        most = pages * resource.getpagesize() + MEMORY
+        most = pages * resource.getpagesize() + limits.memory
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     except (ImportError, OSError, ValueError):
         return

@@ -146,12 +146,13 @@ class TestOtherData:
 
 class TestPages:
     def test_names_are_escaped_and_images_inside(self, paint: Paint, tmp_path: Path) -> None:
-        names = ("<script>alert(1)</script>", "a & b", '"犬"')
+        names = ("<script>alert(1)</script>", "a & b\x1b]0;c\u202e", '"犬"')
         file = save_colours(tmp_path / "colours.bundle", Classes(names))
         pairs = [(paint(f"<img src=x>{n}.png", "red"), name) for n, name in enumerate(names)]
         bundle.load(file).evaluate(pairs, html=tmp_path / "page.html")
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert "<script" not in page
+        assert not {"\x1b", "\u202e"} & set(page)
         assert "<img src=x" not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
         assert page.count("data:image/") == 4

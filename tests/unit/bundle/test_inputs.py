@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from leaven.bundle.inputs import Takes, Texts, like, read
+from leaven.bundle.inputs import InputKind, Texts, like, read
 from leaven.bundle.inputs.images import Images
 from leaven.bundle.inputs.text_arguments import find_texts
 from leaven.formats.tables import PLAIN, Layout
@@ -68,7 +68,7 @@ def test_the_table_of_images_is_read_back() -> None:
 
 
 @pytest.mark.parametrize("takes", [like(example) for example, _ in EXAMPLES], ids=KINDS)
-def test_a_golden_input_is_one_that_the_model_can_be_given(takes: Takes) -> None:
+def test_a_golden_input_is_one_that_the_model_can_be_given(takes: InputKind) -> None:
     for made in takes.golden_inputs((32, 32), torch.Generator().manual_seed(0)):
         given = takes.as_input(made)
         assert takes.is_one(given)

@@ -1,5 +1,6 @@
 """What is loaded from a bundle is the model that was saved, however it was built."""
 
+import contextlib
 import functools
 import json
 import random
@@ -422,6 +423,29 @@ class TestCodeOfOnesOwn:
         loaded = bundle.load(file, trust_code=True)
         picture = Image.new("RGB", (40, 40), (200, 100, 0))
         assert torch.equal(loaded.prepare(picture), Tensor(steps(picture)))
+
+    def test_loading_and_exporting_leave_no_trace(self, tmp_path: Path, mine: Any) -> None:
+        source = NET.replace("print(", "CALLS = []\n\n(").replace(
+            "self.pool = Pool()", "self.pool, self.calls = Pool(), 0"
+        )
+        source = source.replace("return self.head", "self.calls += 1; CALLS.append(1); return self.head")
+        source = source.replace("self.flips = flips", "self.flips, self.calls = flips, 0")
+        source = source.replace("return image.transpose", "self.calls += 1; return image.transpose")
+        (tmp_path / "src" / "net.py").write_text(source)
+        blocks = BLOCKS.replace("class", "SEEN = {'calls': 0}\n\nclass").replace("return", "SEEN['calls'] += 1; return")
+        (tmp_path / "src" / "blocks.py").write_text(blocks)
+        counting = import_file(str(tmp_path / "src" / "net.py"), "mine")
+        model = self.model(counting)
+        steps = T.Compose([counting.Mirror(), *colour_steps().transforms])
+        loaded = bundle.load(self.saved(tmp_path, model, steps, head=("head", 3)), trust_code=True)
+        pool = type(loaded.model.pool)
+        variables = type(loaded.model).forward.__globals__, pool.forward.__globals__
+        assert (model.calls, counting.CALLS) == (0, [])
+        assert (loaded.model.calls, variables[0]["CALLS"], variables[1]["SEEN"]) == (0, [], {"calls": 0})
+        assert loaded.preprocess.transforms[0].calls == 0
+        with contextlib.suppress(Failure):  # such a model need not be exportable
+            loaded.export("torch_export", tmp_path / "a.pt2")
+        assert (loaded.model.calls, variables[0]["CALLS"], variables[1]["SEEN"]) == (0, [], {"calls": 0})
 
     def test_what_has_no_name_is_refused(self, tmp_path: Path) -> None:
         steps = T.Compose([lambda image: image, *colour_steps().transforms])

@@ -4,20 +4,22 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 from tests import tiny_bert
 from tests.unit.bundle.test_archive import Members, changed, members_of, refused, write
 
 from leaven import bundle
+from leaven.bundle import limits, tried
 from leaven.bundle.building import Transformers
 from leaven.runtime.data.texts import Tokenizer
 from leaven.runtime.failures import Caution, Failure
-from leaven.runtime.model.text import text_model
+from leaven.runtime.model.text import from_configuration, text_model
 from leaven.tasks.classification import Classes
 
 pytest.importorskip("transformers")
@@ -161,6 +163,10 @@ class TestConfigurations:
         other = changed(members, lambda manifest: manifest["built_by"]["config"].update({name: value}))
         refused(write(tmp_path / "a.bundle", other), "a.bundle is damaged: (its model has|the `)")
 
+    def test_empty_weights_have_no_sides(self) -> None:
+        with pytest.raises(limits.TooLarge, match="1000000000 outputs"):
+            limits.check_configuration({"num_labels": 10**9}, {"a": torch.empty(0, 2**62), "b": torch.empty(2, 16)})
+
     def test_only_the_architecture_is_believed(self, tmp_path: Path, members: Members) -> None:
         kernel = "somebody/evil-kernel"
         told = {
@@ -180,6 +186,84 @@ class TestConfigurations:
         assert not hasattr(config, "quantization_config")
 
 
+def hostile(folder: Path, bert: Path, config: dict[str, Any], **settings: Any) -> Path:
+    """A bundle of a tiny model, some of whose settings were changed afterwards."""
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 66, "num_labels": 2}
+    config = {**sizes, "vocab_size": 120, "pad_token_id": 0, **config}
+    saved = bundle.save(
+        folder / "harmless.bundle",
+        from_configuration(config),
+        built_by=Transformers("Text", config),
+        preprocess=Tokenizer(bert),
+        target=Classes(("bad", "good")),
+        example="it was good",
+    )
+    change = changed(members_of(saved), lambda manifest: manifest["built_by"]["config"].update(settings))
+    return write(folder / "a.bundle", change)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bert.make(tmp_path_factory.mktemp("bert"))
+
+
+GPT_NEO = {"model_type": "gpt_neo", "num_layers": 2, "num_heads": 2, "attention_types": [[["global", "local"], 1]]}
+FNET = {"model_type": "fnet", "num_hidden_layers": 2}
+LONGFORMER = {"model_type": "longformer", "num_hidden_layers": 2, "num_attention_heads": 2, "attention_window": [4, 4]}
+
+
+class TestTrials:
+    """What a model takes is seen only when it is built and run: that is done in a process of its own first."""
+
+    def test_lists_without_an_end(self, tmp_path: Path, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(limits, "TRIAL_MEMORY", 2**29)
+        file = hostile(tmp_path, bert, GPT_NEO, attention_types=[[["global"] * 1000, 2**20]])
+        refused(file, r"a.bundle is damaged: its model needs more than 0.53\d* GB of memory, far more than its weights")
+
+    def test_tables_that_no_weights_are_for(self, tmp_path: Path, bert: Path) -> None:
+        file = hostile(tmp_path, bert, FNET, use_tpu_fourier_optimizations=True, tpu_short_seq_length=20_000)
+        refused(file, "a.bundle is damaged: its model needs more than 4.03 GB of memory")
+
+    def test_texts_that_are_padded_without_an_end(self, tmp_path: Path, bert: Path) -> None:
+        file = hostile(tmp_path, bert, LONGFORMER, attention_window=[2**20, 2**20])
+        refused(file, "a.bundle is damaged: its model needs more than 4.03 GB of memory")
+
+    def test_what_can_not_be_built(self, tmp_path: Path, bert: Path) -> None:
+        refused(hostile(tmp_path, bert, LONGFORMER, attention_window=[5, 7]), "a.bundle: Text can't be built: .* even")
+
+    @pytest.mark.slow
+    def test_numbers_of_tokens(self, tmp_path: Path, members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever copies the tokenizer goes through all numbers up to the largest."""
+        monkeypatch.setattr(limits, "TRIAL_SECONDS", 2)
+        other = with_tokenizer(members, lambda tokenizer: tokenizer["model"]["vocab"].update(xyzzy=4 * 10**9))
+        refused(write(tmp_path / "a.bundle", other), "a.bundle takes more than 2 seconds to be built")
+
+    @pytest.mark.slow
+    def test_time(self, tmp_path: Path, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(limits, "TRIAL_SECONDS", 1)
+        file = hostile(tmp_path, bert, GPT_NEO, attention_types=[[["global"], 2**20]] * 200)
+        refused(file, "a.bundle takes more than 1 seconds to be built and to compute a few outputs")
+
+    def test_what_ended_well_or_was_saved_here_is_not_tried_again(
+        self, tmp_path: Path, reviews: Path, members: Members, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tries: list[str] = []
+        run = tried.run_limited
+
+        def counted(words: Sequence[str], *rest: Any) -> tuple[str, str]:
+            tries.append(words[-2])
+            return run(words, *rest)
+
+        monkeypatch.setattr(tried, "run_limited", counted)
+        bundle.load(reviews)
+        assert tries == []
+        other = changed(members, lambda manifest: manifest.update(caveats=["it was changed"]))
+        bundle.load(write(tmp_path / "a.bundle", other))
+        assert len(tries) == 1
+        bundle.load(tmp_path / "a.bundle")
+        assert len(tries) == 1
+
+
 ALONE = """
     import sys
 
@@ -196,6 +280,7 @@ ALONE = """
 """
 
 
+@pytest.mark.slow
 def test_bundles_on_disk_ask_no_network(reviews: Path, colours_file: Path, tmp_path: Path) -> None:
     """Neither a name nor an address is looked up."""
     Image.new("RGB", (20, 20), "red").save(tmp_path / "red.png")

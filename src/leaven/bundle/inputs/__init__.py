@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from leaven.bundle.inputs.images import Images
-from leaven.bundle.inputs.protocol import Exported, Meant, Takes
+from leaven.bundle.inputs.protocol import Exported, InputKind, Meant
 from leaven.bundle.inputs.texts import Texts
 from leaven.runtime.failures import Failure
 
-__all__ = ["KINDS", "Exported", "Images", "Meant", "Takes", "Texts", "candidates", "like", "read"]
+__all__ = ["KINDS", "Exported", "Images", "InputKind", "Meant", "Texts", "candidates", "like", "read"]
 
-KINDS: tuple[type[Takes], ...] = (Images, Texts)
+KINDS: tuple[type[InputKind], ...] = (Images, Texts)
 
 
-def like(example: Any) -> Takes:
+def like(example: Any) -> InputKind:
     """What the transforms take if they take such an example, whose content is not used."""
     if (found := next(filter(None, (kind.like(example) for kind in KINDS)), None)) is not None:
         return found
@@ -28,12 +28,12 @@ def like(example: Any) -> Takes:
     raise Failure(f"a bundle's model takes {', '.join(first)} or {last}, not {type(example).__name__}")
 
 
-def candidates(example: Any) -> list[Takes]:
+def candidates(example: Any) -> list[InputKind]:
     """What the transforms may take, to be tried in turn; without an example, images in colour, or else in grey."""
     return [like(example)] if example is not None else [Images(mode="RGB"), Images(mode="L")]
 
 
-def read(data: Mapping[str, Any]) -> Takes:
+def read(data: Mapping[str, Any]) -> InputKind:
     """What `to_json` of one of the classes wrote, read back; a ValueError where it can't be."""
     if (found := next(filter(None, (kind.read(data) for kind in KINDS)), None)) is not None:
         return found

@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from leaven.bundle.inputs.files import find_files, is_folder_or_pattern
+from leaven.bundle.inputs.image_arguments import find_images
 from leaven.bundle.inputs.opening import as_image
 from leaven.bundle.inputs.protocol import Example, Exported, Meant
 from leaven.bundle.inputs.table_layout import layout_of, layout_to_json
@@ -22,6 +23,7 @@ from leaven.bundle.measured import Measured
 from leaven.formats.tables import PLAIN, Layout, is_table_like, layout_like, open_table
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, table
+from leaven.sources.columns import ImageColumn
 from leaven.tasks.protocol import Task
 
 GOLDEN = 3  # images
@@ -104,6 +106,9 @@ class Images:
         height, width = near
         return [(height, width), (height + height // 4, width), (height, width + width // 3)]
 
+    def large_inputs(self) -> list[Tensor]:
+        return []  # the transforms decide the size
+
     def as_input(self, made: Tensor) -> Any:
         if self.kind == "tensor":
             return made
@@ -165,9 +170,10 @@ class Images:
                 pixels = np.atleast_3d(np.asarray(image, dtype=np.float32) / 255)
                 return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
 
-    def meant(self, arguments: Sequence[str], columns: Sequence[str]) -> Meant:
-        files, problems = find_files(arguments)
-        return Meant([(file, file) for file in files], problems, len(files) == len(arguments) == 1)
+    def meant(self, arguments: Sequence[str], columns: Sequence[str], root: Path | None = None) -> Meant:
+        (column,) = tuple(columns[:1]) or self.columns[:1] or ("image",)
+        found, problems = find_images(arguments, self._column(column), self.layout, root)
+        return Meant(list(found.items()), problems, len(found) == len(arguments) == 1)
 
     def shortened(self, name: str, width: int) -> str:
         """The end of a path says more than its beginning."""
@@ -187,16 +193,19 @@ class Images:
         names = (measured.image,) if measured.image is not None else (*self.columns, "image")
         image = next((name for name in names if self._has_column(path, name)), names[0])
         layout = layout_like(path, (image, *target.columns), self.layout)
-        ending = self.ending if (image,) == self.columns else ""
         return table(
             path,
             image=image,
             target=target,
             root=measured.root,
-            ending=ending,
+            ending=self._column(image).ending,
             on_bad_file=measured.on_bad_file,
             **layout._asdict(),
         )
+
+    def _column(self, name: str) -> ImageColumn:
+        """A column of a table; that of the training leaves out the same ending."""
+        return ImageColumn(name, self.ending if (name,) == self.columns else "")
 
     def _has_column(self, path: Path, name: str) -> bool:
         try:

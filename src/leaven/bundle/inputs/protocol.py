@@ -41,7 +41,7 @@ class Exported:
     dynamic_shapes: Any
 
 
-class Takes(Protocol):
+class InputKind(Protocol):
     """The kind of input a model expects."""
 
     noun: ClassVar[str]  # what the model is given, in a word
@@ -51,28 +51,31 @@ class Takes(Protocol):
     # -- in the file
 
     @classmethod
-    def like(cls, example: Any) -> "Takes | None":
+    def like(cls, example: Any) -> "InputKind | None":
         """What the transforms take if they take such an example; None for one of another kind."""
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> "Takes | None":
+    def read(cls, data: Mapping[str, Any]) -> "InputKind | None":
         """What `to_json` wrote, read back; None for another kind."""
 
     def to_json(self) -> dict[str, Any]: ...
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> "Takes":
+    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> "InputKind":
         """The same, read from these columns of a table laid out so, where that matters."""
 
-    def probes(self) -> "Sequence[Takes]":
+    def probes(self) -> "Sequence[InputKind]":
         """The same in several sizes, which tell whether the transforms end with one; none where it can't vary."""
 
-    def of_any_size(self) -> "Takes":
+    def of_any_size(self) -> "InputKind":
         """The same where the transforms decide the size, so that the model need not be given one size."""
 
     def golden_inputs(self, near: tuple[int, int], generator: torch.Generator) -> list[Tensor]:
         """A few inputs, as tensors that can be stored, of heights and widths near the given ones."""
+
+    def large_inputs(self) -> list[Tensor]:
+        """Inputs as large as people may give them, where golden ones are smaller."""
 
     def as_input(self, made: Tensor) -> Any:
         """A golden input in the form in which the transforms take it."""
@@ -96,8 +99,9 @@ class Takes(Protocol):
     def converted(self, given: Any) -> Any:
         """An input as the transforms take it; a Failure where it can't be used."""
 
-    def meant(self, arguments: Sequence[str], columns: Sequence[str]) -> Meant:
-        """What is meant on the command line; `columns` are those of a table, none: those of the training."""
+    def meant(self, arguments: Sequence[str], columns: Sequence[str], root: Path | None = None) -> Meant:
+        """What is meant on the command line; `columns` are those of a table, none: those of the training. Paths in a
+        table start in `root`, None: in its folder."""
 
     def shortened(self, name: str, width: int) -> str:
         """What an input is called, in not more than so many characters."""

@@ -80,8 +80,14 @@ class Texts:
 
     def golden_inputs(self, near: tuple[int, int], generator: torch.Generator) -> list[Tensor]:
         """The bytes of fixed texts, which hold nothing of the user's data either."""
-        joined = ["\0".join(text[: self.parts]) for text in _GOLDEN]
-        return [torch.tensor(list(text.encode()), dtype=torch.uint8) for text in joined]
+        return [self._stored(text) for text in _GOLDEN]
+
+    def large_inputs(self) -> list[Tensor]:
+        """A page of text: some models treat long texts in other ways than short ones."""
+        return [self._stored(("one more word " * 200, "and another " * 50))]
+
+    def _stored(self, text: tuple[str, str]) -> Tensor:
+        return torch.tensor(list("\0".join(text[: self.parts]).encode()), dtype=torch.uint8)
 
     def as_input(self, made: Tensor) -> Text:
         parts = tuple(bytes(made.tolist()).decode().split("\0"))
@@ -129,7 +135,7 @@ class Texts:
         help = "give a pair: (first, second)" if self.parts == 2 else "give one string at a time, or a list of them"
         return Failure(f"the model takes {'pairs of texts' if self.parts == 2 else 'single texts'}, not {has}", help)
 
-    def meant(self, arguments: Sequence[str], columns: Sequence[str]) -> Meant:
+    def meant(self, arguments: Sequence[str], columns: Sequence[str], root: Path | None = None) -> Meant:
         texts, problems = find_texts(arguments, self.parts, tuple(columns) or self._columns, self.layout)
         return Meant([(in_one_line(text), text) for text in texts], problems, len(texts) == 1)
 

@@ -1,0 +1,65 @@
+"""Which images are meant on the command line: files, those in a folder or of a pattern, those that a table names."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from leaven.bundle.inputs.files import find_files
+from leaven.formats.finding import BadSource
+from leaven.formats.image_folder import is_image
+from leaven.formats.tables import Embedded, Layout, is_table_like, layout_like, open_table
+from leaven.runtime.failures import Failure
+from leaven.sources.columns import ImageColumn
+
+
+def find_images(
+    inputs: Sequence[str], column: ImageColumn, layout: Layout, root: Path | None
+) -> tuple[dict[str, str | bytes], list[Failure]]:
+    """The images that are meant, each once, by what they are called; and what is wrong where there are none.
+
+    A table has them in this column; its layout may be that of the training, and its paths start in `root` or in its
+    folder.
+    """
+    found: dict[str, str | bytes] = {}
+    problems: list[Failure] = []
+    for given in inputs:
+        if not os.path.isfile(given) or is_image(given) or not is_table_like(Path(given), layout):
+            files, wrong = find_files([given])
+            found |= {file: file for file in files}
+            problems += wrong
+            continue
+        try:
+            found |= _present(given, dict(_rows(Path(given), column, layout, root)))
+        except Failure as problem:
+            problems.append(problem)
+    return found, problems
+
+
+def _present(table: str, rows: dict[str, str | bytes]) -> dict[str, str | bytes]:
+    """The rows of a table; a Failure where there are none, or where their paths don't seem to start here."""
+    if not rows:
+        raise Failure(f"{table} has no rows")
+    first = next(iter(rows.values()))
+    if isinstance(first, str) and not any(isinstance(file, str) and os.path.exists(file) for file in rows.values()):
+        raise Failure(f"{table} names {first}, which does not exist", "say where its paths start by `--root`")
+    return rows
+
+
+def _rows(file: Path, column: ImageColumn, layout: Layout, root: Path | None) -> Iterator[tuple[str, str | bytes]]:
+    try:
+        table = open_table(file, layout_like(file, column.columns, layout))
+        there = table.columns()
+        if column.column not in there:
+            help = f"its columns are {', '.join(there[:8])}; name the one with the images by `--image`"
+            raise Failure(f"{file} has no column `{column.column}`", help)
+        for place, cells in table.rows(column.columns):
+            image = column.read(place, cells)
+            if isinstance(image, Embedded):
+                yield image.name or place, image.content
+            else:
+                path = (root or file.parent) / image
+                yield str(path), str(path)
+    except BadSource as problem:
+        raise Failure(f"{file} can't be read: {problem.finding.fact}") from None
+    except (OSError, ValueError) as problem:
+        raise Failure(f"{file} can't be read: {getattr(problem, 'strerror', None) or problem}") from None
