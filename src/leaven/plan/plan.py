@@ -208,7 +208,6 @@ class UseTechnique:
     changes: str = ""  # the input, the loss, the model, … as its card says
     compares_features: bool = False  # by looking into layers as they run
     asks_once: bool = False  # its teacher, about every image of training
-    keeps_answers: bool = True  # of that teacher, for later runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +289,6 @@ class TrainPhase:
     gives_optimizer: bool
     because: Reasons = field(compare=False)
     stored: tuple[str, ...] = ()  # the splits for which the frozen layers run once per image
-    keeps_stored: bool = True  # whether later runs may use these outputs
     solver: SolveHead | None = None  # where the head is solved: then optimizer and schedule are not used
     views: Argument | None = None  # how many augmented views of an image training uses, where they are limited
     measured: tuple[Argument, ...] = ()  # the settings that are chosen by measurement
@@ -304,6 +302,11 @@ class TrainPhase:
     def preparations(self) -> tuple[Reinitialise | UseTechnique, ...]:
         """What changes the model before anything is trained."""
         return tuple(step for step in self.steps if isinstance(step, Reinitialise) or "on_model" in step.hooks)
+
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether the loss is an object of the user's, which may have state; functions have none."""
+        return isinstance(self.loss, Call) and self.loss.is_user and not self.loss_by_model
 
     def override(self, hook: str) -> Override | None:
         return next((override for override in self.overrides if override.hook == hook), None)

@@ -44,7 +44,7 @@ def _unfreeze_later(phase: TrainPhase, values: Values) -> list[str]:
     norms = phase.unfreeze_later[0].norms
     named: dict[str, Code] = {"norms": word_or_paths(norms)} if norms != "frozen" else {}
     cited = cite(*(reason for one in phase.unfreeze_later for reason in one.because))
-    code = call(values.runtime("unfreeze_by_epoch"), "model", "phase.epoch", *later, **named)
+    code = call(values.runtime("unfreeze_by_epoch"), "phase.model", "phase.epoch", *later, **named)
     return statement("", code, cited, depth=2)
 
 
@@ -89,7 +89,7 @@ def _loss(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str
         return [_cited(f"loss = {values.names.user(own.function)}(model, (inputs, targets), {criterion})", own.because)]
     if phase.loss_by_model:
         changed = list(calls(techniques, "on_loss", "losses"))
-        return ["losses = model(inputs, targets)  # by name", "loss = sum(losses.values())", *changed]
+        return ["losses = model(inputs, targets)  # dict of losses", "loss = sum(losses.values())", *changed]
     changed = list(calls(techniques, "on_loss"))
     if not changed:
         return ["loss = criterion(model(inputs), targets)"]

@@ -73,7 +73,7 @@ def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     if not phase.trains or phase.solver is not None or not is_shareable(phase, techniques):
         return []
     with values.noting() as names:
-        lines = loop(phase, techniques, values, is_shared=True)
+        lines = [*_begin(phase, [], values), *loop(phase, techniques, values, is_shared=True)]
     return [] if names else lines
 
 
@@ -89,7 +89,7 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
         f"metrics: {values.task('Metrics')}",
     )
     summary = docstring("The training loop of the phases.", depth=1)
-    return Function(_SHARED, parameters, "None", [*summary, *_begin([], values), *lines])
+    return Function(_SHARED, parameters, "None", [*summary, *lines])
 
 
 def _given(phase: TrainPhase) -> tuple[str, ...]:
@@ -98,9 +98,11 @@ def _given(phase: TrainPhase) -> tuple[str, ...]:
     return ("phase", "model", *criterion, "optimizer", "schedule", "metrics")
 
 
-def _begin(techniques: list[Used], values: Values) -> list[str]:
-    state: dict[str, Code] = {name: name for name in with_state(techniques)}
-    return statement("optimizer = ", call("phase.begin", "optimizer", "schedule", **state), values.what_begin_does)
+def _begin(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
+    own = ["criterion"] if phase.has_own_loss else []
+    state: dict[str, Code] = {name: name for name in (*own, *with_state(techniques))}
+    code = call("phase.setup", "model", "optimizer", "schedule", **state)
+    return statement("model, optimizer = ", code, values.what_setup_does)
 
 
 # -- the function of a phase
@@ -151,7 +153,7 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
     ]
     if is_sharing:
         return [*lines, *statement("", call(_SHARED, *_given(phase)))]
-    return [*lines, *_begin(techniques, values), "", *loop(phase, techniques, values, is_shared=False)]
+    return [*lines, *_begin(phase, techniques, values), "", *loop(phase, techniques, values, is_shared=False)]
 
 
 def _summary(phase: TrainPhase) -> str:
@@ -216,8 +218,6 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
 
 def _store_frozen(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     named: dict[str, Code] = {} if phase.approximate is None else {"exact": "False"}
-    if not phase.keeps_stored:
-        named["keep"] = "False"
     per = plan.data.noun if phase.views is None else "view of an image"
     asking = phase.approximate.because if phase.approximate is not None else ()
     comment = cite(*asking) or f"the frozen layers run once per {per}"

@@ -176,7 +176,7 @@ class _PlainImports(Imports):
 class _PlainValues(Values):
     """Writes as torch does it what the normal program leaves to the runtime."""
 
-    what_begin_does = "an interrupted run resumes here"
+    what_setup_does = "an interrupted run resumes here"
 
     def __init__(self, imports: Imports, names: Names, task: Task, traits: frozenset[str]) -> None:
         super().__init__(imports, names, task)
@@ -224,7 +224,7 @@ def _parse_args(plan: Plan, values: Values) -> Function:
     for arg in plan.args:
         if arg.name in values.used_args and arg.name != "output":  # every program has that one
             lines += statement("", flag(arg, values), cite(*arg.because))
-    where, again = "folder for runs (default: %(default)s)", "resume an interrupted run in its folder"
+    where, again = "folder for runs (default: %(default)r)", "resume an interrupted run in its folder"
     output = call("parser.add_argument", text("--output"), default=values.value(plan.output.value), help=text(where))
     resume = call("parser.add_argument", text("--resume"), metavar=text("RUN"), help=text(again))
     lines += [*statement("", output, cite(*plan.output.because)), *statement("", resume)]

@@ -62,8 +62,15 @@ class Used:
 
 def used_in(phase: TrainPhase, names: Names) -> list[Used]:
     """The techniques of a phase, each with a name of its own."""
-    variables = names.variables(use.name for use in phase.techniques)
+    variables = names.variables(_name(use, phase) for use in phase.techniques)
     return [Used(name, use) for name, use in zip(variables, phase.techniques, strict=True)]
+
+
+def _name(use: UseTechnique, phase: TrainPhase) -> str:
+    """What a technique is called: by its method where a phase has it twice, as `hint` and `attention`."""
+    method = use.call.argument("method")
+    is_twice = sum(other.name == use.name for other in phase.techniques) > 1
+    return method.value if is_twice and method is not None and isinstance(method.value, str) else use.name
 
 
 def calls(techniques: Iterable[Used], hook: str, outputs: str = "outputs") -> Iterator[str]:
@@ -90,8 +97,7 @@ def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
     code = _constructor(one.use, values, teachers)
     if one.use.hooks == ("on_model",) and len(changed) == 1:
         return statement("", code, cited, suffix=one.call("on_model").removeprefix(one.name))
-    given = f"{one.name}.teacher, data.train" + ", keep=False" * (not one.use.keeps_answers)
-    asked = f"    phase.store_teacher({given})  # run once per image"
+    asked = f"    phase.store_teacher({one.name}.teacher, data.train)  # run once per image"
     return [*statement(f"{one.name} = ", code, cited), *changed, *([asked] if one.use.asks_once else [])]
 
 

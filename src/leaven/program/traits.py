@@ -169,6 +169,7 @@ def _of_phases(plan: Plan) -> dict[str, bool]:
         "snapshots": any(phase.is_remembered for phase in phases),
         "keep_optimizer": any(phase.gives_optimizer or phase.takes_optimizer for phase in phases),
         "optimizer_generator": any(each.is_second_order or each.call.is_user for each in optimizers),
+        "own_loss": any(phase.has_own_loss for phase in phases),
         "eval_step": any(phase.override("eval_step") is not None for phase in phases),
     }
 

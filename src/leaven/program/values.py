@@ -26,7 +26,7 @@ from leaven.program.names import Names, is_parameter
 class Values:
     """Writes values, and remembers which `arg`s of the recipe and which imports they need."""
 
-    what_begin_does = "sets up devices and precision; an interrupted run resumes here"
+    what_setup_does = "devices, precision; an interrupted run resumes here"
 
     def __init__(self, imports: Imports, names: Names, task: Task) -> None:
         self.imports = imports

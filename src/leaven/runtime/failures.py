@@ -37,7 +37,10 @@ class BadFile(Failure):
     """A file that can't be read as what it should be. `on_bad_file skip` goes on without it."""
 
     fact: ClassVar = "{file} can't be read: {reason}"
-    skipping: ClassVar = "repair or remove it, or skip such files with `on_bad_file skip` in the data block"
+    skipping: ClassVar = (
+        "repair or remove it, or skip such files: `on_bad_file skip` in the data block, or once on the command line:"
+        " --with 'change data { on_bad_file skip }'"
+    )
 
     def __init__(self, file: str, reason: str, hint: str = "") -> None:
         help = f"{hint}; {self.skipping}" if hint else self.skipping

@@ -9,7 +9,7 @@ from leaven.runtime.model.freezing import parameters_under
 
 
 class LayerDecay:
-    """Multiplies the rate of every stage by `factor` for each stage that lies behind it."""
+    """Multiplies the rate of every stage by `factor` for each stage that comes after it."""
 
     def __init__(self, model: nn.Module, stages: Sequence[Sequence[str]], factor: float = 0.75) -> None:
         self.model = model
@@ -18,12 +18,12 @@ class LayerDecay:
 
     def on_optimizer(self, optimizer: Optimizer) -> None:
         """Divide the optimizer's groups by stage, the head first: its rate is the one that is recorded."""
-        behind: dict[Tensor, int] = {}  # for each weight, how many stages lie behind its own
+        later: dict[Tensor, int] = {}  # for each weight, how many stages come after its own
         for number, stage in enumerate(reversed(self.stages)):
-            behind |= dict.fromkeys(parameters_under(self.model, stage, with_adapters=True), number)
+            later |= dict.fromkeys(parameters_under(self.model, stage, with_adapters=True), number)
         divided = []
         for group in optimizer.param_groups:
-            for number in sorted({behind.get(weight, 0) for weight in group["params"]}):
-                weights = [weight for weight in group["params"] if behind.get(weight, 0) == number]
+            for number in sorted({later.get(weight, 0) for weight in group["params"]}):
+                weights = [weight for weight in group["params"] if later.get(weight, 0) == number]
                 divided.append({**group, "params": weights, "lr": group["lr"] * self.factor**number})
         optimizer.param_groups[:] = divided

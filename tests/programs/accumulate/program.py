@@ -61,7 +61,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     # line 5
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.05, momentum=0.9, weight_decay=1e-4, nesterov=True)
     schedule = runtime.linear(optimizer, phase.total_steps, warmup=20)  # line 6
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

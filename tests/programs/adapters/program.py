@@ -68,7 +68,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     """The training loop of the phases."""
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
             loss = criterion(model(inputs), targets)

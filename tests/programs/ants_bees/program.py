@@ -85,7 +85,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3, momentum=0.9)  # line 13
     schedule = runtime.step_down(optimizer, every=7 * phase.steps_per_epoch, factor=0.1)  # line 14
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

@@ -82,8 +82,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.1, warmup=0.3)  # line 8
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.999)  # line 10
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, ema=ema)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

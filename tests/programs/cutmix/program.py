@@ -84,7 +84,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-4)  # line 10
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 9
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

@@ -87,11 +87,11 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     runtime.freeze(model, only=["backbone", "head.classification_head.module_list.*.0", "head.regression_head"])
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
-            losses = model(inputs, targets)  # by name
+            losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
             phase.backward(loss)
             phase.clip_gradients(optimizer, max_norm=1.0)  # line 15
@@ -121,12 +121,12 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=5e-3, momentum=0.9)  # line 11
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.99)  # line 13
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, ema=ema)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs(stop_early="val.map_50", patience=2):  # line 12
         for inputs, targets in phase.batches():
-            losses = model(inputs, targets)  # by name
+            losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
             phase.backward(loss)
             phase.clip_gradients(optimizer, max_norm=1.0)  # line 15

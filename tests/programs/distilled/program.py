@@ -78,7 +78,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 7
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
@@ -100,7 +100,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     teacher = build_teacher()
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
-    distill_features_2 = techniques.DistillFeatures(  # line 12
+    hint = techniques.DistillFeatures(  # line 12
         model=model,
         data=data,
         fabric=run.fabric,
@@ -111,7 +111,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         weight=10,
         size=64,
     )
-    optimizer.add_param_group({"params": list(distill_features_2.parameters())})
+    optimizer.add_param_group({"params": list(hint.parameters())})
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 10
         data=data,
@@ -123,7 +123,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         method="dkd",
         beta=2,
     )
-    distill_features = techniques.DistillFeatures(  # line 11
+    attention = techniques.DistillFeatures(  # line 11
         model=model,
         data=data,
         fabric=run.fabric,
@@ -131,25 +131,25 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         method="attention",
         size=64,
     )
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, distill=distill, distill_features_2=distill_features_2)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, distill=distill, hint=hint)
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
             outputs = model(inputs)
             loss = criterion(outputs, targets)
             loss = distill.on_loss(loss, inputs, outputs, targets)
-            loss = distill_features.on_loss(loss, inputs, outputs, targets)
-            loss = distill_features_2.on_loss(loss, inputs, outputs, targets)
+            loss = attention.on_loss(loss, inputs, outputs, targets)
+            loss = hint.on_loss(loss, inputs, outputs, targets)
             phase.backward(loss)
-            distill_features_2.on_gradients(model)
+            hint.on_gradients(model)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
-    distill_features.at_end(model)
-    distill_features_2.at_end(model)
+    attention.at_end(model)
+    hint.at_end(model)
     phase.finish()
 
 

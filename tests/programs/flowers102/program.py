@@ -96,7 +96,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         lr=1e-4,
     )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

@@ -66,10 +66,10 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     layer_decay.on_optimizer(optimizer)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        runtime.unfreeze_by_epoch(model, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
+        runtime.unfreeze_by_epoch(phase.model, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
         for inputs, targets in phase.batches():
             inputs, targets = progressive_resizing.on_batch(inputs, targets)
@@ -95,11 +95,11 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     sam = techniques.Sam(optimizer=optimizer, rho=0.05)  # line 17
     # line 18
     swa = techniques.Swa(model=model, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total_epochs))
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, swa=swa)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)
 
     for _ in phase.epochs():
-        runtime.unfreeze_by_epoch(model, phase.epoch, (2, ["1"]))  # line 15
+        runtime.unfreeze_by_epoch(phase.model, phase.epoch, (2, ["1"]))  # line 15
         swa.before_epoch(phase)
         for inputs, targets in phase.batches():
             for _ in sam.around_step(model):

@@ -81,7 +81,7 @@ def train(
         weight_decay=0.02,
     )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 11
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

@@ -72,8 +72,8 @@ def train(
     # base.leaven, line 10; option --set
     schedule = runtime.step_down(optimizer, every=2 * phase.steps_per_epoch, factor=0.3)
     ema = techniques.Ema(model=model, decay=0.9)  # option --with
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, ema=ema)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

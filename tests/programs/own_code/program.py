@@ -85,7 +85,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = partial(mine.poly_loss, epsilon=2.0)  # line 12
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

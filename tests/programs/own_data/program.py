@@ -55,7 +55,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss()
     optimizer = mine.Calm(runtime.trainable(model), lr=0.01)  # line 6
     schedule = mine.breathe(optimizer, period=4)  # line 7
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

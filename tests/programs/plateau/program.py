@@ -84,7 +84,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-4)  # line 7
     schedule = runtime.plateau(optimizer, higher_is_better=True, factor=0.3, patience=2)  # line 8
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 10
         for inputs, targets in phase.batches():

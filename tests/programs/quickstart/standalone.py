@@ -36,6 +36,11 @@ from torchvision.transforms import v2 as T
 from tqdm import tqdm
 
 
+def visible(text: object) -> str:
+    """A text of printable characters and newlines; others are written as escapes."""
+    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in str(text))
+
+
 def derive_seed(*numbers: int) -> int:
     """One seed made of several numbers (splitmix64)."""
     state, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
@@ -191,11 +196,11 @@ class Run:
 
     def __init__(self, args: argparse.Namespace, *, seed: int, monitor: str) -> None:
         self.seed, self.monitor = seed, monitor
-        self.words = ""  # about a model that did not learn
+        self.caveat = ""  # about a model that did not learn
         self.device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         self.folder = Path(args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}")
         self.folder.mkdir(parents=True, exist_ok=args.resume is not None)
-        print(f"run {self.folder}")
+        print(f"run {visible(self.folder)}")
         self.saved = self.load("last.pt") or {"phase": -1, "threads": torch.get_num_threads()}
         torch.set_num_threads(self.saved["threads"])  # sums of floats depend on it
         self.phases = self.epochs = 0  # so far
@@ -214,10 +219,10 @@ class Run:
         """Save the trained weights and what the outputs mean."""
         self.save("model.pth", model.state_dict())
         (self.folder / "classes.json").write_text(json.dumps(data.classes))
-        print("  ".join(f"{name} {score:.4f}" for name, score in scores.items()))
-        if self.words:
-            print(self.words)
-        print(f"weights saved to {self.folder / 'model.pth'}")
+        print(visible("  ".join(f"{name} {score:.4f}" for name, score in scores.items())))
+        if self.caveat:
+            print(visible(self.caveat))
+        print(f"weights saved to {visible(self.folder / 'model.pth')}")
 
 
 class Phase:
@@ -235,7 +240,7 @@ class Phase:
         self.best = (-math.inf, -math.inf)  # score, and validation loss negated
         self.state: dict[str, Any] = {}  # what a checkpoint holds
 
-    def begin(self, optimizer: Any, schedule: Any, /, **techniques: Any) -> Any:
+    def setup(self, model: Any, optimizer: Any, schedule: Any, /, **techniques: Any) -> tuple[Any, Any]:
         """Load the state of an interrupted run."""
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
         saved = self.run.saved
@@ -243,7 +248,7 @@ class Phase:
             self.epoch, self.best = saved["epoch"], saved["best"]
             for name, part in self.state.items():
                 part.load_state_dict(saved["state"][name])
-        return optimizer
+        return model, optimizer
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left. After each, the weights are saved if they are the best, and a checkpoint."""
@@ -277,7 +282,7 @@ class Phase:
             raise SystemExit(f"the loss is {loss} in epoch {self.epoch + 1}; try a smaller learning rate")
         self.scores = {"train.loss": loss, **scores}
         told = "  ".join(f"{name} {score:.4f}" for name, score in self.scores.items())
-        print(f"{self.name} {self.epoch + 1}/{self.total_epochs}  {told}")
+        print(visible(f"{self.name} {self.epoch + 1}/{self.total_epochs}  {told}"))
 
 
 @torch.no_grad()
@@ -305,11 +310,11 @@ def evaluate(
     scores |= {name: float(metric.compute()) for name, metric in metrics.items()}
     if seen and split.name == "test":
         outputs, targets = (torch.cat(each) for each in zip(*seen, strict=True))
-        run.words = words(run.monitor, metrics, scores, outputs, targets)
+        run.caveat = caveat(run.monitor, metrics, scores, outputs, targets)
     return {f"{split.name}.{name}": score for name, score in scores.items()}
 
 
-def words(monitor: str, metrics: Metrics, scores: Mapping[str, float], outputs: Tensor, targets: Tensor) -> str:
+def caveat(monitor: str, metrics: Metrics, scores: Mapping[str, float], outputs: Tensor, targets: Tensor) -> str:
     """A line about a model that is no better than the same guess for every sample; else empty."""
     guess = functional.one_hot(targets.mode().values, outputs.shape[1]).float()  # the most frequent class
     name = monitor[4:] if monitor[4:] in metrics else next(iter(metrics))
@@ -329,7 +334,7 @@ def words(monitor: str, metrics: Metrics, scores: Mapping[str, float], outputs: 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fine-tune a model trained on photos to read handwritten digits.")
-    parser.add_argument("--output", default="runs/recipe", help="folder for runs (default: %(default)s)")
+    parser.add_argument("--output", default="runs/recipe", help="folder for runs (default: %(default)r)")
     parser.add_argument("--resume", metavar="RUN", help="resume an interrupted run in its folder")
     return parser.parse_args()
 
@@ -369,7 +374,7 @@ def train(
     metrics: Metrics,
 ) -> None:
     """The training loop of the phases."""
-    optimizer = phase.begin(optimizer, schedule)  # an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # an interrupted run resumes here
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
             loss = criterion(model(inputs), targets)

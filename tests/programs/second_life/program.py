@@ -66,7 +66,7 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.RMSprop(runtime.trainable(model), lr=1e-4)  # line 9
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 10
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
@@ -87,7 +87,7 @@ def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3)  # line 14
     schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1e-4, max_lr=1e-3, step_size_up=10)  # line 15
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

@@ -84,7 +84,7 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     criterion = runtime.DiceLoss()  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
@@ -106,8 +106,8 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 10
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 10
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, ema=ema)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():

@@ -65,7 +65,7 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    optimizer = phase.begin(optimizer, schedule)  # sets up devices and precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
@@ -102,8 +102,8 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         weight=0.5,
     )
     phase.store_teacher(distill.teacher, data.train)  # run once per image
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, distill=distill)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
 
     for _ in phase.epochs():
         for inputs, targets in phase.batches():
@@ -135,8 +135,8 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 13
-    # sets up devices and precision; an interrupted run resumes here
-    optimizer = phase.begin(optimizer, schedule, ema=ema)
+    # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
         prune.before_epoch(phase)

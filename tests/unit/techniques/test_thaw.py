@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import leaven
 from leaven.language.source import Source
 from leaven.runtime import freeze, unfreeze_by_epoch
-from leaven.runtime.model.freezing import stays_in_eval
+from leaven.runtime.model.freezing import set_training
 
 LATER = [(1, ["3"]), (2, ["0", "1"])]
 
@@ -46,7 +46,7 @@ def test_a_resumed_run_finds_the_layers_as_they_were() -> None:
     module = net()
     unfreeze_by_epoch(module, 1, *LATER)
     assert moving(module) == {"3", "6"}
-    assert stays_in_eval(module[1])
+    assert not module[1].training
 
 
 def test_what_waits_is_frozen_to_the_last_byte_although_the_optimizer_holds_it() -> None:
@@ -55,7 +55,7 @@ def test_what_waits_is_frozen_to_the_last_byte_although_the_optimizer_holds_it()
     unfreeze_by_epoch(module, 0, *LATER)
     before = state_of(module)
     images, labels = random_batch()
-    module.train()
+    set_training(module)
     for _ in range(3):
         F.cross_entropy(module(images), labels).backward()
         optimizer.step()

@@ -39,8 +39,8 @@ def as_asked(plan: Plan) -> Plan:
 
 def _phase_as_asked(phase: TrainPhase) -> TrainPhase:
     steps = tuple(step if isinstance(step, Reinitialise) else _technique_as_asked(step) for step in phase.steps)
-    return replace(phase, stored=(), keeps_stored=True, steps=steps, measured=(), approximate=None)
+    return replace(phase, stored=(), steps=steps, measured=(), approximate=None)
 
 
 def _technique_as_asked(use: UseTechnique) -> UseTechnique:
-    return replace(use, asks_once=False, keeps_answers=True)
+    return replace(use, asks_once=False)

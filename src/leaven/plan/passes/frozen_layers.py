@@ -35,7 +35,6 @@ def store_frozen_layers(plan: Plan) -> Plan:
                 phase,
                 views=phase.views if _limits_views(phase, plan) else None,
                 stored=tuple(split for split, reason in why_not.items() if not reason),
-                keeps_stored=not own_code_in(plan, plan.model, phase),
                 approximate=plan.approximate if not all(why_not.values()) else None,
             )
             choices += _choices(phase, plan, why_not)

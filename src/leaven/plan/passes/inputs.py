@@ -43,7 +43,8 @@ def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
 def own_code_in(plan: Plan, model: BuildModel, phase: TrainPhase | None = None) -> str:
     """The user's code that a model is made of, or that has changed it until a phase; empty where there is none.
 
-    Such code may read files, the clock or the environment: what it computes is not kept for later runs.
+    Such code may read files, the clock or the environment. Outputs that it computes are not kept for later runs, which
+    a run decides by the code that it sees running.
     """
     parts = model.source.components if isinstance(model.source, Chain) else (model.source,)
     before = () if phase is None else plan.phases[: 1 + [each.name for each in plan.phases].index(phase.name)]
@@ -52,8 +53,8 @@ def own_code_in(plan: Plan, model: BuildModel, phase: TrainPhase | None = None) 
 
 
 def not_kept(own: str) -> str:
-    """That outputs are not kept for later runs, as a part of a reason; empty where they are."""
-    return f"; they are not kept for later runs, as {own} is your own code" if own else ""
+    """That outputs of the user's code are not kept for later runs, as a part of a reason; empty where there is none."""
+    return f"; outputs that your own code computes ({own}) are not kept for later runs" if own else ""
 
 
 def times(views: Argument | None, plan: Plan) -> str:

@@ -20,10 +20,7 @@ def store_teacher_outputs(plan: Plan) -> Plan:
             reason = reason or why_padded(plan)
             own = next(filter(None, (_own_code(use, phase, plan) for use in teaching)), "")
             if not reason:
-                steps = tuple(
-                    _asked_once(step, keeps=not _own_code(step, phase, plan)) if step in teaching else step
-                    for step in phase.steps
-                )
+                steps = tuple(_asked_once(step) if step in teaching else step for step in phase.steps)
                 phase = replace(phase, steps=steps)
             chosen = _AS_ASKED if reason else f"runs once {times(phase.views, plan)}; its outputs are stored"
             asked = "`features` asks for this approximation" if phase.views is not None else ""
@@ -33,9 +30,9 @@ def store_teacher_outputs(plan: Plan) -> Plan:
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
 
 
-def _asked_once(use: object, *, keeps: bool) -> UseTechnique:
+def _asked_once(use: object) -> UseTechnique:
     assert isinstance(use, UseTechnique)
-    return replace(use, asks_once=True, keeps_answers=keeps)
+    return replace(use, asks_once=True)
 
 
 def _own_code(use: object, phase: TrainPhase, plan: Plan) -> str:

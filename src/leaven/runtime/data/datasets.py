@@ -27,7 +27,7 @@ from leaven.runtime.data.images import open_image
 from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.sources.folder import Folder
 from leaven.sources.source import Source
-from leaven.sources.table import Table
+from leaven.sources.table import Table, table_as_written
 from leaven.sources.text_folder import TextFolder
 from leaven.tasks.classification.target import Classes, Label
 
@@ -199,19 +199,19 @@ def table(
     """
     file, start = Path(path), Path(root) if root is not None else None
     return opened(
-        Table(
+        table_as_written(
             file,
             file.as_posix(),
             target,
-            image,
-            text,
-            start,
-            ending,
-            separator,
-            header,
-            columns,
-            quote,
-            encoding,
+            image=image,
+            text=text,
+            root=start,
+            ending=ending,
+            separator=separator,
+            header=header,
+            columns=columns,
+            quote=quote,
+            encoding=encoding,
             on_bad_file=on_bad_file,
         )
     )

@@ -44,6 +44,11 @@ class BatchKey:
     indices: np.ndarray
     views: np.ndarray | None = None
 
+    def first(self, count: int) -> "BatchKey":
+        """The first samples of the batch."""
+        views = None if self.views is None else self.views[:count]
+        return BatchKey(self.epoch, self.positions[:count], self.indices[:count], views)
+
     def samples(self) -> Iterator[tuple[int, int, int]]:
         """The index of each sample, after what its random transforms are seeded with: a number and its position."""
         epochs = [self.epoch] * len(self.indices) if self.views is None else self.views.tolist()

@@ -1,13 +1,9 @@
 """Which parameters are trainable, and which modules stay in evaluation mode.
 
 A selection is a set of parameters; the path of a module means all parameters in it. A module is frozen when it has
-parameters and all of them are frozen: then it stays in evaluation mode whatever `.train()` is called, so that its
-dropout is off and its running statistics do not change. A module without parameters follows its parent.
-
-A frozen module gets an attribute `train` that replaces its class's method. Hooks would run in every forward pass and
-break compiled graphs; another class would change what a module is and how it is saved. Whoever wraps the model (Fabric,
-DDP, torch.compile) calls `.train()` on its children and so calls this attribute, as does whoever calls it on a single
-layer. It is not part of the state dict, and copies and pickles of a module bring their own.
+parameters and all of them are frozen: then it is in evaluation mode, so that its dropout is off and its running
+statistics do not change. A module without parameters follows its parent. In training, `frozen_layers` are put back into
+evaluation mode after whatever has called `.train()`, before every batch.
 
 Parameters are named as in the model as it was built. An adapter around a layer changes the path to its weights
 (`fc.base_layer.weight`), and so does a mask (`fc.parametrizations.weight.original`), but not their names here. The
@@ -18,8 +14,8 @@ are frozen only because of an adapter can be listed in `dropout`: their statisti
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 from torch import distributed, nn
 
@@ -29,18 +25,21 @@ from leaven.runtime.model.masks import Mask, plain_name
 
 Norms = Literal["frozen", "train"] | Sequence[str]
 DropoutMode = Literal["off", "on"] | Sequence[str]
-_FROZEN_NOTE = "_leaven_frozen"  # the attribute in which a module keeps what was frozen in it
 
 
 @dataclass(frozen=True)
 class _Frozen:
-    """What a freeze did: the parameters that it froze, those of them that were trainable before, and those in whose
-    layers statistics are still updated, or dropout is on."""
+    """What a freeze did: the parameters that it froze, those of them that were trainable before, those in whose layers
+    statistics are still updated, or dropout is on, and the layers that are in evaluation mode."""
 
     names: frozenset[str] = frozenset()
     were_trainable: frozenset[str] = frozenset()
     norms_on: frozenset[str] = frozenset()
     dropout_on: frozenset[str] = frozenset()
+    layers: frozenset[str] = frozenset()  # in evaluation mode
+
+
+_frozen: WeakKeyDictionary[nn.Module, _Frozen] = WeakKeyDictionary()  # what was frozen in a model, until that ends
 
 
 class _Named(NamedTuple):
@@ -77,15 +76,12 @@ def freeze(
 def unfreeze(model: nn.Module, paths: Sequence[str] | None = None) -> None:
     """End a freeze: what it froze is trainable again, unless it was not before. With `paths`, only these parameters
     become trainable, and the rest stays frozen."""
-    before = model.__dict__.get(_FROZEN_NOTE, _Frozen())
+    before = _frozen.get(model, _Frozen())
     chosen = parameters_under(model, paths or ())
     for module in list(model.modules()):
-        if stays_in_eval(module):
-            del module.__dict__["train"]
-        note = module.__dict__.pop(_FROZEN_NOTE, None)
-        if isinstance(note, _Frozen):
+        if (ended := _frozen.pop(module, None)) is not None:
             for name, parameter, is_own in _named(module):
-                if is_own and name in note.were_trainable:
+                if is_own and name in ended.were_trainable:
                     parameter.requires_grad_(True)
     model.train(model.training)
     if paths is None:
@@ -105,7 +101,7 @@ def unfreeze_by_epoch(model: nn.Module, epoch: int, *later: tuple[int, Sequence[
     if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
         # DDP fixes at its creation which parameters have gradients
         raise Failure("on several devices, layers can't be unfrozen in the middle of a phase", "use two phases instead")
-    before = model.__dict__.get(_FROZEN_NOTE, _Frozen())
+    before = _frozen.get(model, _Frozen())
     due = parameters_under(model, [path for at, paths in later if at <= epoch for path in paths])
     waiting = parameters_under(model, [path for at, paths in later if at > epoch for path in paths])
     unfreeze(model)
@@ -137,10 +133,17 @@ def parameter_groups(model: nn.Module, *chosen: tuple[Sequence[str], dict[str, A
     return [{"params": trainable(model, but=named)}, *groups]
 
 
-def stays_in_eval(module: nn.Module) -> bool:
-    """Whether a module stays in evaluation mode because it is frozen."""
-    method = module.__dict__.get("train")
-    return isinstance(method, partial) and method.func is _stay_in_eval
+def set_training(model: nn.Module) -> None:
+    """Training mode for a model, but not for its frozen layers."""
+    model.train()
+    for layer in frozen_layers(model):
+        layer.training = False
+
+
+def frozen_layers(model: nn.Module) -> list[nn.Module]:
+    """The modules that are in evaluation mode because they are frozen."""
+    names = _frozen.get(model, _Frozen()).layers
+    return [module for name, module in model.named_modules() if name in names]
 
 
 def parameters_under(model: nn.Module, paths: Sequence[str], *, with_adapters: bool = False) -> set[nn.Parameter]:
@@ -191,24 +194,25 @@ def _freeze(
     model: nn.Module, frozen: set[nn.Parameter], norms_on: set[nn.Parameter], dropout_on: set[nn.Parameter]
 ) -> None:
     named = [one for one in _named(model) if one.parameter in frozen]
+    own = {one.parameter for one in _named(model) if one.is_own}
+    modes = list(_Modes(own, frozen, norms_on, dropout_on).of(model))
+    # a module that is used in two places is in evaluation mode only if it is in both
+    in_training = {module for module, is_eval in modes if not is_eval}
+    still = {module for module, _ in modes} - in_training
     were_trainable = frozenset(one.name for one in named if one.parameter.requires_grad)
     for parameter in frozen:
         parameter.requires_grad_(False)
         parameter.grad = None  # else gradient clipping would still count that of the last phase
-    model.__dict__[_FROZEN_NOTE] = _Frozen(
+    _frozen[model] = _Frozen(
         names=frozenset(one.name for one in named),
         were_trainable=were_trainable,
         norms_on=frozenset(one.name for one in named if one.parameter in norms_on),
         dropout_on=frozenset(one.name for one in named if one.parameter in dropout_on),
+        layers=frozenset(name for name, module in model.named_modules() if module in still),
     )
-    own = {one.parameter for one in _named(model) if one.is_own}
-    modes = list(_Modes(own, frozen, norms_on, dropout_on).of(model))
-    # a module that is used in two places stays in evaluation mode only if it does in both
-    in_training = {module for module, stays in modes if not stays}
-    for module, _ in modes:
-        if module not in in_training:
-            module.__dict__["train"] = partial(_stay_in_eval, module)
     model.train(model.training)
+    for module in still:
+        module.training = False
 
 
 @dataclass(frozen=True)
@@ -243,11 +247,3 @@ class _Modes:
 def _has_running_statistics(module: nn.Module) -> bool:
     """Whether a module is a normalisation with running statistics: BatchNorm, and whatever works like it."""
     return any(name.startswith("running_") for name, _ in module.named_buffers(recurse=False))
-
-
-def _stay_in_eval(module: nn.Module, mode: bool = True) -> nn.Module:
-    """What `train` does on a frozen module. Norms inside it may be in training mode, so all children are asked."""
-    module.training = False
-    for child in module.children():
-        child.train(mode)
-    return module

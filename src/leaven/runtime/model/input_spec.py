@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaven.formats.run_folder import BUNDLE, newest
-from leaven.formats.trained import bundle_tells, normalisation
+from leaven.formats.trained import bundle_facts, normalisation
 from leaven.runtime.failures import Failure
 
 _SPEC = "_leaven_input_spec"  # the attribute in which a model keeps its input spec
@@ -37,15 +36,15 @@ def set_input_spec(model: nn.Module, size: Sequence[int], mean: Sequence[float],
 
 def read_input_spec(model: nn.Module, file: str | Path) -> None:
     """Store on a model the input spec of the bundle that it comes from; other weight files have none."""
-    told = bundle_tells(newest(Path(file), BUNDLE) or Path(file))
-    if told is None:
+    bundle = bundle_facts(Path(file))
+    if bundle is None:
         return
-    mean, std = normalisation(told.preprocess) or (None, None)
-    channels = told.shape[0] if len(told.shape) == 3 else 0
+    mean, std = normalisation(bundle.preprocess) or (None, None)
+    channels = bundle.shape[0] if len(bundle.shape) == 3 else 0
     if mean == ():
         mean, std = (0.0,) * channels, (1.0,) * channels
-    size = (told.shape[-2], told.shape[-1]) if channels else None
-    model.__dict__[_SPEC] = InputSpec(size, mean or None, std or None, told.classes)
+    size = (bundle.shape[-2], bundle.shape[-1]) if channels else None
+    model.__dict__[_SPEC] = InputSpec(size, mean or None, std or None, bundle.classes)
 
 
 def input_spec_of(model: nn.Module) -> InputSpec:

@@ -1,8 +1,8 @@
-"""A copy of a model to look at: on it is tried what may not change the model itself.
+"""A copy of a model, for trials that must not change the model itself.
 
 To find its graph, to compare ways to run it, or to measure it, a model runs on random images. Layers may count how
 often they run, draw from generators of their own, initialise themselves from their first batch, or build a part when it
-is first needed. So a copy runs, and is thrown away. A model that can't be copied is not looked at.
+is first needed. So a copy runs, and is thrown away.
 """
 
 from collections import OrderedDict
@@ -20,8 +20,8 @@ from leaven.formats.byte_sizes import show_bytes
 from leaven.runtime.failures import Failure
 from leaven.runtime.memory import available, is_out_of_memory
 from leaven.runtime.model.masks import Mask
-from leaven.runtime.model.outside import bytes_outside, outside_kept
-from leaven.runtime.model.state import functions_in, has_known_version
+from leaven.runtime.model.outside import UserVariables, bytes_outside, outside_kept
+from leaven.runtime.model.state import functions_in, has_known_version, shared_state
 from leaven.runtime.seeding import generators_kept
 
 
@@ -30,10 +30,15 @@ class NotCopied(Failure):
 
 
 @contextmanager
-def looking_at(model: nn.Module) -> Iterator[nn.Module]:
-    """A copy of a model; afterwards all that it shares with the model is as before, and so are the generators of random
-    numbers."""
-    copied = copy_to_look_at(model)
+def looking_at(model: nn.Module, *, or_itself: bool = False) -> Iterator[nn.Module]:
+    """A copy of a model, or where there can be none, the model `or_itself`. Afterwards, the user's variables and the
+    generators of random numbers are restored."""
+    try:
+        copied = copy_to_look_at(model)
+    except NotCopied:
+        if not or_itself:
+            raise
+        copied = model
     with generators_kept(), outside_kept(model):
         yield copied
 
@@ -41,48 +46,44 @@ def looking_at(model: nn.Module) -> Iterator[nn.Module]:
 def copy_to_look_at(model: nn.Module) -> nn.Module:
     """A copy of a model that shares nothing with it, in the same modes; `NotCopied` where there can be none."""
     name = type(model).__name__
-    if where := _reaches_outside(model):
-        raise NotCopied(f"{name} can't be copied: {where}")
+    if reason := _reaches_outside(model):
+        raise NotCopied(f"{name} can't be copied: {reason}")
     size = sum(map(_bytes, _tensors(model))) + bytes_outside(model)
     device = next((tensor.device for tensor in _tensors(model)), torch.device("cpu"))
     if size > available(device):
         raise NotCopied(f"a copy of {name} ({show_bytes(size)}) does not fit into memory")
+    if variable := UserVariables(model).not_copied:
+        raise NotCopied(f"{variable} can't be copied")
     try:
         with generators_kept():
             copied = deepcopy(model, _without_hooks(model))
     except Exception as problem:  # whatever an object says that can't be copied
         if is_out_of_memory(problem):
             raise NotCopied(f"a copy of {name} ({show_bytes(size)}) does not fit into memory") from None
-        said = str(problem).strip().partition("\n")[0]
-        raise NotCopied(f"{name} can't be copied: {said or type(problem).__name__}") from None
-    own = {id(each) for each in _parts(model)}
-    if any(id(each) in own for each in _parts(copied)):
+        reason = str(problem).strip().partition("\n")[0]
+        raise NotCopied(f"{name} can't be copied: {reason or type(problem).__name__}") from None
+    own = {id(part) for part in _parts(model)}
+    if any(id(part) in own for part in _parts(copied)):
         raise NotCopied(f"{name} can't be copied: its copy shares layers or weights with it")
+    if where := shared_state(model, copied):
+        raise NotCopied(f"{name} can't be copied: its copy shares {where} with it")
     return copied
 
 
 def _without_hooks(model: nn.Module) -> dict[int, Any]:
-    """Copies of the dictionaries for hooks that are empty, for `deepcopy`, which takes most of its time for them."""
+    """A memo for `deepcopy` with copies of empty dictionaries of hooks, which it would spend most of its time on."""
     values = (value for module in model.modules() for value in vars(module).values())
     return {id(value): OrderedDict() for value in values if type(value) is OrderedDict and not value}
 
 
-def copy_or_itself(model: nn.Module) -> nn.Module:
-    """A copy of a model; where there can be none, the model itself, for what can't be left out."""
-    try:
-        return copy_to_look_at(model)
-    except NotCopied:
-        return model
-
-
 def _reaches_outside(model: nn.Module) -> str:
-    """What a copy would share with the model, in words; empty where there is nothing."""
+    """Why a copy would share state with the model; empty where it would not."""
     if torch_module._has_any_global_hook():
         return "hooks of all modules are registered"
     for where, function in functions_in(model):
         held = [name for name in function.__code__.co_freevars if name != "__class__"]
         if held and not has_known_version(function.__globals__.get("__name__", "")):
-            return f"{where} has a function that holds the variable {held[0]}"
+            return f"{where} has a function that closes over the variable {held[0]}"
     return ""
 
 

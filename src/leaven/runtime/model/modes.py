@@ -9,7 +9,7 @@ from torch import nn
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """The model in evaluation mode; afterwards each of its modules in the mode in which it was."""
-    modes = [(module, module.training) for module in model.modules()]
+    modes = [(module, module.training) for module in (model, *model.modules())]
     model.eval()
     try:
         yield

@@ -1,17 +1,19 @@
 """The plain state of a model: all that its modules keep besides parameters and buffers, as plain data.
 
 Two models of the same layers compute the same if their weights and their plain state are the same, and a forward pass
-that changes it is not the same pass twice. Numbers, containers, tensors, arrays, generators of random numbers,
-functions with the variables that they hold, and objects with their attributes are told apart by their content, never by
-where they are in memory: so what is found is the same in another process.
+that changes the state can't be left out. Numbers, containers, tensors, arrays, generators of random numbers, functions
+with their closures, and objects with their attributes are compared by content, never by identity: another process
+describes the same state in the same way.
 """
 
+import enum
 import functools
 import hashlib
 import inspect
 import random
 import sys
 import types
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 _SAME = ("leaven", "torch", "torchvision", "timm", "transformers", "peft", "numpy")
-LIBRARIES = {**dict(zip(_SAME, _SAME, strict=True)), "pillow": "PIL"}  # whose version is known: how they are imported
+LIBRARIES = {**{name: name for name in _SAME}, "pillow": "PIL"}  # whose version is known: how they are imported
 _KNOWN = frozenset({*LIBRARIES.values(), *sys.stdlib_module_names, "builtins"})
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _LEFT_OUT = {  # of a module's attributes: what is state of another kind, or says nothing about a forward pass
@@ -34,8 +36,12 @@ _OURS = "_leaven"  # how the attributes begin in which this library keeps notes
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, torch.dtype, torch.device)
 _PLAIN_TYPES = frozenset(_PLAIN)  # asked first: nearly all attributes are of these very types
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-_DEEPEST = 100  # values in each other
-_COUNTING = (bool, int, float, str, list, tuple, set, frozenset, deque, dict, *_GENERATORS)
+_DEEPEST = 100  # nested values
+_COUNTING = (
+    *(bool, int, float, str, list, tuple, set, frozenset, deque, dict, Iterator, Tensor, np.ndarray),
+    *_GENERATORS,
+)
+_OF_OPTIMIZERS = frozenset(vars(torch.optim.SGD([torch.zeros(1)])))
 
 
 @functools.cache
@@ -62,25 +68,45 @@ def state_of(model: nn.Module) -> dict[str, Any]:
     return _Walk(model).state()
 
 
-def unsaved_state(model: nn.Module) -> dict[str, Any]:
-    """The plain state of user code that training may count or collect in, and that no checkpoint has.
+def unsaved_state(owner: Any) -> dict[str, Any]:
+    """The plain state of a model, loss or optimizer of the user's that training may count or collect in, and that no
+    checkpoint has.
 
-    Modules with a `get_extra_state` save their own. Other attributes, such as masks, are built again when needed.
+    Modules with a `get_extra_state` save their own.
     """
-    walk = _Walk(model)
-    return {
-        _at(path, name): walk.of_what_can_be_read(value)
-        for path, module in model.named_modules()
-        if _own(type(module)) and type(module).get_extra_state is nn.Module.get_extra_state
-        for name, value in _attributes(module)
-        if name not in _OF_TORCH and isinstance(value, _COUNTING)
-    }
+    walk = _Walk(owner if isinstance(owner, nn.Module) else nn.Module())
+    unsaved = _unsaved_of_modules(owner) if isinstance(owner, nn.Module) else _unsaved_of_object(owner)
+    return {name: walk.of_what_can_be_read(value) for name, value in unsaved if _may_count(value)}
 
 
-def changed_state(model: nn.Module, before: Mapping[str, Any]) -> list[str]:
-    """The names of what `unsaved_state` found before, and is another one now."""
-    now = unsaved_state(model)
-    return [name for name in differences(before, now) if name in now]
+def _unsaved_of_modules(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    for path, module in model.named_modules():
+        if _own(type(module)) and type(module).get_extra_state is nn.Module.get_extra_state:
+            buffers = ((name, module._buffers.get(name)) for name in sorted(module._non_persistent_buffers_set))
+            for name, value in (*_attributes(module), *buffers):
+                if name not in _OF_TORCH:
+                    yield _at(path, name), value
+
+
+def _unsaved_of_object(owner: Any) -> Iterator[tuple[str, Any]]:
+    saved = _OF_OPTIMIZERS if isinstance(owner, torch.optim.Optimizer) else ()
+    if _own(type(owner)):
+        yield from ((name, value) for name, value in getattr(owner, "__dict__", {}).items() if name not in saved)
+
+
+def _may_count(value: Any) -> bool:
+    kind = type(value)
+    return isinstance(value, _COUNTING) or (not inspect.isroutine(value) and not has_known_version(kind.__module__))
+
+
+def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names of state that has changed, without tensors that were None before: such as a mask, they are built again
+    when they are needed."""
+    return [name for name in differences(before, now) if name in now and not _is_built(before.get(name), now[name])]
+
+
+def _is_built(before: Any, now: Any) -> bool:
+    return before in (None, repr(None)) and isinstance(now, list) and now[0] in ("tensor", "array")
 
 
 def describe(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,6 +120,20 @@ def functions_in(model: nn.Module) -> list[tuple[str, Any]]:
     walk = _Walk(model)
     walk.state()
     return walk.functions
+
+
+def state_and_code_of(model: nn.Module) -> tuple[dict[str, Any], list[Any]]:
+    """The plain state of all modules, and the classes and functions that they keep as hooks or in attributes."""
+    walk = _Walk(model)
+    return walk.state(), [*walk.classes, *(function for _, function in walk.functions)]
+
+
+def shared_state(model: nn.Module, copied: nn.Module) -> str:
+    """Where a copy of a model refers to an object that the model refers to, and that may change; empty where it does
+    not."""
+    own, other = _Walk(model), _Walk(copied)
+    own.state(), other.state()
+    return next((where for key, where in other.changing.items() if key in own.changing), "")
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -114,7 +154,7 @@ def digest(tensor: Tensor) -> str:
 
 
 class _NotDescribed(Exception):
-    """What is in a value can't be read."""
+    """A value can't be read."""
 
 
 class _Walk:
@@ -122,19 +162,22 @@ class _Walk:
 
     def __init__(self, model: nn.Module) -> None:
         self.functions: list[tuple[str, Any]] = []
+        self.classes: list[type] = []
+        self.changing: dict[int, str] = {}  # where objects are that may change, by identity
         self._modules = dict(model.named_modules())
         self._paths = {id(module): path for path, module in self._modules.items()}
         self._seen: dict[int, tuple[int, Any]] = {}  # by identity; the object is held, so that it stays the only one
         self._at = ""
         self._depth = 0
+        self._of_functions = 0  # nested so deeply: copies share closures
 
     def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        state: dict[str, Any] = {}
         for path, module in self._modules.items():
             for name, value in _attributes(module):
                 self._at = _at(path, name)
-                found[self._at] = self.of_what_can_be_read(value, otherwise=object())
-        return found
+                state[self._at] = self.of_what_can_be_read(value, otherwise=object())
+        return state
 
     def of_what_can_be_read(self, value: Any, otherwise: object = None) -> Any:
         try:
@@ -155,6 +198,8 @@ class _Walk:
         if id(value) in self._seen:
             return f"again {self._seen[id(value)][0]}"
         self._seen[id(value)] = len(self._seen), value
+        if not self._of_functions and _may_change(value):
+            self.changing[id(value)] = self._at
         self._depth += 1
         try:
             if self._depth > _DEEPEST:
@@ -177,11 +222,22 @@ class _Walk:
         if isinstance(value, types.MethodType):
             return ["method", self.of(value.__self__), value.__func__.__qualname__]
         if inspect.isfunction(value):
-            self.functions.append((self._at, value))
-            return ["function", _name(value), self.of(_held(value)), self.of(value.__defaults__)]
-        if inspect.isclass(value) or inspect.isbuiltin(value):
+            return self._of_function(value)
+        if inspect.isclass(value):
+            self.classes.append(value)
+            return ["name", _name(value)]
+        if inspect.isbuiltin(value):
             return ["name", _name(value)]
         return self._of_object(value)
+
+    def _of_function(self, value: Any) -> Any:
+        self.functions.append((self._at, value))
+        self._of_functions += 1
+        closure = {name: content_of(cell) for name, cell in cells_of(value).items()}
+        try:
+            return ["function", _name(value), self.of(closure), self.of(value.__defaults__)]
+        finally:
+            self._of_functions -= 1
 
     def _of_object(self, value: Any) -> Any:
         if isinstance(value, nn.Module):
@@ -190,16 +246,18 @@ class _Walk:
             return [_name(type(value)), attributes, {name: self.of(each) for name, each in inner.items()}]
         slots = {name: getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)}
         inside = {**slots, **getattr(value, "__dict__", {})}
-        told = "" if inside or " at 0x" in (text := _text(value)) else text
-        return [_name(type(value)), told, {name: self.of(each) for name, each in inside.items()}]
+        shown = "" if inside or " at 0x" in (text := _text(value)) else text  # an address differs between processes
+        return [_name(type(value)), shown, {name: self.of(each) for name, each in inside.items()}]
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
     for name, value in vars(module).items():
+        if name in _LEFT_OUT:
+            continue
         if name in _HOOKS:
             if value:
                 yield name, list(value.values())
-        elif name not in _LEFT_OUT and not name.startswith(_OURS) and not _is_ours(value):
+        elif not name.startswith(_OURS) and not _is_ours(value):
             yield name, value
 
 
@@ -213,6 +271,15 @@ def _is_plain(value: Any) -> bool:
     if kind is tuple:
         return _PLAIN_TYPES.issuperset(map(type, value))
     return kind in _PLAIN_TYPES or isinstance(value, _PLAIN)
+
+
+def _may_change(value: Any) -> bool:
+    """Whether a compound value may change, or leads to another one: `deepcopy` gives a copy of it, unless its class
+    says otherwise. Objects of libraries, such as loggers, are the same on purpose."""
+    if isinstance(value, list | dict | set | deque | weakref.ref):
+        return True
+    is_name = inspect.isroutine(value) or inspect.isclass(value) or isinstance(value, enum.Enum)
+    return not is_name and not has_known_version(type(value).__module__)
 
 
 def _is_ours(value: Any) -> bool:
@@ -244,13 +311,13 @@ def _of_leaf(value: Any) -> Any:
     return ["module", value.__name__] if isinstance(value, types.ModuleType) else None
 
 
-def _held(function: Any) -> dict[str, Any]:
-    """The variables that a function holds, by name."""
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return {name: _held_by(cell) for name, cell in cells}
+def cells_of(function: Any) -> dict[str, types.CellType]:
+    """The variables in a function's closure, by name; `__class__` is there for `super()`."""
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
 
-def _held_by(cell: Any) -> Any:
+def content_of(cell: types.CellType) -> Any:
+    """The value of a variable in a closure; None where it has none yet."""
     try:
         return cell.cell_contents
     except ValueError:

@@ -1,8 +1,10 @@
 """Where a model's weights come from, and its head."""
 
 import os
+import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from importlib.metadata import files
 from importlib.util import module_from_spec, spec_from_file_location
@@ -10,12 +12,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file as load_safetensors
 from torch import nn
 
 from leaven.formats.layer_names import is_under
+from leaven.runtime.model.looking import NotCopied
 from leaven.runtime.model.weights import _fitted, _misfit, _shapes_of, _shrink_like, read_weights
+from leaven.runtime.plain.failures import Failure
 
 
 def import_file(file: str, name: str) -> ModuleType:
@@ -32,13 +37,24 @@ def import_file(file: str, name: str) -> ModuleType:
     before = os.getcwd()
     spec.loader.exec_module(module)
     if os.getcwd() != before:  # other paths would lead elsewhere
-        raise SystemExit(f"{file} changes the working directory when it is imported: remove `os.chdir` from it")
+        raise Failure(f"{file} changes the working directory when it is imported", "remove `os.chdir` from it")
     return module
 
 
-def copy_or_itself(model: nn.Module) -> nn.Module:
-    """A copy of a model, on which is tried what may not change the model itself."""
-    return deepcopy(model)
+@contextmanager
+def looking_at(model: nn.Module, *, or_itself: bool = False) -> Iterator[nn.Module]:
+    """A copy of a model, or else the model itself if that is allowed; afterwards random numbers go on as before."""
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    try:
+        copied = deepcopy(model)
+    except Exception as problem:
+        if not or_itself:
+            raise NotCopied(f"{type(model).__name__} can't be copied: {problem}") from None
+        copied = model
+    yield copied
+    torch.set_rng_state(states[0])
+    random.setstate(states[1])
+    np.random.set_state(states[2])
 
 
 def packaged_weights(package: str) -> Path:
@@ -62,7 +78,7 @@ def load_file(model: nn.Module, file: str, new: Sequence[str] = ()) -> None:
     found = {bare_name(name, own): value for name, value in state.items()}
     missing = [name for name in wanted if name not in found and not name.endswith("num_batches_tracked")]
     if missing:
-        raise SystemExit(f"{file} does not fit the model: it has no {missing[0]}")
+        raise Failure(f"{file} does not fit the model: it has no {missing[0]}")
     model.load_state_dict({name: found[name] for name in wanted if name in found}, strict=False)
 
 

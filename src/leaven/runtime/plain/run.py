@@ -16,9 +16,9 @@ from torchmetrics import Metric
 from tqdm import tqdm
 
 from leaven.runtime.plain.batches import Data
+from leaven.runtime.plain.failures import visible
 from leaven.runtime.plain.seeding import derive_seed, seed_all
 from leaven.runtime.plain.texts import to_device
-from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.optimizer_state import load_optimizer_state, optimizer_state_of
 from leaven.runtime.run.precision import precision_of, use_precision
@@ -52,7 +52,7 @@ class Run:
         loggers: Iterable[Callable[[Path], Logger]] = (),  #: if loggers
     ) -> None:
         self.seed, self.monitor = seed, monitor
-        self.words = ""  # about a model that did not learn
+        self.caveat = ""  # about a model that did not learn
         self.is_quick = False  #: used
         self.lower_is_better = ("loss", *lower_is_better)  #: if lower
         self.save_every = save_every  #: if save_every
@@ -63,7 +63,7 @@ class Run:
         self.device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"  #: if not fabric
         self.folder = Path(args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}")
         self.folder.mkdir(parents=True, exist_ok=args.resume is not None)
-        print(f"run {self.folder}")
+        print(f"run {visible(self.folder)}")
         self.folder = self.folder.absolute()  # user code may change the working directory  #: if user_code
         if not args.resume:  #: if args
             (self.folder / "args.json").write_text(json.dumps({**vars(args), "resume": None}))
@@ -102,7 +102,7 @@ class Run:
         return -score if name.rpartition(".")[2] in self.lower_is_better else score
 
     def print(self, text: str) -> None:  #: used
-        tqdm.write(text)
+        tqdm.write(visible(text))
 
     def finish(self, model: nn.Module, data: Data, scores: Mapping[str, float]) -> None:
         """Save the trained weights and what the outputs mean."""
@@ -112,11 +112,11 @@ class Run:
         for logger in self.loggers:  #: if loggers
             logger.write(scores, self.rows)
             logger.close()
-        print("  ".join(f"{name} {score:.6g}" for name, score in scores.items()))  #: if numbers
-        print("  ".join(f"{name} {score:.4f}" for name, score in scores.items()))  #: if not numbers
-        if self.words:
-            print(self.words)
-        print(f"weights saved to {self.folder / 'model.pth'}")
+        print(visible("  ".join(f"{name} {score:.6g}" for name, score in scores.items())))  #: if numbers
+        print(visible("  ".join(f"{name} {score:.4f}" for name, score in scores.items())))  #: if not numbers
+        if self.caveat:
+            print(visible(self.caveat))
+        print(f"weights saved to {visible(self.folder / 'model.pth')}")
 
 
 class Phase:
@@ -170,14 +170,14 @@ class Phase:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.data.train.steps
 
-    def begin(self, optimizer: Any, schedule: Any, /, **techniques: Any) -> Any:
-        """Load the state of an interrupted run."""
+    def setup(self, model: Any, optimizer: Any, schedule: Any, /, **techniques: Any) -> tuple[Any, Any]:
+        """Set up model and optimizer for the precision, and load the state of an interrupted run."""  #: if wrapped
+        """Load the state of an interrupted run."""  #: if not wrapped
         self.state = {"model": self.model, "optimizer": optimizer, "schedule": schedule, **techniques}
-        model: Any = self.model  #: if wrapped
+        self.state = {name: part for name, part in self.state.items() if hasattr(part, "state_dict")}  #: if own_loss
         if self.compile:  #: if compile
-            model = torch.compile(self.model)
-        wrapped, optimizer = self.run.fabric.setup(model, optimizer)  #: if wrapped
-        self.forwarding = Forwarding(self.model, wrapped, self.run.fabric)  #: if wrapped
+            model = torch.compile(model)
+        model, optimizer = self.run.fabric.setup(model, optimizer)  #: if wrapped
         saved = self.run.saved
         if saved["phase"] == self.number:
             self.epoch, self.best = saved["epoch"], saved["best"]  #: if best
@@ -188,7 +188,7 @@ class Phase:
             self.run.fabric.strategy.precision.load_state_dict(saved["precision"])  #: if wrapped
             for name, part in self.state.items():
                 part.load_state_dict(saved["state"][name])
-        return optimizer
+        return model, optimizer
 
     def epochs(self) -> Iterator[int]:  #: if simple_epochs
         """The epochs that are left. After each, the weights are saved if they are the best, and a checkpoint."""
@@ -340,7 +340,7 @@ class Phase:
             logger.write({**self.scores, "lr": self.state["optimizer"].param_groups[0]["lr"]}, self.run.rows)
         told = "  ".join(f"{name} {score:.6g}" for name, score in self.scores.items())  #: if numbers
         told = "  ".join(f"{name} {score:.4f}" for name, score in self.scores.items())  #: if not numbers
-        print(f"{self.name} {self.epoch + 1}/{self.total_epochs}  {told}")
+        print(visible(f"{self.name} {self.epoch + 1}/{self.total_epochs}  {told}"))
 
     def finish(
         self,
@@ -349,7 +349,6 @@ class Phase:
     ) -> None:  #: if hands_over
         """Leave the last weights to the next phase, or after early stopping the best."""  #: if early_stop
         """Leave the last weights to the next phase."""  #: if not early_stop
-        self.forwarding.end()  #: if wrapped
         name = f"phase-{self.number}.pt"
         # for what the next phase draws before its first batch
         torch.manual_seed(derive_seed(self.run.seed, -1 - self.number))  #: if not user_code

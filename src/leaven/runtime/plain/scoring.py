@@ -61,14 +61,14 @@ def evaluate(
     scores |= {name: float(metric.compute()) for name, metric in metrics.items()}
     if seen and split.name == "test":
         outputs, targets = (torch.cat(each) for each in zip(*seen, strict=True))
-        run.words = words(run.monitor, metrics, scores, outputs, targets, split.dataset.target)  #: if targets and not masks
-        run.words = words(run.monitor, metrics, scores, outputs, targets)  #: if not targets
+        run.caveat = caveat(run.monitor, metrics, scores, outputs, targets, split.dataset.target)  #: if targets and not masks
+        run.caveat = caveat(run.monitor, metrics, scores, outputs, targets)  #: if not targets
         if len(outputs.unique()) == 1 < len(targets.unique()):  #: if masks
-            run.words = f"test: all pixels are predicted to be {split.dataset.classes[outputs[0]]}"
+            run.caveat = f"test: all pixels are predicted to be {split.dataset.classes[outputs[0]]}"
     return {f"{split.name}.{name}": score for name, score in scores.items()}
 
 
-def words(
+def caveat(
     monitor: str,
     metrics: Metrics,
     scores: Mapping[str, float],

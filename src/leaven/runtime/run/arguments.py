@@ -28,7 +28,7 @@ def parse(parser: argparse.ArgumentParser, *, output: str) -> argparse.Namespace
     which starts the processes itself, the number of devices is the number of these.
     """
     group = parser.add_argument_group("run")
-    group.add_argument("--output", default=output, metavar="FOLDER", help="folder for runs (default: %(default)s)")
+    group.add_argument("--output", default=output, metavar="FOLDER", help="folder for runs (default: %(default)r)")
     group.add_argument("--resume", metavar="RUN", help="resume an interrupted run in its folder")
     group.add_argument("--more-epochs", type=int, default=0, metavar="N", help="with --resume: train N more epochs")
     group.add_argument("--finish", nargs="?", const="", metavar="CHECKPOINT", help=_FINISH)

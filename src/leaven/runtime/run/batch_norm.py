@@ -5,7 +5,7 @@ from itertools import islice
 import torch
 from torch import nn
 
-from leaven.runtime.model.freezing import stays_in_eval
+from leaven.runtime.model.modes import evaluating
 from leaven.runtime.run.phase import Phase
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -20,21 +20,20 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> 
     norms = [
         module
         for name, module in averaged.named_modules()
-        if isinstance(module, _NORMS) and module.track_running_stats and not stays_in_eval(trained.get_submodule(name))
+        if isinstance(module, _NORMS) and module.track_running_stats and trained.get_submodule(name).training
     ]
     if not norms:
         return
-    fabric, was_training, momenta = phase.run.fabric, averaged.training, [norm.momentum for norm in norms]
-    averaged.eval()
-    for norm in norms:
-        norm.train()
-        norm.reset_running_stats()
-        norm.momentum = None  # every batch counts the same
+    fabric, momenta = phase.run.fabric, [norm.momentum for norm in norms]
     batches = phase.data.train.batches(phase.epochs_before, rank=fabric.global_rank, world=fabric.world_size)
-    with torch.no_grad(), fabric.autocast(), phase.outlook.bar("batch norm", phase.batches_per_epoch) as bar:
-        for images, _ in islice(batches, phase.batches_per_epoch):
-            averaged(fabric.to_device(images))
-            bar.advance()
+    with evaluating(averaged), torch.no_grad(), fabric.autocast():
+        for norm in norms:
+            norm.train()
+            norm.reset_running_stats()
+            norm.momentum = None  # every batch counts the same
+        with phase.outlook.bar("batch norm", phase.batches_per_epoch) as bar:
+            for images, _ in islice(batches, phase.batches_per_epoch):
+                averaged(fabric.to_device(images))
+                bar.advance()
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
-    averaged.train(was_training)

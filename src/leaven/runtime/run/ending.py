@@ -26,7 +26,7 @@ class Ending:
     file: str
     weights: Mapping[str, Any] | None = None
     epoch: int | None = None
-    words: tuple[str, ...] = ()  # about a model that learned nothing
+    caveats: tuple[str, ...] = ()  # about a model that learned nothing
 
     def told(self, chosen: "ChosenEpoch | None") -> str:
         """`the best epoch so far, 3 of 10 in phase "head"`."""
@@ -101,4 +101,4 @@ def read_ending(folder: Path, name: str) -> Ending:
         return Ending(left, name)
     if "phase" not in found:
         raise Failure(f"{file} is not a checkpoint of a run")
-    return Ending(found["phase"], name, found["model"], found["epoch"], tuple(found.get("words", ())))
+    return Ending(found["phase"], name, found["model"], found["epoch"], tuple(found.get("caveats", ())))

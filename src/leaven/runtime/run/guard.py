@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -21,9 +22,11 @@ from leaven.formats.visible import visible_lines
 from leaven.runtime.failures import Failure, Stopped, Trained, show_cautions, unexpected
 from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
+from leaven.runtime.run.rank_watch import RANKS
 from leaven.runtime.run.recipe_lines import program_place, recipe_place
 
 INTERRUPTED = 130
+_STOPPED_EARLY = "stopped before training began; nothing was saved"
 
 
 def guard(main: Callable[[], None]) -> None:
@@ -38,7 +41,7 @@ def guard(main: Callable[[], None]) -> None:
         _tell("succeeded")
     except KeyboardInterrupt:
         _tell("stopped")
-        print("stopped before training began; nothing was saved", file=sys.stderr)
+        print(_STOPPED_EARLY, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Stopped as stopped:
         _tell("stopped")
@@ -51,6 +54,9 @@ def guard(main: Callable[[], None]) -> None:
     except Exception as problem:
         if os.environ.get("LEAVEN_DEBUG"):
             raise
+        lost = RANKS.failure_of_another()
+        if lost is not None:
+            end_at_once(lost)
         found = _too_large(problem.__traceback__) if is_out_of_memory(problem) else unexpected(problem)
         _end(report(found, problem.__traceback__, program_file()))
     finally:
@@ -63,21 +69,43 @@ def _disconnect() -> None:
         distributed.destroy_process_group()
 
 
+def end_at_once(failure: Failure | None) -> NoReturn:
+    """End in any thread, without waiting for the connections to a process that is gone; None if that was stopped."""
+    sys.stdout.flush()
+    if failure is None:
+        _tell("stopped")
+        print(_STOPPED_EARLY, file=sys.stderr)
+        os._exit(INTERRUPTED)
+    _say(report(failure, None, program_file()))
+    sys.stderr.flush()
+    os._exit(1)
+
+
 def _end(report: str) -> NoReturn:
-    """End with a report, which is printed, or written to the file that whoever started the program reads."""
-    _tell("failed", report.partition("\n")[0].removeprefix("error: "))
-    file = os.environ.get(REPORT)
-    if not file:
-        sys.exit(report)
-    Path(file).write_text(report, encoding="utf-8")
+    _say(report)
     sys.exit(1)
 
 
+def _say(report: str) -> None:
+    """Write a report to the file that whoever started the program reads, or print it."""
+    _tell("failed", report.partition("\n")[0].removeprefix("error: "))
+    if file := os.environ.get(REPORT):
+        with suppress(OSError):
+            return write_text(Path(file), report)
+    print(report, file=sys.stderr)
+
+
 def _tell(outcome: str, reason: str = "") -> None:
-    """Write how the program ended to the file where a job's supervisor reads it; torchrun's exit code does not say."""
-    file = os.environ.get(OUTCOME)
-    if file and os.environ.get("RANK", "0") == "0":
-        write_text(Path(file), json.dumps({"outcome": outcome, "reason": reason}))
+    """Write how the program ended to the file where a job's supervisor reads it; torchrun's exit code does not say.
+
+    Ranks other than the first have files beside it (`runs/torchrun.py` reads them). On a full disk, the exit code is
+    what remains.
+    """
+    file, rank = os.environ.get(OUTCOME), os.environ.get("RANK", "0")
+    if not file:
+        return
+    with suppress(OSError):
+        write_text(Path(file if rank == "0" else f"{file}.{rank}"), json.dumps({"outcome": outcome, "reason": reason}))
 
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:

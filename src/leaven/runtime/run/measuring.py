@@ -89,7 +89,7 @@ def _fastest_size(run: "Run", model: nn.Module, data: Data) -> Measured:
     most = len(data.train) // FEWEST_STEPS
     speeds: dict[int, float] = {}
     with looking_at(model) as copied:
-        model = copied.train()
+        model = copied
         try:
             size = _size_that_fits(run, model, data)
         except (Failure, RuntimeError, ValueError):  # the same happens in training, where it is reported
@@ -153,7 +153,6 @@ def _fastest_precision(phase: "Phase", names: Sequence[str]) -> Measured:
     failed: dict[str, str] = {}
     steps: dict[str, Step] = {}
     with looking_at(phase.model) as copied:
-        copied.train()
         for name in names:
             try:
                 steps[name] = _step(run, copied, phase.data, phase.data.batch_size, _quiet_precision(name))
@@ -209,7 +208,7 @@ def _compiling(phase: "Phase") -> Measured:
     if isinstance(phase.data.train, StoredSplit) or isinstance(phase.data.val, StoredSplit):
         return Measured(False, "false; compiled layers would not give what is stored, to the last digit", "", {})
     with looking_at(phase.model) as copied:
-        model = copied.train()
+        model = copied
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         try:
             size = max(1, min(phase.data.batch_size, len(phase.data.train)) // run.fabric.world_size)

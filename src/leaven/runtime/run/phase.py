@@ -18,14 +18,15 @@ from leaven.formats.run_folder import LAST, epoch_file, leaving_file
 from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.data.model_inputs import first_tensor, some_of
 from leaven.runtime.failures import Diverged, Failure, Stopped
-from leaven.runtime.model.state import changed_state, unsaved_state
+from leaven.runtime.model.freezing import frozen_layers
+from leaven.runtime.model.outside import outside_state
+from leaven.runtime.model.state import changed_names, unsaved_state
 from leaven.runtime.run import progress
 from leaven.runtime.run.batch_losses import BatchLosses
-from leaven.runtime.run.checked_forwarding import CheckedForwarding
-from leaven.runtime.run.forwarding import Forwarding
 from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.run.outlook import Outlook
+from leaven.runtime.run.placed_model import PlacedModel
 from leaven.runtime.run.placement import Placement, Stateful, place
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.batch import StoredBatch
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 QUICK_BATCHES = 2
 _OF_THE_WHOLE_CYCLE = ("total_steps", "_schedule_phases")  # of OneCycleLR: a longer run has a longer cycle
+_OUTSIDE = ""  # the owner of variables of the user's code
+_OF_ALL_PHASES = ("model", _OUTSIDE)  # the owners that are the same in each
 READ_EVERY = 20  # batches, where reading a loss waits for another device
 
 
@@ -82,10 +85,10 @@ class Phase:
         self.is_over = False
         self.is_stopped_early = False
         self.state: dict[str, Any] = {}  # what a checkpoint holds
+        self._parts: dict[str, Any] = {}  # the same, and what has no state to save
         self.teachers: list[str] = []  # whose outputs are stored
         self.unchanged: Unchanged | None = None  # where its outputs are stored
         self.placement: Placement | None = None  # while the phase trains
-        self._forwarding: Forwarding | None = None
         self._row: Mapping[str, Any] | None = None
         self._inputs: Any = None  # of the current batch
         self._part = 1.0  # of the current batch, that this process has
@@ -119,24 +122,21 @@ class Phase:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
 
-    def store_frozen(self, *splits: Split, exact: bool = True, keep: bool = True) -> None:
+    def store_frozen(self, *splits: Split, exact: bool = True) -> None:
         """Run the frozen layers once per image of these splits: from here on, the model continues from their outputs.
 
         Nothing else changes, unless outputs need not be `exact`: then the layers run in the fastest way. Where that
-        can't be ensured, they run in every epoch, and a line says why. Later runs find the outputs only if they are to
-        `keep`; those of code that comes from no known library are never kept.
+        can't be ensured, they run in every epoch, and a line says why. Later runs find the outputs, unless
+        they are computed by code that comes from no known library.
         """
         if self._is_planned:
             self._load_saved_weights()
-            self.data = self.data.with_splits(store_frozen(self, splits, exact=exact, keep=keep))
+            self.data = self.data.with_splits(store_frozen(self, splits, exact=exact))
 
-    def store_teacher(self, teacher: Answering, *splits: Split, keep: bool = True) -> None:
-        """Ask a teacher once about every image of these splits: from here on, batches have its outputs.
-
-        Later runs find them only if they are to `keep`.
-        """
+    def store_teacher(self, teacher: Answering, *splits: Split) -> None:
+        """Ask a teacher once about every image of these splits: from here on, batches have its outputs."""
         if self._is_planned:
-            self.data = self.data.with_splits(store_teacher(self, teacher, splits, keep=keep))
+            self.data = self.data.with_splits(store_teacher(self, teacher, splits))
 
     def choose_precision(self, *names: str) -> None:
         """Train at the fastest of these precisions, as measured: at the first, unless another is clearly faster."""
@@ -161,24 +161,34 @@ class Phase:
 
     # -- begin and finish
 
-    def begin(self, optimizer: torch.optim.Optimizer, schedule: Any, /, **techniques: Any) -> Any:
+    def setup(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Any, /, **techniques: Any
+    ) -> tuple[PlacedModel, Any]:
         """Set up model and optimizer for the devices and the precision, and load the state of an interrupted run.
 
-        Returns the optimizer to use from here on. `techniques` are those with a state of their own.
+        Returns the model and the optimizer to use from here on. `techniques` are those with a state of their own, and
+        a `criterion` of the user's.
         """
         fabric = self.run.fabric
-        placement = self.placement = place(fabric, self.model, optimizer, compile=self.compile)
-        self._forwarding = CheckedForwarding(self.model, placement, fabric, self.data.target)
+        placement = self.placement = place(fabric, model, optimizer, compile=self.compile)
+        placed = PlacedModel(model, placement, fabric, self.data.target)
         self._begin_with({**placement.saved, "schedule": schedule, **techniques})
-        return placement.used
+        return placed, placement.used
+
+    def begin(self, *_: Any, **__: Any) -> NoReturn:
+        """Programs of before called this."""
+        raise Failure("this program was generated by an older Leaven", "generate it again: `leaven generate RECIPE`")
 
     def begin_without_optimizer(self) -> None:
         """Load the state of an interrupted run, in a phase that finds its weights in another way than by steps."""
         self._begin_with({"model": self.model})
 
     def _begin_with(self, state: dict[str, Any]) -> None:
-        self.state = state
-        self.run.unsaved_state = {**unsaved_state(self.model), **self.run.unsaved_state}
+        self._parts = state
+        self.state = {name: part for name, part in state.items() if hasattr(part, "state_dict")}
+        for owner, found in self._plain_state().items():
+            before = self.run.unsaved_state.get(owner, {}) if owner in _OF_ALL_PHASES else {}
+            self.run.unsaved_state[owner] = {**found, **before}
         self._restore()
         self.run.note_workers(self.data)
 
@@ -212,8 +222,9 @@ class Phase:
         """Say which state of the user's modules the checkpoint does not have."""
         for owner, names in unsaved.items():
             told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            of = f" of the {owner}" if owner != _OUTSIDE else ""
             self.run.print(
-                f"{told} of the {owner} changed in training, but plain Python state is not saved in checkpoints, so the"
+                f"{told}{of} changed in training, but plain Python state is not saved in checkpoints, so the"
                 " result may differ from that of an uninterrupted run; use a buffer, or `get_extra_state`"
             )
 
@@ -239,13 +250,18 @@ class Phase:
         )
 
     def _unsaved(self) -> dict[str, list[str]]:
-        """The plain state of the model and of teachers that is another one than when training began."""
+        """The plain state of the user's code that is another one than when training began, by owner."""
         teachers = [getattr(part, "teacher", None) for part in self.state.values()]
-        found = {
-            "model": changed_state(self.model, self.run.unsaved_state),
-            "teacher": [name for each in teachers if isinstance(each, Answering) for name in each.unsaved_state()],
-        }
+        before = self.run.unsaved_state
+        found = {owner: changed_names(before[owner], state) for owner, state in self._plain_state().items()}
+        found["teacher"] = [name for each in teachers if isinstance(each, Answering) for name in each.unsaved_state()]
         return {owner: names for owner, names in found.items() if names}
+
+    def _plain_state(self) -> dict[str, dict[str, Any]]:
+        """The plain state of the user's code that no checkpoint has, by owner."""
+        optimizer = None if self.placement is None else self.placement.optimizer
+        owners = {"model": self.model, "loss": self._parts.get("criterion"), "optimizer": optimizer}
+        return {**{owner: unsaved_state(each) for owner, each in owners.items()}, _OUTSIDE: outside_state(self.model)}
 
     def finish(self, *, keep_optimizer: bool = False) -> None:
         """Leave the weights to the next phase: after early stopping the best, else the last ones.
@@ -273,10 +289,9 @@ class Phase:
         self.run.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
 
     def _end_training(self, keep_optimizer: bool) -> torch.optim.Optimizer | None:
-        """Let the model be a plain one again; the optimizer that trained it."""
-        if self._forwarding is None or self.placement is None:
+        """Let the model be in one place again; the optimizer that trained it."""
+        if self.placement is None:
             return None
-        self._forwarding.end()
         placement, self.placement = self.placement, None
         placement.end(keep_optimizer=keep_optimizer)
         return placement.optimizer
@@ -314,15 +329,18 @@ class Phase:
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """The batches of the epoch that are left, on the device, with the global generators seeded for each."""
         run, fabric = self.run, self.run.fabric
-        assert self.placement is not None, "the program did not call `phase.begin`"
+        assert self.placement is not None, "the program did not call `phase.setup`"
         epoch = self.epochs_before + self.epoch
-        bar = self.outlook.training()
+        bar, still = self.outlook.training(), frozen_layers(self.model)
         self._began = time.monotonic()
         batches = self.data.train.batches(epoch, first=self.batch, rank=fabric.global_rank, world=fabric.world_size)
         try:
             while self.batch < self.batches_per_epoch:
                 run.before_batch(self)
                 images, targets = self._next(batches)
+                for layer in still:
+                    if layer.training:  # user code may have called `train` on it
+                        layer.training = False
                 self._seed(epoch)
                 self._inputs = images
                 self._part = self.data.train.part(self.batch, fabric.global_rank, fabric.world_size)
@@ -402,7 +420,7 @@ class Phase:
         self.run.fabric.clip_gradients(self.model, optimizer, max_norm=max_norm)
 
     def log(self, loss: Tensor, parts: Mapping[str, Tensor] | None = None) -> None:
-        """Log the loss of a batch, and those that it is the sum of; one that is not a number ends the run."""
+        """Log the loss of a batch, and those that it is the sum of; NaN ends the run."""
         self.losses.add(loss, parts or {}, self._part)
         if loss.device.type == "cpu" or len(self.losses.waiting) >= READ_EVERY:
             self._read_losses()
@@ -485,8 +503,8 @@ class Phase:
         self.best, self.best_loss = score, loss
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.checkpoint.keep != "last" or is_needed:
-            words = list(self.run.words_about("val"))
-            self.run.keep_best({**self._weights(self._best_of), "words": words}, self.model)
+            caveats = list(self.run.caveats_about("val"))
+            self.run.keep_best({**self._weights(self._best_of), "caveats": caveats}, self.model)
         self.run.fabric.barrier()
 
     def _weights(self, model: Stateful) -> dict[str, Any]:
@@ -496,8 +514,6 @@ class Phase:
 
     def batch_that_fits(self) -> int | None:
         """After a batch was too large: the largest half, quarter, … of it that can be trained on here."""
-        if self._forwarding is not None:
-            self._forwarding.end()
         # it may have been too large for what is computed before the first epoch
         inputs = self._inputs if self._inputs is not None else next(self.data.train.batches(0))[0]
         if not isinstance(inputs, Tensor | StoredBatch | dict):  # images of several sizes

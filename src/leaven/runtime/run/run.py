@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 import torch
 from torch import nn
 
-from leaven.formats.atomic_files import write_bytes
+from leaven.formats.atomic_files import remove_unfinished, write_bytes
 from leaven.formats.commands import to_finish, to_peek, to_resume, to_use
 from leaven.formats.run_folder import (
     BEST,
@@ -39,12 +39,15 @@ from leaven.runtime.failures import Failure, Stopped, Trained
 from leaven.runtime.model.masks import apply_masks
 from leaven.runtime.run import arguments, curves, data_lines, folder, progress
 from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, best_so_far, chosen_epoch, read_ending
+from leaven.runtime.run.guard import end_at_once
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.measuring import choose_batch_size
 from leaven.runtime.run.optimizer_state import load_optimizer_state
 from leaven.runtime.run.phase import QUICK_BATCHES, Phase
+from leaven.runtime.run.placed_model import PlacedModel
 from leaven.runtime.run.placement import fix_buckets, strategy_of
 from leaven.runtime.run.precision import fabric_with, precision_of, use_precision
+from leaven.runtime.run.rank_watch import RANKS
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.storing import store_decoded
@@ -67,7 +70,7 @@ class CheckpointPolicy:
 class Judged(Protocol):
     """An evaluation that can be compared with a guess."""
 
-    def words(self) -> tuple[str, ...]: ...
+    def caveats(self) -> tuple[str, ...]: ...
 
 
 class Run:
@@ -106,6 +109,7 @@ class Run:
         self.named = Path(
             fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else "")
         )  # as it is shown
+        RANKS.folder = self.named
         self.folder = self.named.absolute()  # user code may change the working directory
         self.saved = folder.read_checkpoint(self.folder / LAST) if (self.folder / LAST).is_file() else None
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
@@ -114,10 +118,10 @@ class Run:
         self.ending = self._find_ending(args.finish) if args.finish is not None else None
         self.chosen: ChosenEpoch | None = None  # of which the final weights are
         self.judged: dict[str, Judged] = {}  # the last evaluation of each split
-        self.words: tuple[str, ...] = ()  # about a model that learned nothing
+        self.caveats: tuple[str, ...] = ()  # about a model that learned nothing
         self.data: Data | None = None
         self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left
-        self.unsaved_state: Mapping[str, Any] = {}  # of the model when training began
+        self.unsaved_state: dict[str, dict[str, Any]] = {}  # of the user's code when training began, by owner
         self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began
         self.phases = 0
         self.last_phase: Phase | None = None
@@ -176,6 +180,8 @@ class Run:
         if threads is not None:
             torch.set_num_threads(threads)
         self.fabric.barrier()  # nobody reads the lock while it is written
+        if self.writes:
+            remove_unfinished(self.folder, (".ckpt", ".bundle"))
         facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.started_by()]}
         if is_new:
             given = {"seed": self.seed, "processes": now, "arguments": arguments.kept(args)}
@@ -371,7 +377,7 @@ class Run:
             model.load_state_dict(found.weights)
         apply_masks(model)
         self.is_trained = True
-        self.words = found.words if found is not None else self.words_about("val")
+        self.caveats = found.caveats if found is not None else self.caveats_about("val")
         self.chosen = chosen_epoch(self.last_phase, self.rows, found.epoch if found is not None else None)
         if self.ending is None:
             self.update_lock(trained=True, **{CHOSEN: self.chosen.epoch.number if self.chosen is not None else None})
@@ -402,8 +408,7 @@ class Run:
 
     def whole(self, model: nn.Module) -> AbstractContextManager[Any]:
         """While a model is evaluated, every process has all of its parameters."""
-        placement = self.last_phase.placement if self.last_phase is not None else None
-        return placement.whole() if placement is not None and placement.model is model else nullcontext()
+        return model.whole() if isinstance(model, PlacedModel) else nullcontext()
 
     def evaluation_bar(self, split: Split) -> progress.Bar:
         """The bar of an evaluation: that of the current epoch, or of the whole run."""
@@ -455,10 +460,10 @@ class Run:
             for logger in self.loggers:
                 logger.write(scores, len(self.rows))
 
-    def words_about(self, split: str) -> tuple[str, ...]:
+    def caveats_about(self, split: str) -> tuple[str, ...]:
         """What the last evaluation of a split says about a model that is no better than a guess."""
         judged = self.judged.get(split)
-        return judged.words() if judged is not None else ()
+        return judged.caveats() if judged is not None else ()
 
     def final_scores(self, test: Mapping[str, float]) -> dict[str, float]:
         """The test scores; without a test split, the validation scores of the epoch that was chosen."""
@@ -473,11 +478,11 @@ class Run:
         self._close_loggers()
         self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
         if scores:
-            self.words = self.words_about("test")
+            self.caveats = self.caveats_about("test")
         if not self.is_quick:
-            self.update_lock(words=list(self.words))
-            if self.words:
-                self.print("\n".join(["", *self.words]))
+            self.update_lock(caveats=list(self.caveats))
+            if self.caveats:
+                self.print("\n".join(["", *self.caveats]))
         if not self.is_quick and self.snapshot is None:
             self._show_curves()
         if self.data is not None and self.data.skipped:
@@ -521,6 +526,7 @@ def _launched(args: argparse.Namespace, devices: int | str, strategy: str, preci
         devices=args.devices or devices, num_nodes=args.machines, strategy=strategy_of(strategy), precision=precision
     )
     fix_buckets(fabric)
+    RANKS.begin(fabric, end_at_once)
     fabric.launch()
     return fabric
 

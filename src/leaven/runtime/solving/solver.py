@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
 
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
-_CLOSE = 1e-5  # to the solution; with less, a head is rated that would be another one if it were solved
+CLOSE = 1e-5  # to the solution; with less, a head is rated that would be another one if it were solved
 
 
 class HeadSolver:
@@ -77,7 +77,7 @@ class HeadSolver:
         for strength in self.strengths:
             if run.stop.is_pressed():
                 raise Stopped(f"stopped; to resume: {to_resume(run.named)}")
-            self._current = strength, problem.solve(strength, _start(problem, strength, found), _CLOSE)
+            self._current = strength, problem.solve(strength, expected_start(problem, strength, found), CLOSE)
             found = [*found[-1:], self._current]
             self._seconds = time.monotonic() - began
             yield _Linear(*problem.layer(self._current[1])).to(run.device)
@@ -109,7 +109,7 @@ class HeadSolver:
         run.print(f"{self._phase.name}: solved in {self._seconds:.1f} s, L2 strength {strength:g}{tried}{told}")
 
 
-def _start(problem: LinearProblem, strength: float, found: Sequence[tuple[float, Solution]]) -> Solution:
+def expected_start(problem: LinearProblem, strength: float, found: Sequence[tuple[float, Solution]]) -> Solution:
     """Where the solution is expected by those of the last two strengths: they move steadily with its logarithm."""
     if len(found) < 2 or not strength or found[0][0] == found[1][0]:
         return found[-1][1] if found else problem.zero

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from leaven.runtime.seeding import draws, generator, seed_all
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.arrays import ENTRY_BYTES, Rows
+from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.identity import NotStored
 from leaven.runtime.stored.layout import Layout
-from leaven.runtime.stored.looked import Looked
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import IndexedSplit
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _PROBED = 3  # random images
+_TRIED = 64  # samples in batches of each size
 _EXTREME = 1e4  # a pixel as no image has it
 _THIS_PROCESS = os.urandom(16).hex()
 
 
 @dataclass(frozen=True, eq=False)
 class Computation:
-    """What is computed once per image. `facts` are all that its outputs depend on besides the images.
+    """A function of images that runs once per image. `facts` are all that its outputs depend on besides the images.
 
-    What runs is part of the copy that was `looked` at. Where that has code of which no version is known, the facts are
-    not all: outputs are then kept for this process alone.
+    It runs modules of the `checked` copy. Where their code comes from no library whose version is known, the facts are
+    incomplete, and the outputs are kept for this process alone.
     """
 
     title: str
     run: Callable[[Any], tuple[Any, ...]]
     facts: dict[str, Any]
-    looked: Looked
-    is_kept: bool = True
+    checked: CheckedCopy
 
     @property
     def keeps(self) -> bool:
         """Whether other runs may use the outputs."""
-        return self.is_kept and not self.looked.own_code
+        return not self.checked.own_code
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class StoredOutputs:
     row_of: np.ndarray  # by the index of a sample in its dataset
 
     def take(self, key: BatchKey) -> tuple[Any, ...]:
-        """Those for the samples of a batch."""
+        """The outputs for the samples of a batch."""
         return self.layout.complete(self.rows.take(self.row_of[key.indices]), len(key.indices))
 
 
@@ -123,12 +123,12 @@ class Computing:
 
     def finish(self, computation: Computation) -> None:
         """Make sure that computing has changed nothing, and leave to other runs only what they may use."""
-        agreed(self.run, lambda: computation.looked.refuse_changes())
+        agreed(self.run, computation.checked.refuse_changes)
         if not computation.keeps:
             self.store.leave_to_this_process(self._written)
 
     def _wanted(self, computation: Computation, split: "IndexedSplit", view: int | None = None) -> _Wanted:
-        """What is looked for in the store; `view` says which, if images are augmented."""
+        """The entries of a split, or of one of its augmented views."""
         samples = identity.of_samples(split.reader)
         layout, facts = self.facts(computation, split)
         chunks = self._chunks(len(split), layout)
@@ -140,7 +140,7 @@ class Computing:
         return _Wanted(layout, view or 0, chunks, samples, keys)
 
     def _found(self, computation: Computation, split: "IndexedSplit", wanted: Sequence[_Wanted]) -> list[StoredOutputs]:
-        """All that is wanted, after what is missing was computed."""
+        """The outputs in these entries; those that the store does not have are computed."""
         missing = [[at for at, key in enumerate(each.keys) if self.store.open(key) is None] for each in wanted]
         missing = self.fabric.broadcast(missing)  # others may be writing already
         needed = sum(each.bytes_of(numbers) for each, numbers in zip(wanted, missing, strict=True))
@@ -166,28 +166,27 @@ class Computing:
     ) -> set[int]:
         """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on real batches.
 
-        The libraries may sum up in another order for other sizes. The largest must be equal: it is tried in the order
-        of two epochs, with other samples at other places.
+        The libraries may sum up in another order for other sizes, which shows in the last digit of some samples only.
+        The largest must be equal: it is tried in the order of two epochs, with other samples at other places.
         """
         if split.has_lengths and not is_padded_alike(split):
-            raise NotStored("the last digits of what they say about a text depend on how long its batch is")
+            raise NotStored("outputs for texts differ slightly with padding")
         world = self.fabric.world_size
         keys = split.keys(0, self.fabric.global_rank, world)
         if split.name != "train" and world == 1:
             return self.sizes(split)  # they were computed in these batches
         _, facts = self.facts(computation, split)
-        sizes = {len(key.indices): [key] for key in reversed(keys)}
-        again = (key for key in split.keys(1, self.fabric.global_rank, world) if len(key.indices) == max(sizes))
-        sizes[max(sizes)] += islice(again, 1)
+        sizes = self.sizes(split)
         samples = identity.of_samples(split.reader)
         of_views = {"views": split.views, "seed": split.reader.seed} if split.views else {}
-        known = key_of(**facts, **of_views, what="equal sizes", sizes=sorted(sizes), samples=samples)
+        known = key_of(**facts, **of_views, what="equal sizes", sizes=sorted(sizes), rows=_TRIED, samples=samples)
         entry = self.store.open(known)
         if entry is None:
+            later = split.keys(1, self.fabric.global_rank, world)
             equal = [
                 size
-                for size, tried in sizes.items()
-                if all(self._is_equal(computation, split, stored, key) for key in tried)
+                for size in sizes
+                if all(self._is_equal(computation, split, stored, key) for key in _of_size(size, keys, later))
             ]
             entry = self._write_entry(known, {"group": group_of(computation, split), "equal": equal}, ())
         found = set(entry.about["equal"])
@@ -207,7 +206,7 @@ class Computing:
         )
 
     def facts(self, computation: Computation, split: "IndexedSplit") -> tuple[Layout, dict[str, Any]]:
-        """What the outputs look like, and all that they depend on besides the images."""
+        """The layout of the outputs, and all that they depend on besides the images."""
         if split.name not in self._known:
             layout, probed = self._probe(computation, self.noise_of(split))
             facts = {
@@ -249,7 +248,7 @@ class Computing:
         return noise.to(self.fabric.device, loaded[0].dtype)
 
     def _probe(self, computation: Computation, noise: Any) -> tuple[Layout, list[str]]:
-        """What the outputs look like, and what they are for a few random images: a change of the code shows in them."""
+        """The layout of the outputs, and their digests for a few random images, in which a change of the code shows."""
         tried = tuple(map(digest, noise.values() if isinstance(noise, dict) else [noise]))
         if tried not in self._probes:
             outputs, fewer = self._run(computation, noise), self._run(computation, some_of(noise, _PROBED - 1))
@@ -262,10 +261,10 @@ class Computing:
         """Raise where the outputs for an image depend on the others in its batch: tried with the brightest image as the
         first, and with the darkest as the last."""
         for place, extreme, others in ((0, _EXTREME, slice(1, None)), (_PROBED - 1, -_EXTREME, slice(_PROBED - 1))):
-            made = self._run(computation, changed(noise, partial(_with_extreme, place, extreme)))
-            for one, other in zip(usual, made, strict=True):
-                is_row = isinstance(one, Tensor) and one.shape[:1] == (_PROBED,)
-                if is_row and not torch.equal(one[others], other[others]):
+            unusual = self._run(computation, changed(noise, partial(_with_extreme, place, extreme)))
+            for before, after in zip(usual, unusual, strict=True):
+                has_rows = isinstance(before, Tensor) and before.shape[:1] == (_PROBED,)
+                if has_rows and not torch.equal(before[others], after[others]):
                     raise NotStored("the outputs for an image depend on what else is in its batch")
 
     def _chunks(self, count: int, layout: Layout) -> list[range]:
@@ -337,11 +336,18 @@ class Computing:
         return outputs
 
 
+def _of_size(size: int, *epochs: Sequence[BatchKey]) -> list[BatchKey]:
+    """Batches of a size from some epochs in turn, with enough samples; after them, the beginnings of larger ones."""
+    ordered = [sorted(keys, key=lambda key: len(key.indices) != size) for keys in epochs]
+    turns = (key.first(size) for keys in zip_longest(*ordered) for key in keys if key and len(key.indices) >= size)
+    return list(islice(turns, max(len(epochs), math.ceil(_TRIED / size))))
+
+
 def _with_extreme(place: int, extreme: float, images: Tensor) -> Tensor:
-    """Some images, of which one is extreme; a text is read from its end."""
-    made = images.clone()
-    made[place] = extreme if made.is_floating_point() else made[place].flip(0)
-    return made
+    """A batch in which one image is extreme, or one text is reversed."""
+    batch = images.clone()
+    batch[place] = extreme if batch.is_floating_point() else batch[place].flip(0)
+    return batch
 
 
 def is_padded_alike(split: "IndexedSplit") -> bool:
@@ -356,7 +362,7 @@ def _approximate_images(split: "IndexedSplit") -> dict[str, str]:
 
 
 def group_of(computation: Computation, split: "IndexedSplit") -> str:
-    """What `leaven cache list` shows in one line."""
+    """The line of `leaven cache list` that an entry belongs to."""
     dataset = split.reader.dataset
     return f"{computation.title}, for {len(dataset):,} samples with {dataset.target.brief}"
 

@@ -25,9 +25,9 @@ from leaven.runtime.seeding import draws
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
 from leaven.runtime.stored.batch import StoredBatch, own_copies
+from leaven.runtime.stored.checked_copy import CheckedCopy, are_same
 from leaven.runtime.stored.computing import Computation
 from leaven.runtime.stored.identity import NotStored
-from leaven.runtime.stored.looked import Looked, are_same
 from leaven.runtime.trials.fused import forward
 from leaven.runtime.trials.group import current_trial
 
@@ -47,13 +47,13 @@ class FrozenPart:
 
     @classmethod
     def of(cls, model: nn.Module, images: Any, precision: Precision) -> tuple["FrozenPart", Computation]:
-        """The parts of a model, and what computes the outputs of the first; tried with some images on its copy."""
+        """The parts of a model, and the computation of the first; both are tried with some images on a copy."""
         if "forward" in vars(model):
             raise NotStored(f"{type(model).__name__} has a `forward` that is not that of its class")
-        looked = Looked(model)
-        copied = looked.copy
+        checked = CheckedCopy(model)
+        copied = checked.copy
         with precision():
-            whole = looked.run(images)
+            whole = checked.run(images)
         if not isinstance(whole[0], Tensor):
             raise NotStored(f"{type(model).__name__} gives a {type(whole[0]).__name__}")
         try:
@@ -68,29 +68,29 @@ class FrozenPart:
             raise NotStored(f"{type(model).__name__} computes something else in evaluation before its trainable layers")
         tried = cls._over(copied, cut, in_evaluation)
         with precision():
-            if not _are_equal(whole, tried._trial(looked, images)):
+            if not _are_equal(whole, tried._trial(checked, images)):
                 raise NotStored(f"the two parts of {type(model).__name__} do not compute what the whole does")
         title = f"the frozen layers of {type(model).__name__} up to {' and '.join(tried.names)}"
-        computation = Computation(title, tried.before, identity.of_part(tried.before), looked)
+        computation = Computation(title, tried.before, identity.of_part(tried.before), checked)
         return cls._over(model, cut, in_evaluation), computation
 
     @classmethod
     def _over(cls, model: nn.Module, cut: Cut, in_evaluation: Cut) -> "FrozenPart":
         return cls(cut.before(model), cut.after(model), in_evaluation.after(model), cut.names)
 
-    def _trial(self, looked: Looked, images: Any) -> list[Any]:
-        """What the copy computes from its stored outputs, as it would from the images."""
+    def _trial(self, checked: CheckedCopy, images: Any) -> list[Any]:
+        """The outputs, gradients and buffers of the copy where it continues from outputs as they are stored."""
         have_drawn = draws()
         with torch.no_grad():
             outputs = tuple(_stored_form(each) for each in self.before(images))
         if have_drawn():
             raise NotStored("the frozen layers draw random numbers")
         stored = StoredBatch(None, {MODEL: outputs}, len(first_tensor(images)))
-        continue_from_stored(looked.copy, self)
+        continue_from_stored(checked.copy, self)
         try:
-            return looked.run(stored)
+            return checked.run(stored)
         finally:
-            continue_from_images(looked.copy)
+            continue_from_images(checked.copy)
 
 
 class Unchanged:
@@ -106,7 +106,7 @@ class Unchanged:
         self._versions = self._now() if has_same else []  # torch counts writes to a tensor
 
     def changed(self) -> str:
-        """What has changed, in words that can follow "because"; empty where nothing has."""
+        """Why stored outputs can't be used any more, in words that follow "because"; empty where they can."""
         if any(tensor.requires_grad for tensor in self._state.values()):
             return "they are trainable now"
         if not self.has_same_weights():

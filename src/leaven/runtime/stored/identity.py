@@ -1,6 +1,7 @@
 """What stored outputs depend on: weights, operations, transforms, images, libraries, and the machine."""
 
 import enum
+import functools
 import inspect
 import platform
 import sys
@@ -52,6 +53,7 @@ def decoders() -> list[str]:
     return [*libraries, *codecs, platform.machine()]
 
 
+@functools.cache  # reading the metadata of a library takes milliseconds, and every split asks
 def _version(name: str) -> str:
     try:
         return version(name)

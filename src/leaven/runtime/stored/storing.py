@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -16,6 +15,7 @@ from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.approximate import fastest
 from leaven.runtime.stored.batch import StoredBatch
+from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.computing import Computation, Computing
 from leaven.runtime.stored.decoded import Decoding, image_transforms, is_read_from_files
 from leaven.runtime.stored.frozen import (
@@ -27,7 +27,6 @@ from leaven.runtime.stored.frozen import (
     takes_stored,
 )
 from leaven.runtime.stored.identity import NotStored
-from leaven.runtime.stored.looked import Looked
 from leaven.runtime.stored.split import StoredSplit
 from leaven.runtime.trials.shared import shared_frozen
 
@@ -50,16 +49,16 @@ class Answering(Protocol):
     def unsaved_state(self) -> list[str]: ...
 
 
-def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool, keep: bool) -> dict[str, StoredSplit]:
+def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool) -> dict[str, StoredSplit]:
     """The given splits with the outputs of the model's frozen layers; none where the model runs as it is.
 
-    Outputs that are not `exact` are computed in the fastest way. With `keep`, later runs can use them.
+    Outputs that are not `exact` are computed in the fastest way.
     """
     trial = phase.run.trial
     began, computing = time.monotonic(), _computing(phase)
 
     def store() -> dict[str, StoredSplit]:
-        return agreed(phase.run, lambda: _with_frozen(phase, splits, computing, exact=exact, keep=keep))
+        return agreed(phase.run, lambda: _with_frozen(phase, splits, computing, exact=exact))
 
     try:
         found = shared_frozen(trial, phase, splits, store, exact=exact) if trial is not None else store()
@@ -92,7 +91,7 @@ def go_on_from_images(phase: "Phase", reason: str) -> None:
 
 
 def _with_frozen(
-    phase: "Phase", splits: Sequence[Split], computing: Computing, *, exact: bool, keep: bool
+    phase: "Phase", splits: Sequence[Split], computing: Computing, *, exact: bool
 ) -> dict[str, StoredSplit]:
     model, run = phase.model, phase.run
     given = list(_with_samples(splits))
@@ -100,10 +99,9 @@ def _with_frozen(
         return {}
     noise = agreed(run, lambda: computing.noise_of(given[0]))
     part, computation = agreed(run, lambda: FrozenPart.of(model, noise, run.fabric.autocast))
-    computation = replace(computation, is_kept=keep)
     if not exact:
-        computation, told = fastest(computation, _computing(phase), given[0])
-        phase.run.print(f"{phase.name}: the frozen layers run {told}")
+        computation, how = fastest(computation, _computing(phase), given[0])
+        phase.run.print(f"{phase.name}: the frozen layers run {how}")
     found: dict[str, StoredSplit] = {}
     for split in given:
         sizes = computing.sizes(split)
@@ -117,12 +115,12 @@ def _with_frozen(
     return found
 
 
-def store_teacher(phase: "Phase", teacher: Answering, splits: Sequence[Split], *, keep: bool) -> dict[str, StoredSplit]:
+def store_teacher(phase: "Phase", teacher: Answering, splits: Sequence[Split]) -> dict[str, StoredSplit]:
     """The given splits with the outputs of a teacher; where it is asked in every epoch, with images at least."""
     name = f"{TEACHER} {len(phase.teachers)}"
     phase.teachers.append(name)
     try:
-        found = agreed(phase.run, lambda: _with_teacher(phase, teacher, name, splits, keep=keep))
+        found = agreed(phase.run, lambda: _with_teacher(phase, teacher, name, splits))
     except NotStored as reason:
         phase.run.print(f"{phase.name}: the teacher runs in every epoch, because {reason}")
         there = [getattr(phase.data, split.name) for split in splits]
@@ -133,16 +131,14 @@ def store_teacher(phase: "Phase", teacher: Answering, splits: Sequence[Split], *
     return found
 
 
-def _with_teacher(
-    phase: "Phase", teacher: Answering, name: str, splits: Sequence[Split], *, keep: bool
-) -> dict[str, StoredSplit]:
+def _with_teacher(phase: "Phase", teacher: Answering, name: str, splits: Sequence[Split]) -> dict[str, StoredSplit]:
     if "forward" in vars(phase.model) and not takes_stored(phase.model):
         raise NotStored(f"{type(phase.model).__name__} has a `forward` that is not that of its class")
     computing, given = _computing(phase), list(_with_samples(splits))
     if not given:
         return {}
     noise = agreed(phase.run, lambda: computing.noise_of(given[0]))
-    computation = replace(agreed(phase.run, lambda: _of_teacher(teacher, noise)), is_kept=keep)
+    computation = agreed(phase.run, lambda: _of_teacher(teacher, noise))
     found: dict[str, StoredSplit] = {}
     for split in given:
         outputs = computing.outputs(computation, split)
@@ -156,13 +152,13 @@ def _with_teacher(
 
 
 def _of_teacher(teacher: Answering, images: Any) -> Computation:
-    """What computes the outputs of a teacher: a copy of it, tried with some images."""
-    looked = Looked(teacher.model)
+    """The computation of a teacher's outputs, by a copy of it that was tried with some images."""
+    checked = CheckedCopy(teacher.model)
     asked = copy(teacher)
-    asked.model = looked.copy
-    looked.ask(lambda: asked(images))
+    asked.model = checked.copy
+    checked.evaluate(lambda: asked(images))
     title = f"the outputs of the teacher {type(teacher.model).__name__}"
-    return Computation(title, lambda images: (asked(images),), identity.of_model(looked.copy), looked)
+    return Computation(title, lambda images: (asked(images),), identity.of_model(checked.copy), checked)
 
 
 def _decode_instead(run: "Run", splits: Sequence[Split], *, exact: bool) -> None:

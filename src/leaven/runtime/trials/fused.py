@@ -1,4 +1,4 @@
-"""What the models of several trials compute behind stored outputs, computed for all of them at once.
+"""The layers after the stored outputs of several trials, computed for all of them at once.
 
 The parameters of the trials are stacked, and `torch.vmap` runs the layers once for all. A trial gets its slice of the
 outputs, computes its loss, and gives back the gradient of that slice; the gradients of the parameters are then computed
@@ -208,6 +208,8 @@ def _compute(requests: Sequence[Forward]) -> Together:
     """The outputs of several trials."""
     first = requests[0]
     layers = first.layers
+    if any(has_hooks(each) for one in requests for each in one.layers.trained.values()):
+        raise ValueError("hooks change their gradients")
     if sum(each.nbytes for each in layers.tensors.values()) * len(requests) > MOST_BYTES:
         raise ValueError("they are large")
     stacked = {name: torch.stack([one.layers.tensors[name].detach() for one in requests]) for name in layers.tensors}
@@ -233,6 +235,12 @@ def _compute(requests: Sequence[Forward]) -> Together:
         raise ValueError("they update their statistics")
     count = sum(each.numel() for each in (*trained.values(), *stacked.values()))
     return Together(_tensor(outputs), count, pull_back)
+
+
+def has_hooks(parameter: Tensor) -> bool:
+    """Whether functions are called with the gradient of a parameter, or after it: they are not, where gradients are
+    computed together."""
+    return bool(parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None))
 
 
 def _tensor(outputs: Any) -> Tensor:

@@ -3,7 +3,8 @@
 Each trial runs the program's `main` in a coroutine of its own (a greenlet), and leaves its turn to the others where it
 waits for something: the outputs of its model, and its gradients. When all wait, what they wait for is computed for all
 of them at once (`fused.py`). As only one runs at a time, nothing in a program needs to know of the others; the
-generators of random numbers and torch's gradient mode, which all share, are exchanged with each turn.
+generators of random numbers, torch's gradient mode and the variables of the user's files, which all share, are
+exchanged with each turn.
 """
 
 import math
@@ -18,6 +19,7 @@ from greenlet import getcurrent, greenlet
 
 from leaven.formats.score_text import score_text
 from leaven.runtime.failures import Trained
+from leaven.runtime.model.outside import UserVariables
 from leaven.runtime.run import progress
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import generators, set_generators
@@ -43,6 +45,7 @@ class Trial:
         self.problem: BaseException | None = None
         self.shares: list[Any] = []  # outputs that wait for their gradients (`fused.py`)
         self.is_alone = False  # whether it does something by itself before it trains
+        self._outside = group.outside
         self._body = body
         self._coroutine = greenlet(self._run)
 
@@ -50,10 +53,15 @@ class Trial:
         """Run until the trial waits for something, or ends; whether it waits."""
         global _current
         _current = self
+        if self._outside is not self.group.outside:
+            self._outside.restore()
         try:
             self._coroutine.switch()
         finally:
             _current = None
+        if not self._outside.is_now():
+            self._outside = self._outside.again()
+        self.group.outside = self._outside
         return not self._coroutine.dead
 
     def meet(self, request: Any) -> Any:
@@ -92,12 +100,14 @@ class Group:
         self.stop = stop
         self.trials: list[Trial] = []
         self.shared: dict[Any, Any] = {}  # what is the same for all: data, models, stored outputs
+        self.outside = UserVariables()  # the variables of the user's files as they are now
         self._serve = serve
         self._alive: list[Trial] = []
         self._epochs = _Epochs()
 
     def run(self, bodies: Mapping[str, Callable[[], None]]) -> None:
         """Run trials to their end, by their values; what went wrong is in their `problem`."""
+        before = self.outside
         self.trials = [Trial(self, values, body) for values, body in bodies.items()]
         self._alive = list(self.trials)
         while self._alive:
@@ -111,6 +121,7 @@ class Group:
             self._epochs.begin()
             with torch.enable_grad():
                 self._serve(waiting)
+        before.restore()
 
     def tell_epoch(self, trial: Trial, title: str, ended: "EndedEpoch") -> None:
         """A trial has ended an epoch: one line tells of it when all have."""

@@ -1,4 +1,4 @@
-"""What is the same for all trials of a group, made once: the data, the model as it is built, and its stored outputs.
+"""Shared by all trials of a group, and made once: the data, the model as it is built, and its stored outputs.
 
 A trial gets the data itself, if it would be built from the same arguments; a copy of the model; and the outputs, if its
 model is such a copy whose frozen layers are those of the first. Their weights are then in memory once for all trials.
@@ -16,10 +16,12 @@ from torch import nn
 
 from leaven.runtime.model.graph import over
 from leaven.runtime.model.looking import NotCopied, copy_to_look_at
+from leaven.runtime.model.outside import UserVariables, holds_variables
 from leaven.runtime.model.state import state_of
-from leaven.runtime.seeding import Generators, are_same_generators, generators, set_generators
+from leaven.runtime.seeding import are_same_generators, generators, set_generators
 from leaven.runtime.stored.frozen import FrozenPart, Unchanged, continue_from_stored, share_weights
 from leaven.runtime.stored.split import StoredSplit
+from leaven.runtime.trials.fused import has_hooks
 from leaven.runtime.trials.group import Trial, current_trial
 
 if TYPE_CHECKING:
@@ -42,59 +44,73 @@ def _built_once(function: Callable[..., Any], *, is_copied: bool) -> Callable[..
         trial = current_trial()
         if trial is None:
             return function(*args)
-        made: list[_Built] = trial.group.shared.setdefault(function, [])
-        found = next((each for each in made if each.fits(args)), None)
-        if found is None:
-            found = _Built.by(function, args)
-            made.append(found)
+        earlier: list[_Built] = trial.group.shared.setdefault(function, [])
+        built = next((each for each in earlier if each.fits(args)), None)
+        if built is None:
+            built = _Built.by(function, args)
+            earlier.append(built)
             if is_copied:
-                found.result.__dict__[_BUILT_AS] = len(made)
-        return _copied(found, function, args) if is_copied else _given(found)
+                built.result.__dict__[_BUILT_AS] = len(earlier)
+        result = _copied(built.result) if is_copied else built.result
+        if result is None:
+            built.before.restore()
+            return function(*args)
+        built.after.restore()
+        return result
 
     return build
 
 
-def _given(found: "_Built") -> Any:
-    set_generators(found.after)
-    return found.result
-
-
-def _copied(found: "_Built", function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """A copy of a model; where there can be none, a model that is built again."""
+def _copied(model: nn.Module) -> nn.Module | None:
+    """A copy of a model; None where it has to be built again."""
+    if holds_variables(model) or any(map(has_hooks, model.parameters())):  # which are not copied
+        return None
     try:
-        copied = copy_to_look_at(found.result)
+        return copy_to_look_at(model)
     except NotCopied:
-        set_generators(found.before)
-        return function(*args)
-    set_generators(found.after)
-    return copied
+        return None
 
 
 @dataclass(frozen=True, eq=False)
 class _Built:
-    """What a function has built, with all that it depends on: its arguments, and the generators before it."""
+    """The result of a function that builds, with all that it depends on: the arguments, and the state before it."""
 
     given: tuple[Any, ...]  # of the arguments of the program, only those that were read
-    before: Generators
+    before: "_State"
     result: Any
-    after: Generators
+    after: "_State"
 
     @classmethod
     def by(cls, function: Callable[..., Any], args: tuple[Any, ...]) -> "_Built":
-        given = tuple(_Read({}) if isinstance(one, argparse.Namespace) else one for one in args)
-        noting = [one.noting(arg) if isinstance(one, _Read) else arg for one, arg in zip(given, args, strict=True)]
-        before = generators()
-        return cls(given, before, function(*noting), generators())
+        given = tuple(_ReadArguments({}) if isinstance(arg, argparse.Namespace) else arg for arg in args)
+        pairs = zip(given, args, strict=True)
+        noting = [known.noting(arg) if isinstance(known, _ReadArguments) else arg for known, arg in pairs]
+        return cls(given, _State(), function(*noting), _State())
 
     def fits(self, args: tuple[Any, ...]) -> bool:
         """Whether these arguments would lead to the same."""
         pairs = zip(self.given, args, strict=True)
-        is_given = all(one.fits(arg) if isinstance(one, _Read) else one == arg for one, arg in pairs)
-        return is_given and are_same_generators(self.before, generators())
+        are_same = all(known.fits(arg) if isinstance(known, _ReadArguments) else known == arg for known, arg in pairs)
+        return are_same and self.before.is_now()
+
+
+class _State:
+    """The state of a process: its generators of random numbers, and the variables of the user's files."""
+
+    def __init__(self) -> None:
+        self._generators = generators()
+        self._outside = UserVariables()
+
+    def is_now(self) -> bool:
+        return are_same_generators(self._generators, generators()) and self._outside.is_now()
+
+    def restore(self) -> None:
+        set_generators(self._generators)
+        self._outside.restore()
 
 
 @dataclass(frozen=True, eq=False)
-class _Read:
+class _ReadArguments:
     """The arguments of a program that a function has read, with their values."""
 
     values: dict[str, Any]
@@ -105,9 +121,9 @@ class _Read:
 
         class Noting(argparse.Namespace):
             def __getattribute__(self, name: str) -> Any:
-                found = object.__getattribute__(self, name)
-                values.update(found if name == "__dict__" else {name: found} if not name.startswith("__") else {})
-                return found
+                value = object.__getattribute__(self, name)
+                values.update(value if name == "__dict__" else {name: value} if not name.startswith("__") else {})
+                return value
 
         noting = Noting(**vars(args))
         values.clear()
@@ -128,36 +144,36 @@ def shared_frozen(
     """The stored splits of a trial that was here before, if this one would get the same; else its own."""
     model = phase.model
     key = (_BUILT_AS, model.__dict__.get(_BUILT_AS), phase.number, tuple(map(id, splits)), exact, str(model))
-    modes = _modes(model)
+    modes = [module.training for module in model.modules()]
     known: list[_Stored] = trial.group.shared.setdefault(key, [])
-    for one in known if model.__dict__.get(_BUILT_AS) is not None else ():
-        if one.modes == modes and _has_same_frozen(model, one.model):
-            if one.part is not None and one.unchanged is not None:
-                part = _part_like(one.part, model)
-                share_weights(model, one.model, dict(part.before.named_parameters()))
+    for first in known if model.__dict__.get(_BUILT_AS) is not None else ():
+        if first.modes == modes and first.before.is_now() and _has_same_frozen(model, first.model):
+            if first.part is not None and first.unchanged is not None:
+                part = _part_like(first.part, model)
+                share_weights(model, first.model, dict(part.before.named_parameters()))
                 continue_from_stored(model, part)
-                phase.unchanged = Unchanged(model, part, one.unchanged.weights, has_same=True)
-            return one.splits
+                phase.unchanged = Unchanged(model, part, first.unchanged.weights, has_same=True)
+            first.after.restore()
+            return first.splits
+    before = UserVariables()
     with trial.alone():
-        found = store()
-    own: FrozenPart | None = model.__dict__["forward"].args[1] if found else None
-    known.append(_Stored(model, modes, own, phase.unchanged, found))
-    return found
+        stored = store()
+    own: FrozenPart | None = model.__dict__["forward"].args[1] if stored else None
+    known.append(_Stored(model, modes, own, phase.unchanged, stored, before, UserVariables()))
+    return stored
 
 
 @dataclass(frozen=True, eq=False)
 class _Stored:
-    """What the first trial has; no part if nothing is stored."""
+    """The stored outputs of a trial, for others; no part if nothing is stored."""
 
     model: nn.Module
     modes: list[bool]  # of training, as the model was before
     part: FrozenPart | None
     unchanged: Unchanged | None
     splits: dict[str, StoredSplit]
-
-
-def _modes(model: nn.Module) -> list[bool]:
-    return [each.training for each in model.modules()]
+    before: UserVariables  # the variables of the user's files
+    after: UserVariables
 
 
 def _has_same_frozen(model: nn.Module, other: nn.Module) -> bool:

@@ -15,9 +15,11 @@ from types import ModuleType
 import torch
 
 from leaven.formats import status_line, sweep_folder
+from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.run_folder import COMMAND, PROGRAM, is_finished
 from leaven.formats.sweep_folder import Trial as TrialRecord
 from leaven.runtime.failures import Diverged, Failure, Stopped, Trained
+from leaven.runtime.model.outside import UserVariables, bytes_outside
 from leaven.runtime.run import progress
 from leaven.runtime.run.guard import guard
 from leaven.runtime.run.stopping import StopSignal
@@ -26,6 +28,7 @@ from leaven.runtime.trials.group import Group
 from leaven.runtime.trials.shared import share_building
 
 MOST = 32  # trials that train together
+MOST_BYTES = 4 * 1024**2  # of variables that are looked at with each turn
 
 
 def main(folder: Path, names: Sequence[str], called: str) -> None:
@@ -33,6 +36,9 @@ def main(folder: Path, names: Sequence[str], called: str) -> None:
     sweep = sweep_folder.read_trials(folder)
     left = [trial for trial in sweep.trials if trial.name in names]
     program = _imported(folder / PROGRAM)
+    if reason := _kept_apart():
+        progress.say(f"each trial trains in a process of its own, because {reason}")
+        return
     share_building(program)
     for start in range(0, len(left), MOST):
         _train(folder, left[start : start + MOST], program, called)
@@ -41,6 +47,14 @@ def main(folder: Path, names: Sequence[str], called: str) -> None:
     if best is not None and not is_finished(best):
         progress.say("")
         _run(program, best, ["--finish"], called)
+
+
+def _kept_apart() -> str:
+    """Why trials can't exchange the variables of the user's files; empty where they can."""
+    if name := UserVariables().not_copied:
+        return f"{name} may change, and can't be copied"
+    size = bytes_outside()
+    return f"the variables of imported files take {show_bytes(size)}" if size > MOST_BYTES else ""
 
 
 def _train(folder: Path, trials: Sequence[TrialRecord], program: ModuleType, called: str) -> None:

@@ -16,7 +16,8 @@ from torch.utils.hooks import RemovableHandle
 
 from leaven.formats.layer_names import is_named
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.looking import copy_or_itself
+from leaven.runtime.model.looking import looking_at
+from leaven.runtime.model.modes import evaluating
 
 MOST_STAGES = 4
 _SPECIAL_TOKENS = (0, 1, 2, 4, 5)  # classes and registers, which stand before those of the image
@@ -73,7 +74,7 @@ class FeatureHooks:
 
 
 class _Tap:
-    """A hook behind a layer. A copy of the model, an average for instance, gets one that keeps nothing."""
+    """A hook after a layer. A copy of the model, an average for instance, gets one that keeps nothing."""
 
     def __init__(self, path: str, seen: dict[str, Tensor] | None, is_student: bool) -> None:
         self.path = path
@@ -105,7 +106,8 @@ def layers_of(model: nn.Module, image: Tensor, chosen: Sequence[str] | None) -> 
 
     They are found by showing an image to a copy of the model.
     """
-    gave, outputs = _trial(copy_or_itself(model), image)
+    with looking_at(model, or_itself=True) as copied:
+        gave, outputs = _trial(copied, image)
     if chosen is None:
         return _stages(model, gave, outputs)
     paths = [path for name in chosen for path in _layers_named(model, name)]
@@ -155,13 +157,10 @@ def _trial(model: nn.Module, image: Tensor) -> tuple[dict[str, _Given], int]:
 
     layers = [(path, module) for path, module in model.named_modules() if path and not _is_of_weights(path)]
     handles = [module.register_forward_hook(note(path)) for path, module in layers]
-    was_training = model.training
-    model.eval()
     try:
-        with torch.no_grad():
+        with evaluating(model), torch.no_grad():
             outputs = model(image)
     finally:
-        model.train(was_training)
         for handle in handles:
             handle.remove()
     return gave, outputs.shape[1]

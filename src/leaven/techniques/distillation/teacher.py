@@ -13,7 +13,7 @@ from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import freeze
 from leaven.runtime.model.input_spec import InputConverter, input_spec_after, input_spec_of
-from leaven.runtime.model.state import changed_state, unsaved_state
+from leaven.runtime.model.state import changed_names, unsaved_state
 from leaven.runtime.stored.batch import StoredBatch
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Teacher:
 
     def unsaved_state(self) -> list[str]:
         """The names of plain state that has changed, and that no checkpoint has."""
-        return changed_state(self.model, self._plain_before)
+        return changed_names(self._plain_before, unsaved_state(self.model))
 
     def check_classes(self, classes: Sequence[str]) -> None:
         """Whoever learns its outputs must mean the same by each of them."""

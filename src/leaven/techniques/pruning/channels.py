@@ -2,12 +2,12 @@
 
 Decides which channels go; which layers shrink together is Torch-Pruning's knowledge. What it can't shrink without
 breaking the net (a shortcut that pads channels, the heads of an attention) is found by trying, and keeps its channels.
+All this is found on copies: the model itself never runs, and only loses the channels.
 """
 
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
@@ -19,8 +19,8 @@ from torch.nn import functional as F
 
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import parameters_under
+from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.masks import has_masks
-from leaven.runtime.model.modes import evaluating
 from leaven.runtime.seeding import generator
 from leaven.techniques.pruning.cost import flops_of
 
@@ -52,29 +52,30 @@ class Structured:
         """Take so large a share out of the chosen layers; what came of it, in a sentence."""
         if has_masks(model):
             raise Failure("structured pruning can't follow unstructured pruning", "change the order of the two")
-        with _traceable(model):
-            found = self._scores(model, example, _chosen(model, on), data, seed)
-            scores = _that_can_go(model, example, found, share)
-            ratio, reached = self._ratio(model, example, scores, share)
-            _take_out(model, example, scores, ratio)
+        with looking_at(model) as copied, torch.enable_grad():
+            copied.eval().requires_grad_(True)  # by gradients, dependencies are found
+            found = self._scores(deepcopy(copied), example, _chosen(model, on), data, seed)
+            scores = _that_can_go(copied, example, found, share)
+            ratio, reached = self._ratio(copied, example, scores, share)
+            cuts = _cuts(copied, example, scores, ratio)
+        _take_out(model, cuts)
         return _summary(self.of, reached, scores, [path for path in found if path not in scores])
 
     def _scores(
-        self, model: nn.Module, example: Tensor, chosen: set[nn.Module], data: "Data", seed: int
+        self, model: nn.Module, example: Tensor, chosen: set[str], data: "Data", seed: int
     ) -> dict[str, Tensor]:
-        """How important the channels are that go together, by the layer that makes them first."""
+        """The importance of tied channels, by the layer that makes them first."""
         if self.by == "taylor":
             _gather_gradients(model, data)
         chance = generator(seed, len(list(model.parameters())))
         paths = {layer: path for path, layer in model.named_modules()}
-        kept = [layer for layer in paths if _owns(layer) and layer not in chosen]
+        kept = [layer for layer, path in paths.items() if _owns(layer) and path not in chosen]
         scores: dict[str, Tensor] = {}
         for group in _groups(_graph(model, example), kept):
             count = len(group[0].idxs)
             found = torch.rand(count, generator=chance) if self.by == "random" else self._measured(group, model)
             if found is not None and len(found) == count > 1:
                 scores[paths[group[0].dep.target.module]] = _by_part(found.detach().cpu(), group)
-        model.zero_grad()
         if not scores:
             raise Failure(
                 "none of the chosen layers can lose channels",
@@ -96,7 +97,7 @@ class Structured:
         """The share of channels that must go, and the share of the cost that goes with them."""
         if self.of == "channels":
             return share, share
-        whole = self._cost(model, example)
+        whole = self._cost(deepcopy(model), example)
 
         def saved(ratio: float) -> float:
             return 1 - self._cost(_tried(model, example, scores, ratio), example) / whole
@@ -139,9 +140,10 @@ def _listed(paths: Sequence[str]) -> str:
 # -- which channels
 
 
-def _chosen(model: nn.Module, on: Sequence[str] | None) -> set[nn.Module]:
+def _chosen(model: nn.Module, on: Sequence[str] | None) -> set[str]:
     parameters = parameters_under(model, [""] if on is None else on)
-    return {layer for layer in model.modules() if _owns(layer) and layer._parameters["weight"] in parameters}
+    layers = model.named_modules()
+    return {path for path, layer in layers if _owns(layer) and layer._parameters["weight"] in parameters}
 
 
 def channels_of(model: nn.Module) -> dict[str, int]:
@@ -159,7 +161,7 @@ def _is_depthwise(layer: nn.Module) -> bool:
 
 
 def _groups(graph: Any, kept: list[nn.Module]) -> Iterator[Any]:
-    """The channels that go together, but for those that are the net's outputs."""
+    """The groups of tied channels, but for those that are the model's outputs."""
     for group in graph.get_all_groups(ignored_layers=kept, root_module_types=list(_LAYERS)):
         made = [item.dep.target for item in group.items if graph.is_out_channel_pruning_fn(item.dep.handler)]
         if all(node.outputs for node in made):
@@ -189,7 +191,6 @@ def _out(scores: Tensor, ratio: float) -> list[int]:
 def _gather_gradients(model: nn.Module, data: "Data") -> None:
     """What the loss on a few batches says about each weight."""
     device = next(model.parameters()).device
-    model.zero_grad()
     for images, targets in islice(data.train.batches(0), _BATCHES):
         _LOSSES[data.target.kind](model(images.to(device)), targets.to(device)).backward()
 
@@ -197,12 +198,44 @@ def _gather_gradients(model: nn.Module, data: "Data") -> None:
 # -- taking them out
 
 
-def _take_out(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> None:
-    graph = _graph(model, example)
+@dataclass(frozen=True)
+class _Cut:
+    """Channels to take out of one layer or parameter of a model, and the function of Torch-Pruning that does it."""
+
+    path: str
+    prune: Callable[[Any, list[int]], Any]
+    dim: int
+    places: list[int]
+
+
+def _cuts(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> list[_Cut]:
+    """What must be cut from which layers without those channels, in this order; a copy of the model loses them."""
+    copied = deepcopy(model)
+    graph = _graph(copied, example)
+    cuts: list[_Cut] = []
     for path, found in scores.items():
-        layer = model.get_submodule(path)
         if places := _out(found, ratio):
-            _group(graph, layer, places).prune()
+            group = _group(graph, copied.get_submodule(path), places)
+            paths = {id(part): name for name, part in (*copied.named_modules(), *copied.named_parameters())}
+            parts = [(item, item.dep.target) for item in group.items if id(item.dep.target.module) in paths]
+            cuts += [_Cut(paths[id(to.module)], one.dep.handler, to.pruning_dim, list(one.idxs)) for one, to in parts]
+            group.prune()
+    return cuts
+
+
+def _take_out(model: nn.Module, cuts: Sequence[_Cut]) -> None:
+    """Take channels out of a model, whose parameters stay as trainable as they were."""
+    trainable = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    for cut in cuts:
+        parent, _, name = cut.path.rpartition(".")
+        part = getattr(model.get_submodule(parent), name)
+        pruner: Any = getattr(cut.prune, "__self__", None)
+        pruner.pruning_dim = cut.dim
+        smaller = cut.prune(part, cut.places)
+        if isinstance(part, nn.Parameter):
+            setattr(model.get_submodule(parent), name, smaller)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(trainable[name])
 
 
 def _group(graph: Any, layer: nn.Module, places: Sequence[int]) -> Any:
@@ -211,9 +244,9 @@ def _group(graph: Any, layer: nn.Module, places: Sequence[int]) -> Any:
 
 
 def _tried(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> nn.Module:
-    """A copy without those channels."""
+    """A copy without those channels, which has not run yet."""
     copied = deepcopy(model)
-    _take_out(copied, example, scores, ratio)
+    _take_out(copied, _cuts(model, example, scores, ratio))
     return copied
 
 
@@ -235,7 +268,7 @@ def _answers_without(model: nn.Module, example: Tensor, scores: Scores, share: f
     """Whether the net still answers, and as the whole one does in which nobody reads those channels."""
     try:
         smaller = _tried(model, example, scores, share)
-        if _answer(smaller, example).shape != _answer(model, example).shape:
+        if _answer(smaller, example).shape != _answer(deepcopy(model), example).shape:
             return False
         silenced, plain = _silenced(model, example, scores, share)
         if plain.keys() != scores.keys():
@@ -254,17 +287,20 @@ def _answer(model: nn.Module, example: Tensor) -> Tensor:
 def _silenced(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> tuple[nn.Module, Scores]:
     """A copy in which nobody reads the channels that would go, and those that this is told of: the others pass through
     norms over channels or parameters of the model's own, and without them the outputs differ."""
-    copied = deepcopy(model)
-    graph = _graph(copied, example)
+    copied, traced = deepcopy(model), deepcopy(model)
+    graph = _graph(traced, example)
+    paths = {layer: path for path, layer in traced.named_modules()}
     told: dict[str, Tensor] = {}
     for path, found in scores.items():
-        group = _group(graph, copied.get_submodule(path), _out(found, ratio))
+        group = _group(graph, traced.get_submodule(path), _out(found, ratio))
         if any(_is_intricate(item.dep.target.module) for item in group.items):
             continue
         told[path] = found
         for item in group.items:
-            if not graph.is_out_channel_pruning_fn(item.dep.handler) and isinstance(item.dep.target.module, _LAYERS):
-                item.dep.target.module.weight.data[:, item.idxs] = 0
+            reader = item.dep.target.module
+            if not graph.is_out_channel_pruning_fn(item.dep.handler) and isinstance(reader, _LAYERS):
+                same: Any = copied.get_submodule(paths[reader])
+                same.weight.data[:, item.idxs] = 0
     return copied, told
 
 
@@ -291,7 +327,7 @@ def _graph(model: nn.Module, example: Tensor) -> Any:
 
 def _lost(model: nn.Module, problem: Exception) -> Failure:
     return Failure(
-        f"which channels of {type(model).__name__} go together can't be told: {type(problem).__name__}: {problem}",
+        f"the tied channels of {type(model).__name__} can't be found: {type(problem).__name__}: {problem}",
         "prune individual weights instead: `prune unstructured(), amount=…`",
     )
 
@@ -302,16 +338,3 @@ def _library() -> Any:
     except ImportError:
         raise Failure("torch_pruning is not installed", "pip install torch-pruning") from None
     return torch_pruning
-
-
-@contextmanager
-def _traceable(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode with every weight wanting a gradient, by which dependencies are found."""
-    wanted = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    with evaluating(model), torch.enable_grad():
-        model.requires_grad_(True)
-        try:
-            yield
-        finally:
-            for name, parameter in model.named_parameters():
-                parameter.requires_grad_(wanted[name])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from leaven.runtime.model.looking import copy_or_itself
+from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.modes import evaluating
 
 MOST_LAYERS = 12  # in a table
@@ -30,8 +30,7 @@ class Cost:
 
 def cost_of(model: nn.Module, example: Tensor) -> Cost:
     """What a model costs, of which a copy is asked about one image."""
-    copied = copy_or_itself(model)
-    with evaluating(copied), torch.no_grad():
+    with looking_at(model) as copied, evaluating(copied), torch.no_grad():
         seconds = _seconds(copied, example)
         return Cost(
             parameters=sum(parameter.numel() for parameter in model.parameters()),

@@ -10,6 +10,7 @@ from leaven.formats.run_folder import pruning_file
 from leaven.pictures.bars import draw_bars
 from leaven.pictures.figure import BLUE, GREY
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.looking import NotCopied
 from leaven.techniques.pruning.channels import Structured, channels_of
 from leaven.techniques.pruning.cost import channel_table, cost_of, cost_table, cost_title
 from leaven.techniques.pruning.weights import MaskedLayer, Unstructured, mask_layers, sparsity_summary
@@ -51,9 +52,19 @@ class Prune:
             if self.over is None:
                 self._grow(self.share)
             return
+        try:
+            self._cut(self.method, model)
+        except NotCopied as problem:
+            raise Failure(
+                f"channels are found on a copy of the model: {problem}",
+                "prune individual weights instead: `prune unstructured(), amount=…`",
+            ) from None
+
+    def _cut(self, method: Structured, model: nn.Module) -> None:
+        """Take whole channels out, and report the result."""
         example = self._example(model)
         before, had = cost_of(model, example), channels_of(model)
-        cut = self.method.cut(model, example, self.share, self.on, self.data, self.run.seed)
+        cut = method.cut(model, example, self.share, self.on, self.data, self.run.seed)
         after, has = cost_of(model, example), channels_of(model)
         costs = cost_table(before, after, has_time=not self.run.is_quick)
         self.run.print(f"{cut}\n{costs}\n\n{channel_table(had, has)}\n")

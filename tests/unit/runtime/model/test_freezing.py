@@ -1,7 +1,6 @@
 """Frozen means still: after any training, a frozen layer's parameters and buffers are byte for byte what they were."""
 
 import copy
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from timm.layers.norm_act import BatchNormAct2d
 from torch import Tensor, nn
 
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.freezing import freeze, stays_in_eval, trainable, unfreeze, unfreeze_by_epoch
+from leaven.runtime.model.freezing import freeze, set_training, trainable, unfreeze, unfreeze_by_epoch
 
 
 def state(module: nn.Module) -> dict[str, bytes]:
@@ -27,11 +26,11 @@ def changed(module: nn.Module, before: dict[str, bytes]) -> set[str]:
 
 
 def train(module: nn.Module, images: Tensor, steps: int = 3, called: Any = None) -> None:
-    """Some steps of training, by an optimizer that holds what moves; `.train()` is called before each."""
+    """Some steps of training, by an optimizer that holds what moves, each in training mode."""
     called = module if called is None else called
     optimizer = torch.optim.AdamW(trainable(module), lr=0.1, weight_decay=0.1)
     for _ in range(steps):
-        called.train()
+        set_training(module)
         called(images).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -122,11 +121,11 @@ def test_chance_is_off_in_what_is_frozen(name: str) -> None:
     net = make()
     freeze(net)
     images = torch.rand(2, 3, 32, 32)
-    net.train()
+    set_training(net)
     assert torch.equal(net(images), net(images))
     assert not any(module.training for module in net.modules())
     unfreeze(net)
-    net.train()
+    set_training(net)
     assert not torch.equal(net(images), net(images))
     assert head
 
@@ -145,19 +144,19 @@ class Functional(nn.Module):
 def test_functional_dropout_counts_by_its_module() -> None:
     net = nn.Sequential(Functional(), nn.Linear(8, 2))
     freeze(net, only=["0"])
-    net.train()
+    set_training(net)
     values = torch.rand(4, 8)
     assert torch.equal(net[0](values), net[0](values))
     assert net.training
     freeze(net, only=["0.first.bias"])  # its module still has something that moves
-    net.train()
+    set_training(net)
     assert not torch.equal(net[0](values), net[0](values))
 
 
 def test_what_has_no_parameters_follows_its_parent() -> None:
     net = Net()
     freeze(net, all_but=["head"])
-    net.train()
+    set_training(net)
     assert [module.training for module in net.stem] == [False] * 4
     assert [module.training for module in net.head] == [True] * 3
     assert net.training
@@ -167,23 +166,11 @@ def test_a_module_in_two_places_keeps_still_only_where_both_do() -> None:
     dropout = nn.Dropout(0.5)
     net = nn.Sequential(nn.Sequential(nn.Linear(4, 4), dropout), nn.Sequential(nn.Linear(4, 4), dropout))
     freeze(net, only=["0"])
-    net.train()
+    set_training(net)
     assert dropout.training
     freeze(net)
-    net.train()
+    set_training(net)
     assert not dropout.training
-
-
-def test_single_layers_can_not_be_woken_by_train() -> None:
-    net = Net()
-    freeze(net, all_but=["head"])
-    for module in net.modules():
-        module.train()
-    assert not net.stem[1].training
-    assert net.train() is net
-    assert net.stem.train() is net.stem
-    assert net.eval() is net
-    assert not net.head.training
 
 
 def test_statistics_may_be_let_free() -> None:
@@ -233,7 +220,7 @@ def test_stillness_survives_fabric() -> None:
     before = state(net)
     model, optimizer = fabric.setup(net, torch.optim.SGD(trainable(net), lr=0.1))
     for _ in range(3):
-        model.train()
+        set_training(net)
         fabric.backward(model(IMAGES).square().mean())
         optimizer.step()
     assert changed(net, before) == {"head.2.weight", "head.2.bias"}
@@ -259,27 +246,14 @@ def test_stillness_survives_compilation() -> None:
     assert changed(net, before) == {"head.2.weight", "head.2.bias"}
 
 
-@pytest.mark.parametrize("way", ["copied", "saved whole"])
-def test_a_copy_is_as_still_and_on_its_own(way: str) -> None:
+def test_a_copy_has_the_same_layers_frozen() -> None:
     net = Net()
     freeze(net, all_but=["head"])
-    if way == "copied":
-        other = copy.deepcopy(net)
-    else:
-        stream = io.BytesIO()
-        torch.save(net, stream)
-        other = torch.load(io.BytesIO(stream.getvalue()), weights_only=False)
+    other = copy.deepcopy(net)
     unfreeze(net)
-    net.train()
-    assert net.stem[1].training
-    assert other.train() is other
-    assert not other.stem[1].training
-    assert other.stem.train() is other.stem
-    before = state(other)
-    train(other, IMAGES)
-    assert changed(other, before) == {"head.2.weight", "head.2.bias"}
-    unfreeze(other)
-    assert len(trainable(other)) == 6
+    assert [module.training for module in other.stem] == [False] * 4
+    assert [module.training for module in other.head] == [True] * 3
+    assert len(trainable(other)) == 2
 
 
 def test_the_state_dict_knows_nothing_of_it() -> None:
@@ -296,7 +270,7 @@ def test_freezing_ends_with_the_next() -> None:
     net = Net()
     freeze(net, all_but=["head"])
     freeze(net, only=["head"])
-    net.train()
+    set_training(net)
     assert [name for name, parameter in net.named_parameters() if parameter.requires_grad] == [
         "stem.0.weight", "stem.0.bias", "stem.1.weight", "stem.1.bias",
     ]  # fmt: skip
@@ -313,14 +287,14 @@ def test_what_stood_still_before_a_freeze_does_so_after_it() -> None:
     unfreeze(net)
     assert [name for name, parameter in net.named_parameters() if not parameter.requires_grad] == ["stem.0.bias"]
     freeze(net, all_but=["head"])
-    assert stays_in_eval(net.stem)
+    assert not net.stem.training
 
 
 def test_layers_can_be_woken_one_by_one() -> None:
     net = Net()
     freeze(net, all_but=["head"])
     unfreeze(net, ["stem.1"])
-    net.train()
+    set_training(net)
     assert [module.training for module in net.stem] == [False, True, True, True]
     before = state(net)
     train(net, IMAGES)
@@ -340,7 +314,7 @@ def test_unfreeze_needs_no_freeze_before() -> None:
 def test_single_parameters_can_be_frozen_by_name() -> None:
     net = Net()
     freeze(net, only=["stem.1.bias", "head.2.bias"])
-    net.train()
+    set_training(net)
     assert len(trainable(net)) == 4
     assert net.stem[1].training
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 from torch import nn
 
-from leaven.runtime.model.looking import copy_or_itself
-from leaven.runtime.model.state import changed_state, differences, state_of, unsaved_state
+from leaven.runtime.model.looking import looking_at
+from leaven.runtime.model.state import changed_names, differences, state_of, unsaved_state
 
 
 class Lazy(Mapping[str, int]):
@@ -34,7 +34,8 @@ def test_what_can_not_be_read_is_never_the_same(kept: object) -> None:
     model = nn.Linear(2, 2)
     model.kept = kept
     assert differences(state_of(model), state_of(model)) == ["kept"]
-    assert isinstance(copy_or_itself(model), nn.Linear)
+    with looking_at(model, or_itself=True) as copied:
+        assert isinstance(copied, nn.Linear)
 
 
 class Counting(nn.Linear):
@@ -46,4 +47,4 @@ def test_what_can_not_be_read_does_not_hide_a_counter_nor_stop_a_checkpoint() ->
     model.kept, model.calls = nested(600), 1
     before = unsaved_state(model)
     model.calls = 2
-    assert changed_state(model, before) == ["calls"]
+    assert changed_names(before, unsaved_state(model)) == ["calls"]

@@ -19,6 +19,14 @@ phase "second", epochs=1 {}
 """
 
 
+def drawing_every_batch(program: Path) -> Path:
+    """The same program, which draws its line after every batch, however soon after the last."""
+    text = program.read_text(encoding="utf-8")
+    at_once = "import leaven.formats.status_line\n\nleaven.formats.status_line._SECONDS = 0.0\n"
+    program.write_text(at_once + text, encoding="utf-8")
+    return program
+
+
 class Terminal:
     """A terminal, and all that was written to it."""
 
@@ -51,7 +59,8 @@ def left_on_screen(written: str) -> str:
 
 def test_a_terminal_shows_bars_and_the_time_left_and_keeps_only_the_lines(tmp_path: Path) -> None:
     terminal = Terminal()
-    running = at_work.start(at_work.program(tmp_path, RECIPE), terminal=terminal.name)
+    program = drawing_every_batch(at_work.program(tmp_path, RECIPE))
+    running = at_work.start(program, terminal=terminal.name)
     running.process.join(at_work.LIMIT)
     written = terminal.close()
     assert running.process.exitcode == 0, written

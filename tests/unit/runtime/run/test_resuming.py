@@ -73,6 +73,7 @@ def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
     assert resumed.epochs == (EPOCHS[EPOCHS.index(first) :] if first else []), "what was saved is not trained again"
     assert_same(folder, uncut)
     assert (folder / "model.bundle").is_file()
+    assert not list(folder.glob(".*")), "what was half written is removed: checkpoints are large"
 
 
 def test_a_phase_that_stopped_early_leaves_its_best_weights_even_if_the_next_one_is_killed(tmp_path: Path) -> None:

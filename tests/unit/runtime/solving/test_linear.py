@@ -109,3 +109,30 @@ def test_less_regularisation_fits_better() -> None:
     assert problem.loss_of(weak) < problem.loss_of(strong)
     again = problem.solve(0.01, problem.zero, 1e-6)
     torch.testing.assert_close(problem.layer(again), problem.layer(weak), atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e3], ids=["near", "far away"])
+def test_a_head_is_solved_in_64_bits_from_wherever_it_starts(far: float) -> None:
+    """Far from the start, what is computed in 32 bits is too coarse for the last steps."""
+    given = features(count=60, rank=40)
+    targets = classes(given, 4)
+    problem = LinearProblem(given, targets, nn.CrossEntropyLoss(), 4)
+    start = Solution(torch.full_like(problem.zero.weight, far), problem.zero.bias)
+    found = problem.solve(0.01, start, 1e-7)
+    leaves = Solution(found.weight.clone().requires_grad_(), found.bias.clone().requires_grad_())
+    problem.objective(leaves, 0.01).backward()
+    assert leaves.weight.grad is not None
+    assert leaves.bias.grad is not None
+    assert float(leaves.weight.grad.abs().max()) < 1e-6
+    assert float(leaves.bias.grad.abs().max()) < 1e-6
+
+
+def test_a_loss_gets_outputs_that_it_can_view_as_a_row() -> None:
+    given = features()
+    targets = torch.stack([classes(given, 2), classes(given.flip(1), 2)], dim=1).float()
+
+    def flat(outputs: Tensor, expected: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(outputs.view(-1), expected.view(-1))
+
+    ours = solve(LinearProblem(given, targets, flat, 2))
+    torch.testing.assert_close(ours, solve(LinearProblem(given, targets, nn.BCEWithLogitsLoss(), 2)))

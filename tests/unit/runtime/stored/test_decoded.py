@@ -156,7 +156,7 @@ def test_another_version_of_a_library_makes_new_entries(
 ) -> None:
     stored(photos)
     before = len(store.entries())
-    monkeypatch.setattr(identity, "version", lambda name: "99.0")
+    monkeypatch.setattr(identity, "_version", lambda name: "99.0")
     stored(photos)
     assert len(store.entries()) == 2 * before
 

@@ -17,6 +17,7 @@ from torchvision.transforms import v2
 
 from leaven import runtime
 from leaven.formats.store import Store, default_store
+from leaven.runtime.stored import identity
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_another_version_of_a_library_makes_new_entries(
     prepared(photos)
     before = computed(store)
     real = importlib.metadata.version
-    monkeypatch.setattr("leaven.runtime.stored.identity.version", lambda name: "99" if name == "pillow" else real(name))
+    monkeypatch.setattr(identity, "_version", lambda name: "99" if name == "pillow" else real(name))
     prepared(photos)
     assert computed(store) == 2 * before
 

@@ -23,7 +23,7 @@ __all__ = ["photos", "store"]  # fixtures
 
 def begun(phase: runtime.Phase) -> None:
     optimizer = torch.optim.SGD(runtime.trainable(phase.model), lr=0.1)
-    phase.begin(optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer))
+    phase.setup(phase.model, optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer))
 
 
 def test_a_resumed_run_uses_the_weights_that_it_saved(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,7 @@ def test_a_batch_that_does_not_fit_into_memory(is_training: bool, photos: Path) 
     phase = prepared(data, photos.parent, model)
     if is_training:
         optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
-        phase.begin(optimizer, runtime.constant(optimizer))
+        phase.setup(model, optimizer, runtime.constant(optimizer))
         batch, _ = next(phase.batches())
         assert not torch.is_tensor(batch), "it has stored outputs"
     head.most = 2

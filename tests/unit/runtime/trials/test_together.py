@@ -131,6 +131,129 @@ def test_a_layer_that_works_in_place_changes_the_batch_of_its_own_trial_alone(la
         assert float((together[name] - tensor).abs().max()) <= TOLERANCE * float(tensor.abs().max()), name
 
 
+OUTSIDE = """
+import itertools
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+CALLS = 0
+NOTES = {"calls": [], "last": None}
+RANDOM = torch.Generator().manual_seed(7)
+{more}
+
+class Kept:
+    losses = 0
+
+def times(loss):
+    times.calls = getattr(times, "calls", 0) + 1
+    return loss * (1 + times.calls / 50)
+
+class Loss(nn.Module):
+    def forward(self, outputs, targets):
+        global CALLS
+        CALLS += 1
+        Kept.losses += 1
+        NOTES["calls"].append(CALLS)
+        NOTES["last"] = NOTES["calls"]
+        noise = torch.rand((), generator=RANDOM)
+        scale = 1 + len(NOTES["last"]) / 10 + Kept.losses / 20 + CALLS / 30 + noise
+        return times(F.cross_entropy(outputs, targets)) * scale
+
+class Noise(nn.Module):
+    def forward(self, inputs):
+        return inputs * (0.5 + torch.rand(inputs.shape, generator=self.random())) if self.training else inputs
+
+    def random(self):
+        return RANDOM
+
+class Held(Noise):
+    def __init__(self):
+        super().__init__()
+        self.held = RANDOM
+
+    def random(self):
+        return self.held
+
+class Net(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.drop = {drop}
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, images):
+        return self.head(self.drop(self.body(images)))
+"""
+WITH_OUTSIDE = """
+import "own.py"
+arg lr: float = 0.1
+model own.Net()
+freeze body
+loss own.Loss()
+optimizer sgd(lr=lr)
+data digits() { split train=96 samples, val=32 samples, test=32 samples }
+train epochs=2, batch=32
+sweep lr, [0.01, 0.1, 0.2]
+"""
+
+
+_SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in ("Noise()", "Held()")]
+
+
+@pytest.mark.parametrize("drop", ["nn.Dropout(0.5)", *_SLOW])
+def test_no_trial_sees_the_variables_of_another(drop: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OUTSIDE.replace("{drop}", drop).replace("{more}", ""))
+    (tmp_path / "r.leaven").write_text(WITH_OUTSIDE)
+    assert "3 trials train together" in succeed("leaven run r.leaven --name sweep", tmp_path)
+    succeed("leaven run r.leaven --lr 0.2 --no-cache --name one", tmp_path)
+    together, alone = (weights(tmp_path / "runs/r" / name) for name in ("sweep/trial-03", "one"))
+    assert all(torch.equal(together[name], tensor) for name, tensor in alone.items()), "bit for bit"
+
+
+@pytest.mark.slow
+def test_trials_whose_variables_can_not_be_copied_don_t_share_a_process(tmp_path: Path) -> None:
+    more = "SCALES = (1 + n / 10 for n in itertools.count())"
+    source = OUTSIDE.replace("{drop}", "nn.Dropout(0.5)").replace("{more}", more)
+    (tmp_path / "own.py").write_text(source.replace("* scale", "* next(SCALES)"))
+    (tmp_path / "r.leaven").write_text(WITH_OUTSIDE)
+    said = succeed("leaven run r.leaven --name sweep", tmp_path)
+    assert "each trial trains in a process of its own, because own.SCALES may change, and can't be copied" in said
+    assert "trial 3/3: lr=0.2" in said
+    succeed("leaven run r.leaven --lr 0.2 --no-cache --name one", tmp_path)
+    sweep, alone = (weights(tmp_path / "runs/r" / name) for name in ("sweep/trial-03", "one"))
+    assert all(torch.equal(sweep[name], tensor) for name, tensor in alone.items())
+
+
+HOOKED = """
+from torch import nn
+
+def tenth(parameter):
+    parameter.grad.mul_(0.1)
+
+class Net(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(8, classes)
+        self.head.weight.register_post_accumulate_grad_hook(tenth)
+
+    def forward(self, images):
+        return self.head(self.body(images))
+"""
+
+
+def test_hooks_of_gradients_are_called(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(HOOKED)
+    (tmp_path / "r.leaven").write_text(WITH_OUTSIDE.replace("loss own.Loss()\n", ""))
+    said = succeed("leaven run r.leaven --name sweep", tmp_path)
+    assert "every trial runs its own layers, because hooks change their gradients" in said
+    succeed("leaven run r.leaven --lr 0.2 --no-cache --name one", tmp_path)
+    together, alone = (weights(tmp_path / "runs/r" / name) for name in ("sweep/trial-03", "one"))
+    assert all(torch.equal(together[name], alone[name]) for name in alone)
+
+
 def test_a_trial_that_diverges_leaves_the_others(tmp_path: Path) -> None:
     rest = "optimizer sgd(lr=lr)\ntrain epochs=3, batch=32, clip=none\nsweep lr, [0.1, 1e38, 0.2]"
     (tmp_path / "r.leaven").write_text(RECIPE.format(args="arg lr: float = 0.1", rest=rest))

@@ -23,7 +23,7 @@ from leaven.components.linear import Linear
 from leaven.language.source import Source
 from leaven.rules.checker import check
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.freezing import freeze, parameter_groups, parameters_under, stays_in_eval, trainable, unfreeze
+from leaven.runtime.model.freezing import freeze, parameter_groups, parameters_under, set_training, trainable, unfreeze
 from leaven.runtime.model.masks import add_mask
 from leaven.runtime.model.weights import load_weights, read_weights
 from leaven.tasks.classification import Classes
@@ -65,7 +65,7 @@ def net() -> Net:
 def train(module: nn.Module, steps: int = 4) -> None:
     optimizer = torch.optim.AdamW(trainable(module), lr=0.1, weight_decay=0.1)
     for _ in range(steps):
-        module.train()
+        set_training(module)
         module(IMAGES).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -149,11 +149,10 @@ def test_dropout_goes_on_where_only_an_adapter_froze() -> None:
     module = net()
     techniques.Lora(rank=2, on=BODY).on_model(module)
     freeze(module, all_but=["head"], dropout="on")
-    module.train()
     assert module.drop.training
-    assert {name for name, part in module.named_modules() if stays_in_eval(part)} == {"norm", "mix.1"}
+    assert {name for name, part in module.named_modules() if not part.training} == {"norm", "mix.1"}
     freeze(module, all_but=["head"], dropout=["mix", "fc"])  # the rest was frozen by the recipe
-    still = {name for name, part in module.named_modules() if stays_in_eval(part)}
+    still = {name for name, part in module.named_modules() if not part.training}
     assert still == {"conv.base_layer", "norm", "each", "mix.1"}
 
 
@@ -164,7 +163,7 @@ def test_freezing_never_means_the_adapters() -> None:
     moving = [name for name, weight in module.named_parameters() if weight.requires_grad]
     assert len(moving) == 6
     assert all("lora_" in name for name in moving)
-    module.train()
+    set_training(module)
     assert module.get_submodule("fc.lora_dropout").training
     assert not module.drop.training
     unfreeze(module)

@@ -276,6 +276,69 @@ def test_the_same_net_loses_the_same_channels() -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
+CALLS: list[int] = []  # a variable of the user's file
+
+
+class Odd(nn.Module):
+    """Counts its calls, here and outside, draws from a generator of its own, takes its scales from its first batch, and
+    builds a part when it is first needed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.generator = torch.Generator().manual_seed(3)
+        self.built: nn.Module | None = None
+        self.register_buffer("scale", torch.zeros(()))
+        self.spread: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        CALLS.append(self.calls)
+        if self.spread is None:
+            self.scale.fill_(x.shape[-1])
+            self.spread = x.detach().std(dim=(0, 2, 3)).view(1, -1, 1, 1) + 1
+            self.built = nn.Identity()
+        noise = 1 + 0.0 * torch.rand(1, generator=self.generator) + 0.0 * torch.rand(1)
+        return x * noise / self.scale / self.spread
+
+
+def odd_net() -> nn.Sequential:
+    net = plain_net()
+    net.insert(3, Odd())
+    return net
+
+
+@pytest.mark.parametrize("of", ["channels", "flops"])
+@pytest.mark.parametrize("by", ["l1", "taylor"])
+def test_but_for_its_channels_a_model_is_as_if_nobody_had_looked(by: Any, of: Any) -> None:
+    CALLS.clear()
+    net, plain = odd_net(), plain_net()
+    torch.manual_seed(1)
+    pruned(net, Structured(by=by, of=of), 50)
+    after = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(after, torch.rand(1)), "nothing was drawn"
+    assert CALLS == []
+    odd = net[3]
+    assert isinstance(odd, Odd)
+    assert (odd.calls, odd.built, odd.spread, float(odd.scale)) == (0, None, None, 0.0)
+    assert torch.equal(odd.generator.get_state(), torch.Generator().manual_seed(3).get_state())
+    pruned(plain, Structured(by=by, of=of), 50)
+    del net[3]
+    shapes = [weight.shape for weight in net.parameters()]
+    assert shapes == [weight.shape for weight in plain.parameters()]
+    assert all(weight.grad is None for weight in net.parameters())
+
+
+def test_channels_of_a_model_that_can_not_be_copied_are_not_searched() -> None:
+    net, seen = plain_net(), []
+    net[2].register_forward_hook(lambda *given: seen.append(1))
+    with pytest.raises(Failure, match=r"found on a copy of the model: Sequential can't be copied: 2\..*seen"):
+        pruned(net, Structured(), 50)
+    assert seen == []
+    assert net[0].out_channels == 8
+
+
 # -- single weights
 
 

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 from leaven.runtime.model.looking import NotCopied, copy_to_look_at
 from leaven.runtime.model.modes import evaluating
-from leaven.runtime.model.outside import Outside, state_with_outside
+from leaven.runtime.model.outside import UserVariables, state_with_outside
 from leaven.runtime.model.state import differences, digest, own_class, tensors_of
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.identity import NotStored, OwnCode
 
 
-class Looked:
-    """A copy of a model that runs in its place, and what a forward pass must not change of it.
+class CheckedCopy:
+    """A copy of a model that runs in its place; `NotStored` where a forward pass changes it.
 
     `own_code` names code that ran and that comes from no library whose version is known.
     """
@@ -37,39 +37,39 @@ class Looked:
             raise NotStored(str(problem)) from None
         self.own_code = own_class(model)
         self._own: OwnCode | None = OwnCode()
-        self._outside = Outside(model)
+        self._variables = UserVariables(model)
         self._state = state_with_outside(model)
         self._tensors = tensors_of(model)
-        if differs := next(chain(self._other_state(), self._other_tensors(tensors_of(self.copy))), ""):
+        if differs := next(chain(self._differing_state(), self._differing_tensors(tensors_of(self.copy))), ""):
             raise NotStored(f"{type(model).__name__} can't be copied: {differs} differs in the copy")
 
-    def ask(self, forward: Callable[[], Any]) -> Any:
-        """The outputs of the copy in evaluation, which something asks for; a `NotStored` if that changes it."""
-        with self._outside_kept():
+    def evaluate(self, forward: Callable[[], Any]) -> Any:
+        """The outputs of a call that runs the copy in evaluation mode."""
+        with self._restoring_variables():
             outputs = self._evaluated(forward)
             self.refuse_changes()
         return outputs
 
     def run(self, inputs: Any) -> list[Any]:
-        """The outputs of the copy in evaluation, and the outputs, gradients and buffers of a step of it."""
-        with self._outside_kept():
+        """The outputs of the copy in evaluation mode, then the outputs, gradients and buffers of a training step."""
+        with self._restoring_variables():
             outputs = self._evaluated(lambda: self.copy(inputs))
-            self._refuse(self._other_tensors(dict(self.copy.named_buffers())))
-            found = _trained(self.copy, inputs)
-            self._refuse(self._other_state(), self._other_tensors(dict(self.copy.named_parameters())))
+            self._refuse(self._differing_tensors(dict(self.copy.named_buffers())))
+            step = _training_step(self.copy, inputs)
+            self._refuse(self._differing_state(), self._differing_tensors(dict(self.copy.named_parameters())))
         for copied, own in zip(self.copy.modules(), self.model.modules(), strict=True):
             for name, buffer in own._buffers.items():
                 copied._buffers[name] = buffer.clone() if buffer is not None else None
-        return [outputs, *found]
+        return [outputs, *step]
 
     def refuse_changes(self) -> None:
-        """Raise where the copy is no longer as the model is."""
-        theirs = tensors_of(self.copy)
-        with self._outside_kept():
-            self._refuse(self._other_state(), self._tensors.keys() - theirs.keys(), self._other_tensors(theirs))
+        """Raise where the copy is no longer equal to the model."""
+        copied = tensors_of(self.copy)
+        with self._restoring_variables():
+            self._refuse(self._differing_state(), self._tensors.keys() - copied.keys(), self._differing_tensors(copied))
 
     def _evaluated(self, forward: Callable[[], Any]) -> Any:
-        """The outputs in evaluation, and the first time a note of whose code runs."""
+        """The outputs in evaluation mode; the first call also notes whose code runs."""
         own, self._own = self._own, None
         with evaluating(self.copy), torch.no_grad():
             outputs = forward() if own is None or self.own_code else own.noted(forward)
@@ -77,24 +77,24 @@ class Looked:
         return outputs
 
     @contextmanager
-    def _outside_kept(self) -> Iterator[None]:
+    def _restoring_variables(self) -> Iterator[None]:
         """Where the copy is refused, or its code fails, the variables of the user's code are as before."""
         try:
             yield
         except BaseException:
-            self._outside.restore()
+            self._variables.restore()
             raise
 
-    def _refuse(self, *others: Iterable[str]) -> None:
-        if changed := next(chain(*others), ""):
+    def _refuse(self, *changes: Iterable[str]) -> None:
+        if changed := next(chain(*changes), ""):
             raise NotStored(f"{type(self.model).__name__} changes {changed} in a forward pass")
 
-    def _other_state(self) -> list[str]:
-        """The plain state that is not the same in the model and in its copy."""
+    def _differing_state(self) -> list[str]:
+        """The names of plain state that differs between the model and its copy."""
         return differences(self._state, state_with_outside(self.copy))
 
-    def _other_tensors(self, copied: Mapping[str, Tensor]) -> Iterator[str]:
-        """Those of the copy that are not the same in the model."""
+    def _differing_tensors(self, copied: Mapping[str, Tensor]) -> Iterator[str]:
+        """The names of these tensors of the copy that differ from those of the model."""
         return (name for name, tensor in copied.items() if not are_same(self._tensors.get(name), tensor))
 
 
@@ -105,7 +105,7 @@ def are_same(one: Tensor | None, other: Tensor | None) -> bool:
     return torch.equal(one, other) or digest(one) == digest(other)  # the latter with NaN
 
 
-def _trained(model: nn.Module, inputs: Any) -> list[Tensor]:
+def _training_step(model: nn.Module, inputs: Any) -> list[Tensor]:
     """The outputs, gradients and buffers of a step."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     seed_all(0)
