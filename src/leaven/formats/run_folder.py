@@ -40,6 +40,7 @@ QUICK = "_quick"  # ends the name of a folder whose run saw two batches only
 COMMAND = "LEAVEN_COMMAND"  # the environment variable by which a program knows what was typed to start it
 REPORT = "LEAVEN_REPORT"  # that with the file to which a program writes the report of its failure
 OUTCOME = "LEAVEN_OUTCOME"  # that with the file to which a program writes how it ended
+PACKED_BY = "LEAVEN_PACKED_BY"  # that with the version of Leaven that a job's program belongs to
 _TIME = "%Y-%m-%d_%H-%M-%S"
 _BY_TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)(?:_quick)?(?:_(\d+))?")
 _QUICK = re.compile(rf"{QUICK}(_\d+)?$")
@@ -90,7 +91,7 @@ def pruning_file(phase: int) -> str:
     return f"phase{phase + 1}-pruning.png"
 
 
-def new_folder(output: Path, name: str | None = None, *, is_quick: bool = False) -> Path:
+def new_folder(output: Path, name: str | None = None, *, is_quick: bool = False, is_private: bool = False) -> Path:
     """A folder of its own for a run, of that name or else named by the time. A name that is taken is an error, unless
     it is that of a smoke test."""
     stem = (name or now()) + (QUICK if is_quick else "")
@@ -98,7 +99,7 @@ def new_folder(output: Path, name: str | None = None, *, is_quick: bool = False)
     while True:
         folder = output / (stem if number == 1 else f"{stem}_{number}")
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir(mode=0o700 if is_private else 0o777, parents=True)
         except FileExistsError:
             is_taken = name is not None and not is_quick
             if is_taken or not folder.is_dir():  # in the latter case, a file stands where a folder above it should be
@@ -239,6 +240,6 @@ def read_json(file: Path) -> dict[str, Any]:
     """What a JSON file holds; empty where there is none that can be read."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

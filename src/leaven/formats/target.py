@@ -128,7 +128,10 @@ def shown(given: Any) -> str:
 
 
 def plain(label: Any) -> Any:
-    """A label as Python's own int or str: a NumPy scalar or a tensor of one element is its number."""
+    """A label as Python's own int or str: a NumPy scalar or a tensor of one element is its number, a list of one label
+    is that label."""
+    if isinstance(label, list | tuple) and len(label) == 1:
+        label = label[0]
     if hasattr(label, "item") and _size(label) == 1:
         label = label.item()
     return int(label) if isinstance(label, float) and label.is_integer() else label

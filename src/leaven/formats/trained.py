@@ -1,4 +1,5 @@
-"""What a file of weights tells without torch: a bundle its outputs and transforms, a safetensors file its shapes.
+"""Facts about files of weights, read without torch: the outputs and transforms of a bundle, the shapes of a safetensors
+file.
 
 Decides only what is read; whether a file is intact, and what it can be used for, is decided elsewhere.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from leaven.formats.regular import open_regular
+from leaven.formats.run_folder import BUNDLE, newest
 
 _MANIFEST = "bundle.json"
 _LONGEST = 16 * 2**20  # bytes
@@ -18,8 +20,8 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, NotImpl
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a bundle says about itself. `shape` is that of one prepared input."""
+class BundleFacts:
+    """Facts from the manifest of a bundle. `shape` is that of one prepared input."""
 
     task: str
     classes: tuple[str, ...]  # what each output means
@@ -33,14 +35,14 @@ def is_built_by_code(built_by: Mapping[str, Any]) -> bool:
     return built_by.get("by") in ("own", "changed")
 
 
-def bundle_tells(file: Path) -> Told | None:
-    """What a bundle says about itself; None for what is not a bundle or can't be read."""
+def bundle_facts(place: Path) -> BundleFacts | None:
+    """The facts of a bundle, or of that of the newest run in a folder; None where it can't be read."""
     try:
-        with open_regular(file) as stream, zipfile.ZipFile(stream) as archive:
+        with open_regular(newest(place, BUNDLE) or place) as stream, zipfile.ZipFile(stream) as archive:
             if archive.getinfo(_MANIFEST).file_size > _LONGEST:
                 return None
             found = json.loads(archive.read(_MANIFEST))
-        return Told(
+        return BundleFacts(
             task=str(found["task"]),
             classes=tuple(str(name) for name in found["target"]["names"]),
             built_by=dict(found["built_by"]),

@@ -4,6 +4,7 @@ They come from strangers. Written as they are, an escape would command the termi
 own, and a tag would be part of a page.
 """
 
+import html
 import re
 import unicodedata
 
@@ -34,6 +35,11 @@ def in_markdown(text: str) -> str:
     """A text as a paragraph or a cell of Markdown shows it: nothing in it is markup, or a tag."""
     escaped = _MARKUP.sub(lambda mark: f"\\{mark[0]}", visible(text))
     return "".join(_TAGS.get(character, character) for character in escaped)
+
+
+def in_html(text: str) -> str:
+    """A text as a page shows it, with its lines: nothing in it is a tag or an entity, or turns letters around it."""
+    return html.escape(visible_lines(text))
 
 
 def as_code(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import IMAGE_ENDINGS, PART_NAMES
 from leaven.sources.copies import copies
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined
 from leaven.tasks.detection.target import Box, Categories, Object, Objects, box_fault, within
 from leaven.tasks.instances.target import MaskedCategories
 
@@ -140,13 +140,13 @@ class ImageIndex:
 def several(name: str, found: Sequence[str], folder: Path) -> tuple[str, str]:
     """The words for an image that several files may be: the fact, and what helps."""
     places = [os.path.relpath(path, folder).replace(os.sep, "/") for path in found]
-    told = " and ".join(f"`{place}`" for place in places[:2]) + (" and others" if len(places) > 2 else "")
+    shown = " and ".join(f"`{place}`" for place in places[:2]) + (" and others" if len(places) > 2 else "")
     help = "give it by its path in that folder, or name the folders of images like their splits"
-    return f"`{name}` may be {told} of `{folder.name}`", help
+    return f"`{name}` may be {shown} of `{folder.name}`", help
 
 
-def looked(read: Read, problems: Problems) -> Looked:
-    """What a look tells of what was read."""
+def facts_of(read: Read, problems: Problems) -> SourceFacts:
+    """The facts of annotations that were read."""
     try:
         findings = problems.findings()
     except BadSource as bad:
@@ -155,7 +155,7 @@ def looked(read: Read, problems: Problems) -> Looked:
         findings = (*findings, _no_objects(problems))
     counts = {split: len(images) for split, images in read.splits.items()}
     splits = tuple(split for split in counts if split)
-    return Looked(read.names, splits, (*findings, *_unused(read, problems)), counts)
+    return SourceFacts(read.names, splits, (*findings, *_unused(read, problems)), counts)
 
 
 def opened(read: Read, problems: Problems, *, has_masks: bool = False) -> Samples:

@@ -16,14 +16,14 @@ from leaven.sources.annotations import (
     Read,
     as_text,
     at_source,
-    looked,
+    facts_of,
     missing_folder,
     named_split,
     opened,
     several,
 )
 from leaven.sources.name_files import unreadable
-from leaven.sources.source import Looked, Samples
+from leaven.sources.source import Samples, SourceFacts
 from leaven.tasks.detection.target import Object
 
 _PARTS = ("images", "annotations", "categories")
@@ -40,14 +40,14 @@ class Coco(NamedTuple):
     masks: bool | None = None
     on_bad_file: OnBadFile = "stop"
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         try:
             files = self._files()
             if sum(os.path.getsize(file) for file in files.values()) > LARGEST_LOOK:
-                return Looked((), tuple(split for split in files if split))
-            return looked(*self._read(files))
+                return SourceFacts((), tuple(split for split in files if split))
+            return facts_of(*self._read(files))
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
 
     def open(self) -> Samples:
         return opened(*self._read(self._files()), has_masks=bool(self.masks))

@@ -11,7 +11,7 @@ from leaven.formats.file_names import FileNames
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import image_files, images_in, looks_split, read_image_folder, sub_folders
 from leaven.sources.copies import copies
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined
 
 if TYPE_CHECKING:
     from leaven.formats.target import TargetReader
@@ -27,15 +27,15 @@ class Folder(NamedTuple):
     name: str
     target: "TargetReader | None" = None
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         if not os.path.isdir(self.path):
-            return Looked(findings=(_not_a_folder(self.path, self.name),))
+            return SourceFacts(findings=(_not_a_folder(self.path, self.name),))
         if self.target is not None:
             return self._listed(self.target).look()
         read = read_image_folder(self.path, self.name)
         images = next((part.images for part in read.parts.values()), {})
         findings = tuple(map(_at_path, (*read.findings, *self._doubts(images))))
-        return Looked(read.classes, read.splits, findings, read.counts, tuple(images.values()))
+        return SourceFacts(read.classes, read.splits, findings, read.counts, tuple(images.values()))
 
     def open(self) -> Samples:
         if not os.path.isdir(self.path):
@@ -107,18 +107,18 @@ class TorchvisionFolder(NamedTuple):
     target: "TargetReader | None" = None
     allow_empty: bool = False
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         if not os.path.isdir(self.path):
-            return Looked(findings=(_not_a_folder(self.path, self.name),))
+            return SourceFacts(findings=(_not_a_folder(self.path, self.name),))
         names = tuple(sub_folders(self.path))
         if not looks_split(names):
             images = tuple(there.images for there in images_in(self.path).values())
             is_known = all(images)  # torchvision decides about empty classes
-            return Looked(names, counts={"": sum(images)}, class_counts=images) if is_known else Looked(names)
+            return SourceFacts(names, counts={"": sum(images)}, class_counts=images) if is_known else SourceFacts(names)
         quoted = ", ".join(f"`{name}`" for name in names)
         fact = f"the sub-folders of `{self.name}` are read as classes, but have names of splits: {quoted}"
         help = f'use `folder("{self.name}")`, which reads `train`, `val` and `test` as splits'
-        return Looked(names, findings=(_at_path(Finding("split-as-class", fact, help, is_error=False)),))
+        return SourceFacts(names, findings=(_at_path(Finding("split-as-class", fact, help, is_error=False)),))
 
 
 def _at_path(finding: Finding) -> Finding:

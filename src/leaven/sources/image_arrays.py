@@ -26,7 +26,7 @@ from leaven.formats.image_arrays import (
     read_idx,
 )
 from leaven.formats.image_folder import sub_folders
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined
 
 _DAMAGED = (ValueError, OSError, EOFError, gzip.BadGzipFile, zlib.error)
 
@@ -47,15 +47,15 @@ class Mnist(_Place):
     def is_there(self) -> bool:
         return not idx_files(self.path, self.FOLDER)[1]
 
-    def look(self) -> Looked | None:
+    def look(self) -> SourceFacts | None:
         files, missing = idx_files(self.path, self.FOLDER)
         if missing:
-            return None if self.download else Looked(findings=(self._missing(missing, bool(files)),))
+            return None if self.download else SourceFacts(findings=(self._missing(missing, bool(files)),))
         try:
             counts = {split: idx_shape(files[images], 3)[0] for split, (images, _) in IDX_FILES.items()}
         except _DAMAGED as problem:
-            return Looked(findings=(_damaged(self.name, problem),))
-        return Looked(self.NAMES, tuple(counts), counts=counts)
+            return SourceFacts(findings=(_damaged(self.name, problem),))
+        return SourceFacts(self.NAMES, tuple(counts), counts=counts)
 
     def open(self) -> Samples:
         files, missing = idx_files(self.path, self.FOLDER)
@@ -88,16 +88,16 @@ class Cifar10(_Place):
     def is_there(self) -> bool:
         return bool(batch_files(self.path, self.BATCHES))
 
-    def look(self) -> Looked | None:
+    def look(self) -> SourceFacts | None:
         files = batch_files(self.path, self.BATCHES)
         if not files:
-            return None if self.download else Looked(findings=(self._missing(),))
+            return None if self.download else SourceFacts(findings=(self._missing(),))
         try:
             names = batch_names(files["train"][0], self.BATCHES)
             counts = {split: sum(self._count(file) for file in there) for split, there in files.items()}
         except _DAMAGED as problem:
-            return Looked(findings=(_damaged(self.name, problem),))
-        return Looked(names, tuple(counts), counts=counts)
+            return SourceFacts(findings=(_damaged(self.name, problem),))
+        return SourceFacts(names, tuple(counts), counts=counts)
 
     def _count(self, file: Path) -> int:
         known = batch_count(file, self.BATCHES)

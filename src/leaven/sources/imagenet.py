@@ -17,7 +17,7 @@ from leaven.formats.file_names import FileNames
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import image_files, images_in, is_image, sub_folders
 from leaven.sources.folder import Folder
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined
 
 _WNID = re.compile(r"n\d{8}")
 _BREED = re.compile(r"(n\d{8})-(.+)")
@@ -34,20 +34,20 @@ class ImageNet(NamedTuple):
     path: Path
     name: str
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         if (finding := self._obstacle()) is not None:
-            return Looked(findings=(finding,))
-        looked = self._folder.look()
-        names, _ = named(looked.names)
+            return SourceFacts(findings=(finding,))
+        facts = self._folder.look()
+        names, _ = named(facts.names)
         try:
-            validation = self._validation(looked.names)
+            validation = self._validation(facts.names)
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
         if validation is None:
-            return looked._replace(names=names, findings=self._findings(looked.findings))
-        findings = (*(each for each in looked.findings if each.is_error), *validation.findings)
-        counts = {"train": looked.counts.get("train", 0), "val": len(validation.files)}
-        return looked._replace(names=names, splits=("train", "val"), counts=counts, findings=findings)
+            return facts._replace(names=names, findings=self._findings(facts.findings))
+        findings = (*(each for each in facts.findings if each.is_error), *validation.findings)
+        counts = {"train": facts.counts.get("train", 0), "val": len(validation.files)}
+        return facts._replace(names=names, splits=("train", "val"), counts=counts, findings=findings)
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without
@@ -154,17 +154,17 @@ class StanfordDogs(NamedTuple):
     path: Path
     name: str
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         try:
             folder, lists = self._images(), self._lists()
             counts = {split: len(files) for split, files in lists.items()} if lists else {}
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
         images = _breed_folders(folder)
         names, _ = breeds(tuple(images))
         if not lists:
-            return Looked(names, (), (self._no_lists(),), {"": sum(images.values())}, tuple(images.values()))
-        return Looked(names, tuple(counts), counts=counts)
+            return SourceFacts(names, (), (self._no_lists(),), {"": sum(images.values())}, tuple(images.values()))
+        return SourceFacts(names, tuple(counts), counts=counts)
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without

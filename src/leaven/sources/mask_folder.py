@@ -16,7 +16,7 @@ from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.sources.annotations import OnBadFile
 from leaven.sources.mask_pixels import Pair, Seen, listed, look_at_masks
 from leaven.sources.name_files import read_lines, unreadable
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined
 from leaven.tasks.segmentation.target import MaskClasses
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 IMAGES = ("images", "image", "imgs", "img")
 MASKS = ("masks", "mask", "labels", "labels_mask", "annotations")
 CLASS_FILES = ("classes.txt", "class_dict.csv", "labels.txt")
+BLACK_AND_WHITE = ("background #000000", "object #ffffff")  # the classes of such masks
 _SHOWN = 3
 _HEX = re.compile(r"#([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2})")
 _SUFFIXES = ("_mask", "-mask", "_label", "_labels", "_gt")
@@ -34,7 +35,8 @@ MOST_PIXELS = 16_000_000  # of the masks that a check looks at: more take too lo
 
 
 class MaskFolder(NamedTuple):
-    """`classes` are names in a list, or a file of them; `known` are those of a trained model."""
+    """`classes` are names in a list, with colours where masks have these, or a file of them; `known` are those of a
+    trained model."""
 
     path: Path
     name: str
@@ -43,16 +45,16 @@ class MaskFolder(NamedTuple):
     known: "MaskClasses | None" = None
     on_bad_file: OnBadFile = "stop"
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         try:
             target = self._target()
             pairs, findings = self._pairs()
             seen = self._seen(pairs, target, MOST_LOOKED, MOST_PIXELS)
             findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
         counts = {split: len(there) for split, there in pairs.items()}
-        return Looked(target.names, tuple(split for split in counts if split), findings, counts)
+        return SourceFacts(target.names, tuple(split for split in counts if split), findings, counts)
 
     def open(self) -> Samples:
         target = self._target()
@@ -126,17 +128,19 @@ class MaskFolder(NamedTuple):
 
     def _named(self) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
         """The names of the classes, and the colours that masks have in their place, where they have."""
-        if self.classes is not None and not isinstance(self.classes, str | Path):
-            return self._checked(tuple(map(str, self.classes)), ())
-        file = Path(self.classes) if self.classes is not None else self._class_file()
+        given = self._class_file() if self.classes is None else self.classes
+        where = f"`{Path(given).name}`" if isinstance(given, str | Path) else "the list"
         try:
-            rows = read_classes(file)
+            if isinstance(given, str | Path):
+                rows = read_classes(Path(given))
+            else:
+                rows = [_class([str(line)]) for line in given]
         except (OSError, ValueError) as problem:
-            fact = f"the classes in `{file.name}` can't be read: {unreadable(problem)}"
+            fact = f"the classes in {where} can't be read: {unreadable(problem)}"
             raise BadSource(_about("classes", "wrong-format", fact, _HOW)) from None
         colours = tuple(colour for _, colour in rows if colour is not None)
         if colours and len(colours) < len(rows):
-            fact = f"`{file.name}` has a colour for some classes and none for others"
+            fact = f"{where} has a colour for some classes and none for others"
             raise BadSource(_about("classes", "wrong-format", fact, _HOW))
         return self._checked(tuple(name for name, _ in rows), colours)
 
@@ -262,6 +266,21 @@ def looks_like_masks(folder: Path) -> bool:
     """Whether a folder has images and masks."""
     splits = [place for split in PART_NAMES if (place := _split(folder, split)) is not None]
     return any(_beside(place) is not None for place in (folder, *splits))
+
+
+def are_black_and_white(folder: Path) -> bool:
+    """Whether the first masks of a folder have pixels of 0 and 255 and no others, as drawing programs write them."""
+    from PIL import Image
+
+    seen: set[int] = set()
+    for images, masks in mask_places(folder).values():
+        for _, file in paired(images, masks)[0][:_SHOWN]:
+            try:
+                with Image.open(file) as mask:
+                    seen |= {int(value) for _, value in mask.convert("L").getcolors() or ()}  # type: ignore[arg-type]
+            except OSError:
+                return False
+    return seen == {0, 255}
 
 
 def _beside(folder: Path) -> tuple[Path, Path] | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined
 
 _LISTS = {"train": "trainval.txt", "test": "test.txt"}
 AREAS = ("background", "pet")
@@ -38,19 +38,19 @@ class OxfordPets(NamedTuple):
     def is_there(self) -> bool:
         return self.folder() is not None
 
-    def look(self) -> Looked | None:
+    def look(self) -> SourceFacts | None:
         if self.download and not self.is_there():
-            return Looked(AREAS, tuple(PUBLISHED), counts=PUBLISHED) if self.masks else None
+            return SourceFacts(AREAS, tuple(PUBLISHED), counts=PUBLISHED) if self.masks else None
         try:
             lists = self.lists()
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
         counts = {split: len(pets) for split, pets in lists.items()}
         if self.masks:
-            return Looked(AREAS, tuple(counts), counts=counts)
+            return SourceFacts(AREAS, tuple(counts), counts=counts)
         breeds = names_of(lists)
         each = tuple(sum(pet.breed == at + 1 for pet in lists["train"]) for at in range(len(breeds)))
-        return Looked(breeds, tuple(counts), (), counts, each)
+        return SourceFacts(breeds, tuple(counts), (), counts, each)
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from leaven.formats.texts import Text
 
 
-class Looked(NamedTuple):
-    """What a look at a source tells: the names of the outputs, where they are known, and the splits that it has.
+class SourceFacts(NamedTuple):
+    """What is known of a source before it is opened: the names of its outputs, its splits, and what is wrong.
 
     `counts` are the samples of each split, and `class_counts` those of each class, where they are known.
     """
@@ -45,10 +45,10 @@ class Samples(NamedTuple):
 class OnDisk(Protocol):
     """Data on disk that is looked at before training, whoever opens it then."""
 
-    def look(self) -> Looked | None:
-        """What is known of it, and what is wrong with it; None where it is not there yet and will be downloaded.
+    def look(self) -> SourceFacts | None:
+        """The facts that can be read quickly; None where the data is not there yet and will be downloaded.
 
-        It is quick: no image is opened, but a few masks.
+        No image is opened, but a few masks.
         """
 
 

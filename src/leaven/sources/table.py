@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import (
+    PLAIN,
     TEXT,
     BadLine,
     Embedded,
     Layout,
     NotUtf8,
+    OneList,
     StrayQuote,
     TableFile,
     WrongWidth,
@@ -25,10 +27,11 @@ from leaven.formats.tables import (
 )
 from leaven.formats.tables.csv_file import NO_QUOTES, likely_encoding
 from leaven.formats.tables.csv_file import Table as TextTable
+from leaven.formats.tables.jsonl_file import is_one_list
 from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
 from leaven.formats.texts import text_columns
 from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns
-from leaven.sources.source import Looked, Samples, class_counts, predefined
+from leaven.sources.source import Samples, SourceFacts, class_counts, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
@@ -37,6 +40,23 @@ NO_HEADER = "the first line names the columns; for a table without a header, `co
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 FILE_NAME = "file_name"  # as in other libraries that read such folders
 Rows = dict[str, list[Row]]  # of each split
+
+
+def table_as_written(
+    path: Path,
+    name: str,
+    target: TargetReader,
+    *,
+    separator: str | None = PLAIN.separator,
+    header: bool | Literal["auto"] = PLAIN.header,
+    columns: Sequence[str] | None = None,
+    quote: str | None = PLAIN.quote,
+    encoding: str = PLAIN.encoding,
+    **others: Any,
+) -> "Table":
+    """A table by the arguments that recipes and programs have for it."""
+    layout = Layout(separator, header, tuple(columns or ()), quote, encoding)
+    return Table(path, name, target, layout=layout, **others)
 
 
 @dataclass(frozen=True)
@@ -51,16 +71,12 @@ class Table:
     text: str | Sequence[str] | None = None
     root: Path | None = None
     ending: str = ""  # of image files, where the table leaves it out
-    separator: str | None = None
-    header: bool | Literal["auto"] = "auto"
-    columns: Sequence[str] | None = None
-    quote: str | None = '"'
-    encoding: str = "utf-8"
+    layout: Layout = PLAIN
     endings: tuple[str, ...] = ()
     is_metadata: bool = False  # whether the table is inside of the folder of images
     on_bad_file: Literal["stop", "skip"] = "stop"  # at rows without a label, and at texts that can't be used
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         """What is known before training; of the images, only the first is looked for."""
         splits: tuple[str, ...] = ()
         unusable: tuple[Finding, ...] = ()
@@ -70,16 +86,16 @@ class Table:
             splits = tuple(split for split in tables if split)
             rows, doubted = self._all_rows(tables, is_look=True)
             if not all(map(bool, rows.values())):
-                return Looked((), splits)
+                return SourceFacts((), splits)
             unusable = tuple(self.inputs.unusable(_every(rows), skips=self._skips))
             target, values, rows, skipped = self._read(rows)
             self._check_first_image(tables, rows)
         except BadSource as bad:
-            return Looked((), splits, (*unusable, *bad.findings))
+            return SourceFacts((), splits, (*unusable, *bad.findings))
         counts = {split: len(there) for split, there in rows.items()}
         doubts = (*self._unseen(target, values, counts), *self._doubts(target, values))
         findings = (*ignored, *doubted, *unusable, *skipped, *doubts, *self._repeated(rows, values))
-        return Looked(target.names, splits, findings, counts, class_counts(target, values))
+        return SourceFacts(target.names, splits, findings, counts, class_counts(target, values))
 
     def open(self) -> Samples:
         """All samples; a BadSource where they can't be read. Texts that can't be used are found when they're loaded."""
@@ -124,10 +140,6 @@ class Table:
         if self.text is not None:
             return TextColumns(text_columns(self.text))
         return ImageColumn(self.image or FILE_NAME, self.ending)
-
-    @property
-    def layout(self) -> Layout:
-        return Layout(self.separator, self.header, tuple(self.columns or ()), self.quote, self.encoding)
 
     @property
     def _skips(self) -> bool:
@@ -181,7 +193,7 @@ class Table:
         try:
             there = self._open(file).columns()
         except WrongWidth:
-            return f"has not the {len(self.columns or ())} columns of the others"
+            return f"has not the {len(self.layout.columns)} columns of the others"
         except (OSError, ValueError, BadLine):  # reported when its rows are read
             return ""
         has_none = set(self.inputs.columns) <= set(there) and not set(there) & set(self.target.columns)
@@ -206,9 +218,9 @@ class Table:
 
     def _check_encoding(self) -> None:
         try:
-            "".encode(self.encoding)
+            "".encode(self.layout.encoding)
         except LookupError:
-            fact, label = f"`{self.encoding}` is not an encoding of text", "not known"
+            fact, label = f"`{self.layout.encoding}` is not an encoding of text", "not known"
             help = 'usual ones are `"utf-8"`, `"cp1252"` and `"utf-16"`'
             raise BadSource(Finding("wrong-value", fact, help, argument="encoding", label=label)) from None
 
@@ -223,6 +235,8 @@ class Table:
             help = f"write `{formats()[ending].SOURCE}(…)` instead of `{formats()[self.endings[0]].SOURCE}(…)`"
         elif TEXT in self.endings:
             return
+        elif ending == ".json" and is_one_list(file):
+            help = _one_object_per_line(file)
         elif set(self.endings) <= set(TextTable.ENDINGS):
             help = 'write `csv(…, separator="\\t")`, which reads files of any name'
         raise self._bad(Finding("wrong-format", fact, help))
@@ -249,7 +263,8 @@ class Table:
         except NotUtf8 as bad:
             raise self._bad(Finding("not-utf8", f"{bad.place} of `{name}` {bad.fact}", self._convert(file))) from None
         except BadLine as bad:
-            help = NO_QUOTES if isinstance(bad, StrayQuote) and self.quote is not None else ""
+            help = NO_QUOTES if isinstance(bad, StrayQuote) and self.layout.quote is not None else ""
+            help = _one_object_per_line(file) if isinstance(bad, OneList) else help
             raise self._bad(Finding("wrong-format", f"{bad.place} of `{name}` {bad.fact}", help)) from None
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
@@ -297,7 +312,7 @@ class Table:
             "unknown-column",
             f"`{name}` has no column `{column}`",
             f"its columns are {listed}; name one by `{argument}=`",
-            notes=(NO_HEADER,) * (not self.columns and any(map(_is_no_name, there))),
+            notes=(NO_HEADER,) * (not self.layout.columns and any(map(_is_no_name, there))),
             argument=argument,
             label=f"the columns are {listed}",
             wrong=column,
@@ -409,6 +424,11 @@ def _given(cells: Sequence[Any]) -> Any:
     """The label of a row: one cell, or several."""
     cells = [cell.content if isinstance(cell, Embedded) else cell for cell in cells]
     return cells[0] if len(cells) == 1 else tuple(cells)
+
+
+def _one_object_per_line(file: Path) -> str:
+    written = file.with_name(f"{file.stem}_lines.jsonl" if file.suffix == ".jsonl" else f"{file.stem}.jsonl")
+    return f"write one object per line: `jq -c '.[]' {shlex.quote(file.name)} > {shlex.quote(written.name)}`"
 
 
 def _how_to_convert(file: Path, name: str) -> str:

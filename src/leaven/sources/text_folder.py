@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import PART_NAMES, files_below, sub_folders
-from leaven.sources.source import Looked, Samples, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined
 
 if TYPE_CHECKING:
     from leaven.formats.target import TargetReader
@@ -25,15 +25,15 @@ class TextFolder(NamedTuple):
     target: "TargetReader | None" = None  # labels are the names of folders
     classes: Sequence[str] | None = None  # the sub-folders that are read; all where there are none
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         try:
             parts = self._parts()
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
         train = next(iter(parts.values()))
         counts = {split: sum(map(len, there.values())) for split, there in parts.items()}
         findings = tuple(self._lacking(parts))
-        return Looked(tuple(train), tuple(filter(None, parts)), findings, counts, tuple(map(len, train.values())))
+        return SourceFacts(tuple(train), tuple(filter(None, parts)), findings, counts, tuple(map(len, train.values())))
 
     def _lacking(self, parts: Mapping[str, Mapping[str, Sequence[str]]]) -> list[Finding]:
         """Classes that only some splits have, such as a folder of texts that nobody labelled."""

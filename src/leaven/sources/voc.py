@@ -14,14 +14,14 @@ from leaven.sources.annotations import (
     Problems,
     Read,
     at_source,
-    looked,
+    facts_of,
     missing_folder,
     named_split,
     opened,
     several,
 )
 from leaven.sources.name_files import unreadable
-from leaven.sources.source import Looked, Samples
+from leaven.sources.source import Samples, SourceFacts
 from leaven.tasks.classification.target import in_order
 from leaven.tasks.detection.target import Box, Object
 
@@ -45,15 +45,15 @@ class Voc(NamedTuple):
     name: str
     on_bad_file: OnBadFile = "stop"
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         try:
             files, problems = self._files(), Problems(self.name, self.on_bad_file)
             splits = self._splits(files, problems)
             if len(files) > MOST_LOOKED:
-                return Looked((), tuple(split for split in splits if split))
-            return looked(self._read(splits, problems), problems)
+                return SourceFacts((), tuple(split for split in splits if split))
+            return facts_of(self._read(splits, problems), problems)
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
 
     def open(self) -> Samples:
         problems = Problems(self.name, self.on_bad_file)

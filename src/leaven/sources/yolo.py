@@ -14,13 +14,13 @@ from leaven.sources.annotations import (
     Read,
     as_text,
     at_source,
-    looked,
+    facts_of,
     missing_folder,
     named_split,
     opened,
 )
 from leaven.sources.name_files import read_lines, unreadable
-from leaven.sources.source import Looked, Samples
+from leaven.sources.source import Samples, SourceFacts
 from leaven.tasks.detection.target import Object
 
 MOST_LOOKED = 20_000  # images: a look at more takes too long
@@ -37,14 +37,14 @@ class Yolo(NamedTuple):
     masks: bool | None = None
     on_bad_file: OnBadFile = "stop"
 
-    def look(self) -> Looked:
+    def look(self) -> SourceFacts:
         try:
             splits = self._splits()
             if sum(map(len, splits.values())) > MOST_LOOKED:
-                return Looked(self._names()[0], tuple(split for split in splits if split))
-            return looked(*self._read(splits))
+                return SourceFacts(self._names()[0], tuple(split for split in splits if split))
+            return facts_of(*self._read(splits))
         except BadSource as bad:
-            return Looked(findings=(bad.finding,))
+            return SourceFacts(findings=(bad.finding,))
 
     def open(self) -> Samples:
         return opened(*self._read(self._splits()), has_masks=bool(self.masks))

@@ -281,7 +281,7 @@ class Judged:
         said, actual = self.guess.said(outputs, targets)
         self.pairs.append((said.cpu(), actual.cpu()))
 
-    def words(self) -> tuple[str, ...]:
+    def caveats(self) -> tuple[str, ...]:
         """What is to be said about the model; several processes ask together."""
         pairs = self._of_all_processes()
         if not pairs:

@@ -106,7 +106,7 @@ class Evaluation(Protocol):
     def scores(self) -> dict[str, float]: ...
 
     @property
-    def words(self) -> str:
+    def caveat(self) -> str:
         """A line about a model that is no better than a guess; else empty."""
 
     @property

@@ -22,9 +22,9 @@ def score_lines(scores: Mapping[str, float]) -> list[str]:
     return [f"{name:<{width}}  {score_text(score)}" for name, score in scores.items()]
 
 
-def words_lines(words: str) -> list[str]:
+def caveat_lines(caveat: str) -> list[str]:
     """A line about a model that did not work, apart from what is above it; none where there is nothing to say."""
-    return ["", words] if words else []
+    return ["", caveat] if caveat else []
 
 
 def in_brackets(scores: Mapping[str, float]) -> str:

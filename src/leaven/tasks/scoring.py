@@ -11,6 +11,7 @@ from torch.utils import _pytree
 from torchmetrics import Metric
 
 from leaven.runtime.data.batches import Split
+from leaven.runtime.model.modes import evaluating
 from leaven.runtime.run.phase import QUICK_BATCHES
 from leaven.runtime.run.run import Run
 from leaven.tasks.guesses import Guess, Judged
@@ -112,8 +113,6 @@ def evaluate(
     if not len(split) or run.snapshot is not None:
         return {}
     _synchronize_buffers(model, fabric.world_size)
-    was_training = model.training
-    model.eval()
     loss = torch.zeros(2, dtype=torch.float64)  # the sum, and of how many
     device = torch.device("cpu") if is_exact and fabric.device.type == "mps" else fabric.device  # mps has only 32 bits
     for metric in metrics.values():
@@ -121,7 +120,7 @@ def evaluate(
         if is_exact:
             metric.set_dtype(torch.float64)
     judged = Judged(judgement.guess, metrics, run.monitor, split.name)
-    with run.whole(model), run.evaluation_bar(split) as bar:
+    with evaluating(model), run.whole(model), run.evaluation_bar(split) as bar:
         for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
             if run.is_quick and number >= QUICK_BATCHES:
                 break
@@ -137,7 +136,6 @@ def evaluate(
             judged.add(outputs, targets)
             bar.advance()
             run.stop_if_asked()
-    model.train(was_training)
     scores: dict[str, float] = {}
     with warnings.catch_warnings():
         if judgement.expected:

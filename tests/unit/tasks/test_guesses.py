@@ -49,7 +49,7 @@ def judged(predicted: list[int], actual: list[int], metric: str = "accuracy") ->
     found.scores = {metric: float(metrics[metric](outputs, targets))}
     for half in range(2):
         found.add(outputs[half::2], targets[half::2])
-    return found.words()
+    return found.caveats()
 
 
 class TestClasses:
@@ -91,7 +91,7 @@ def test_numbers_are_compared_with_the_mean_of_training() -> None:
         found.scores = {"mae": float(metric(*in_units(outputs, targets)))}
         found.add(outputs, targets)
         told = "val split: no better than always predicting the mean of training: mae 3.0000 against 1.5000"
-        assert found.words() == ((told,) if is_bad else ())
+        assert found.caveats() == ((told,) if is_bad else ())
 
 
 def test_labels_are_compared_with_how_often_they_occur() -> None:
@@ -105,8 +105,8 @@ def test_labels_are_compared_with_how_often_they_occur() -> None:
         found = Judged(LabelFrequencies(("a", "b")), {"f1": metric}, "val.f1", "val")
         found.scores = {"f1": float(metric(outputs.sigmoid(), targets))}
         found.add(outputs, targets)
-        assert " ".join(found.words()).startswith(told)
-        assert bool(found.words()) == bool(told)
+        assert " ".join(found.caveats()).startswith(told)
+        assert bool(found.caveats()) == bool(told)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def masks(predicted: list[int], actual: list[int]) -> tuple[str, ...]:
     found.scores = {"iou": float(metric(said, there))}
     found.add(said, there)
     found.add(said, there)
-    return found.words()
+    return found.caveats()
 
 
 class TestPixels:
@@ -181,33 +181,33 @@ def test_detectors_that_find_nothing() -> None:
         judged = Judged(NoObjects(), {"map": metric}, "val.map", "val")
         judged.scores = {name: float(value) for name, value in metric.compute().items()}
         judged.add(found, there)
-        assert " ".join(judged.words()) == told
+        assert " ".join(judged.caveats()) == told
 
 
 def test_evaluations_say_it_in_every_form() -> None:
     target = MaskClasses(("ground", "road"))
     found: Any = segmentation.Evaluation(target, np.array([[9, 0], [3, 0]]), ())
-    assert found.words == "all pixels are predicted to be `ground`; 75.0 % of them are"
-    assert found.words in str(found)
-    assert found.to_json()["words"] == found.words
-    assert segmentation.Evaluation(target, np.array([[5, 4], [3, 0]]), ()).words.startswith("no better than always")
-    assert segmentation.Evaluation(target, np.array([[9, 0], [0, 3]]), ()).words == ""
+    assert found.caveat == "all pixels are predicted to be `ground`; 75.0 % of them are"
+    assert found.caveat in str(found)
+    assert found.to_json()["caveat"] == found.caveat
+    assert segmentation.Evaluation(target, np.array([[5, 4], [3, 0]]), ()).caveat.startswith("no better than always")
+    assert segmentation.Evaluation(target, np.array([[9, 0], [0, 3]]), ()).caveat == ""
     each = {"cat": {"ap": 0.0, "ap_50": 0.0, "count": 4}}
     found = detection.Evaluation(("cat",), {"map": 0.0, "map_50": 0.0}, each, ())
-    assert found.words == "no object is found in any of the 0 images, which have 4"
-    assert found.to_json()["words"] == found.words
-    assert detection.Evaluation(("cat",), {"map": 0.1, "map_50": 0.2}, each, ()).words == ""
+    assert found.caveat == "no object is found in any of the 0 images, which have 4"
+    assert found.to_json()["caveat"] == found.caveat
+    assert detection.Evaluation(("cat",), {"map": 0.1, "map_50": 0.2}, each, ()).caveat == ""
     actual = np.array([[1.0], [2.0], [6.0]])
     numbers = Quantities(("age",), (3.0,), (2.0,))
     found = regression.Evaluation(numbers, ("a", "b", "c"), actual, np.full((3, 1), 3.0))
-    assert found.words == "all 3 predictions are the same: 3"
-    assert found.to_json()["words"] == found.words
-    assert regression.Evaluation(numbers, ("a", "b", "c"), actual, -actual).words.startswith("no better than always")
-    assert regression.Evaluation(numbers, ("a", "b", "c"), actual, actual + 0.1).words == ""
+    assert found.caveat == "all 3 predictions are the same: 3"
+    assert found.to_json()["caveat"] == found.caveat
+    assert regression.Evaluation(numbers, ("a", "b", "c"), actual, -actual).caveat.startswith("no better than always")
+    assert regression.Evaluation(numbers, ("a", "b", "c"), actual, actual + 0.1).caveat == ""
     is_so = np.array([[True, False], [False, True]])
     found = multilabel.Evaluation(("a", "b"), is_so, np.array([[0.9, 0.1], [0.8, 0.1]]))
-    assert found.words == "all 2 predictions are the same: `a`"
-    assert found.words in page("t", "", found, lambda at: None, {})
+    assert found.caveat == "all 2 predictions are the same: `a`"
+    assert found.caveat in page("t", "", found, lambda at: None, {})
 
 
 def test_a_run_says_that_it_did_not_work(mails: Path) -> None:
@@ -220,9 +220,9 @@ def test_a_run_says_that_it_did_not_work(mails: Path) -> None:
     alone = at_work.run(file, "--output", "alone").said
     assert "test: no better than the same guess for every sample: accuracy 0.8750 against 0.8750\n" in alone
     (folder,) = (mails / "runs/recipe").iterdir()
-    assert json.loads((folder / "lock.json").read_text())["words"] == [told]
+    assert json.loads((folder / "lock.json").read_text())["caveats"] == [told]
     bundle = leaven.load(folder)
-    assert bundle.manifest.words == (told,)
+    assert bundle.manifest.caveats == (told,)
     assert "all 80 predictions are `ham`; 70 of the 80 samples are" in str(
         bundle.evaluate(str(mails / "mails.csv"), image="file")
     )

@@ -116,7 +116,8 @@ class TestReading:
         [
             ("tall", "line 4 of `t.csv` has `tall` as `age`, which is not a number", ""),
             ("", "line 4 of `t.csv` has no `age`", "fill it in"),
-            ('"41,2"', "has `41,2` as `age`, which is not a number", "write it with a point"),
+            ('"41,2"', "has `41,2` as `age`, which is not a number", 'write `decimal=","`'),
+            ('"1,200"', "has `1,200` as `age`, which is not a number", "say what the comma is"),
             ("nan", "has `nan` as `age`, which is not a finite number", ""),
         ],
     )

@@ -137,6 +137,7 @@ def test_evaluation_counts_every_text(trained: Bundle) -> None:
     assert one.scores == pytest.approx(other.scores, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_it_can_be_exported_for_texts_of_any_length(trained: Bundle, tmp_path: Path) -> None:
     exported = torch.export.load(trained.export("torch_export", tmp_path / "model.pt2")).module()
     inputs = collate([trained.prepare(text) for text in texts_of(trained)])

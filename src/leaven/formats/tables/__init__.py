@@ -43,6 +43,10 @@ class StrayQuote(BadLine):
     """A line with a quote that does not enclose a cell."""
 
 
+class OneList(BadLine):
+    """The first line of a file that is one list of objects, instead of one object per line."""
+
+
 class WrongWidth(BadLine):
     """A first line with another number of cells than `columns` has names."""
 

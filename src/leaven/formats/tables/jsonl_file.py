@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.formats.regular import open_regular
-from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8
+from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8, OneList
 
 FIRST = 100  # lines whose keys are the columns
 
@@ -55,7 +55,20 @@ def flat(row: dict[str, Any], start: str = "") -> dict[str, Any]:
     return found
 
 
+def is_one_list(file: Path) -> bool:
+    """Whether a file is one list of objects."""
+    try:
+        next(Table(file)._objects(), None)
+    except OneList:
+        return True
+    except (OSError, BadLine):
+        return False
+    return False
+
+
 def _object(text: str, number: int) -> dict[str, Any]:
+    if number == 1 and (text == "[" or text.startswith("[{")):
+        raise OneList("line 1", "begins a list, but each line has to be an object")
     try:
         found = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as problem:

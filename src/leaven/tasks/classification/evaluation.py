@@ -13,7 +13,7 @@ from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.guesses import one_class, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import in_brackets, score_lines, table_lines, words_lines, worst_first
+from leaven.tasks.reports import caveat_lines, in_brackets, score_lines, table_lines, worst_first
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
 MOST_PAIRS = 15
@@ -69,7 +69,7 @@ class Evaluation:
         }
 
     @property
-    def words(self) -> str:
+    def caveat(self) -> str:
         """A line about a model that is no better than one class for all, both by accuracy and by F1; else empty."""
         actual, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
         most, right = int(actual.argmax()), int(self.confusion.trace())
@@ -137,7 +137,7 @@ class Evaluation:
         return {
             self.inputs: self.count,
             "scores": self.scores,
-            "words": self.words,
+            "caveat": self.caveat,
             "classes": list(self.classes),
             "per_class": self.per_class,
             "confusion": self.confusion.tolist(),
@@ -148,7 +148,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         classes = table_lines(self.tables()[0], "class", "classes")
-        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *words_lines(self.words)]
+        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *caveat_lines(self.caveat)]
         return "\n".join([*scores, "", *classes, "", self.table()])
 
     def _row(self, name: str, scores: dict[str, float]) -> list[str]:

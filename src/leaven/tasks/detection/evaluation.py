@@ -21,7 +21,7 @@ from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Categories, Objects
 from leaven.tasks.guesses import nothing_found, nothing_right
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import in_brackets, score_lines, table_lines, words_lines, worst_first
+from leaven.tasks.reports import caveat_lines, in_brackets, score_lines, table_lines, worst_first
 
 OVERLAP = 0.5  # of the boxes of an object that was found with its own
 _HEADS = ("ap", "ap_50")
@@ -73,7 +73,7 @@ class Evaluation:
         return len(self.samples)
 
     @property
-    def words(self) -> str:
+    def caveat(self) -> str:
         """A line about a model that finds no object, or none that is there; else empty."""
         objects = sum(int(one["count"]) for one in self.per_category.values())
         if not objects or any(self.scores.values()):
@@ -116,7 +116,7 @@ class Evaluation:
         return {
             "images": self.count,
             "scores": self.scores,
-            "words": self.words,
+            "caveat": self.caveat,
             "categories": list(self.categories),
             "per_category": self.per_category,
             "wrong": self.wrong(),
@@ -125,7 +125,9 @@ class Evaluation:
 
     def __str__(self) -> str:
         categories = table_lines(self.tables()[0], "category", "categories")
-        return "\n".join([f"{self.count} images", *score_lines(self.scores), *words_lines(self.words), "", *categories])
+        return "\n".join(
+            [f"{self.count} images", *score_lines(self.scores), *caveat_lines(self.caveat), "", *categories]
+        )
 
     def __repr__(self) -> str:
         return in_brackets(self.scores)

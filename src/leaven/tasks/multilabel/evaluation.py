@@ -13,7 +13,7 @@ from leaven.tasks.guesses import same_labels
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import in_brackets, score_lines, table_lines, words_lines, worst_first
+from leaven.tasks.reports import caveat_lines, in_brackets, score_lines, table_lines, worst_first
 
 _HEADS = ("precision", "recall", "f1", "average_precision")
 
@@ -71,7 +71,7 @@ class Evaluation:
         }
 
     @property
-    def words(self) -> str:
+    def caveat(self) -> str:
         """A line about a model that predicts the same labels for all, which are not; else empty."""
         said = self.predicted
         if (said != said[0]).any() or not (self.actual != self.actual[0]).any():
@@ -133,7 +133,7 @@ class Evaluation:
         return {
             self.inputs: self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
-            "words": self.words,
+            "caveat": self.caveat,
             "labels": list(self.names),
             "per_label": self.per_label,
             "wrong": [self._labels(at) for at in self._worst() if self._is_wrong(at)],
@@ -141,7 +141,7 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *words_lines(self.words)]
+        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *caveat_lines(self.caveat)]
         return "\n".join([*scores, "", *self._label_lines()])
 
     def _label_lines(self) -> list[str]:

@@ -14,7 +14,7 @@ from leaven.tasks.guesses import same_numbers
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
-from leaven.tasks.reports import aligned, in_brackets, score_lines, words_lines
+from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines
 
 WORST = 10
 
@@ -58,7 +58,7 @@ class Evaluation:
         return {f"{name}.{score}": value for name, scores in found.items() for score, value in scores.items()}
 
     @property
-    def words(self) -> str:
+    def caveat(self) -> str:
         """A line about a model that is no better than the mean of what was measured; else empty."""
         known = [scores["r2"] for scores in self.per_target.values() if math.isfinite(scores["r2"])]
         if not known or self.count < 2:
@@ -120,7 +120,7 @@ class Evaluation:
         return {
             self.inputs: self.count,
             "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
-            "words": self.words,
+            "caveat": self.caveat,
             "worst": images[:WORST],
             "wrong": images,
             "skipped": list(self.skipped),
@@ -131,7 +131,7 @@ class Evaluation:
             [
                 f"{self.count} {self.inputs}",
                 *self._score_lines(),
-                *words_lines(self.words),
+                *caveat_lines(self.caveat),
                 "",
                 "largest errors",
                 *self._worst_lines(),

@@ -5,13 +5,13 @@ whoever uses it gets them back in their own units (docs/decisions/0014-targets-a
 """
 
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any, ClassVar
 
+from leaven.formats.numerals import MARKS, is_ambiguous, number_in
 from leaven.formats.target import BadTarget, Doubt, Kind, shown, values_of
 
 Vector = tuple[float, ...]
@@ -19,16 +19,17 @@ DECILES = 10
 FEWEST = 10  # samples in a stratum
 LARGEST = 1e30  # of a number, and 1 / LARGEST of a range: 32 bits hold it, and 64 its square
 SMALLEST_RANGE = 1e-6  # of the largest number: sums of squares of 64 bits still tell such numbers apart
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Quantities:
-    """Numbers by their names. A value is standardised once `mean` and `std` are known."""
+    """Numbers by their names. A value is standardised once `mean` and `std` are known; `decimal` is the mark by which
+    texts are read as numbers."""
 
     names: tuple[str, ...]
     mean: Vector = ()
     std: Vector = ()
+    decimal: str | None = None
     task: ClassVar[str] = "regression"
     kind: ClassVar[Kind] = "number"
 
@@ -52,7 +53,7 @@ class Quantities:
             known = f"there {'is 1 target' if len(self.names) == 1 else f'are {len(self.names)} targets'}"
             listed = ", ".join(f"`{name}`" for name in self.names)
             raise BadTarget("not-a-number", f"has {len(given)} numbers, but {known}: {listed}")
-        numbers = [_number(one, name) for one, name in zip(given, self.names, strict=True)]
+        numbers = [_number(one, name, self.decimal) for one, name in zip(given, self.names, strict=True)]
         return tuple((number - mean) / std for number, (mean, std) in zip(numbers, self.scales, strict=True))
 
     def plain(self, value: Vector) -> dict[str, float]:
@@ -86,13 +87,15 @@ class Quantities:
         return ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"names": list(self.names), "mean": list(self.mean), "std": list(self.std)}
+        decimal = {"decimal": self.decimal} if self.decimal is not None else {}
+        return {"names": list(self.names), "mean": list(self.mean), "std": list(self.std), **decimal}
 
 
 def read_target(data: Any) -> Quantities:
     match data:
         case {"names": [*names], "mean": [*mean], "std": [*std]}:
-            read = Quantities(tuple(map(str, names)), tuple(map(float, mean)), tuple(map(float, std)))
+            decimal = mark if (mark := data.get("decimal")) in MARKS else None
+            read = Quantities(tuple(map(str, names)), tuple(map(float, mean)), tuple(map(float, std)), decimal)
             is_scaled = len(mean) == len(std) == len(names) and all(map(math.isfinite, mean)) and all(_scales(std))
             if names and (is_scaled or not (mean or std)):
                 return read
@@ -108,6 +111,7 @@ class Numbers:
     """One number or several: the columns of a table, or what a data set gives for each sample."""
 
     columns: str | Sequence[str] = ()
+    decimal: str | None = None
     argument: ClassVar[str] = "target"
     attribute: ClassVar[str] = "target_names"
 
@@ -124,9 +128,12 @@ class Numbers:
     def read(self, given: Sequence[Any]) -> tuple[Quantities, list[Vector]]:
         if not given:
             raise BadTarget("not-a-number", "has no samples")
+        if self.decimal not in (None, *MARKS):
+            fact = f"can't be read with the decimal mark `{shown(self.decimal)}`"
+            raise BadTarget("wrong-value", fact, 'it is a point or a comma: `decimal=","`')
         count = len(self.columns) or len(as_list(given[0]))
         default = ("target",) if count == 1 else tuple(f"target_{number + 1}" for number in range(count))
-        target = Quantities(tuple(self.columns) or default)
+        target = Quantities(tuple(self.columns) or default, decimal=self.decimal)
         long = next((at for at, one in enumerate(given) if len(as_list(one)) > 1), None)
         if len(self.columns) == 1 and long is not None:
             fact = f"has a list of {len(as_list(given[long]))} numbers as `{self.columns[0]}`"
@@ -164,18 +171,14 @@ def as_list(given: Any) -> Sequence[Any]:
     return given if isinstance(given, list | tuple) else [given]
 
 
-def _number(given: Any, name: str) -> float:
+def _number(given: Any, name: str, decimal: str | None) -> float:
     if given is None or given == "":
         raise BadTarget("not-a-number", f"has no `{name}`", "fill it in, or remove the line")
     try:
-        if isinstance(given, str) and ("_" in given or not given.isascii()):  # as only Python reads numbers
-            raise ValueError
-        number = float(given)
+        number = _written(given, decimal) if isinstance(given, str) else float(given)
     except (TypeError, ValueError):
-        hint = "write it with a point" if isinstance(given, str) and _DECIMAL_COMMA.fullmatch(given) else ""
-        if isinstance(given, str) and given.isalpha():
-            hint = f'to predict a class, write `label="{name}"`'
-        raise BadTarget("not-a-number", f"has `{shown(given)}` as `{name}`, which is not a number", hint) from None
+        fact = f"has `{shown(given)}` as `{name}`, which is not a number"
+        raise BadTarget("not-a-number", fact, _meant(given, name)) from None
     except OverflowError:  # an integer
         number = sys.float_info.max
     if not math.isfinite(number):
@@ -184,3 +187,22 @@ def _number(given: Any, name: str) -> float:
         fact = f"has `{shown(given)}` as `{name}`, but the largest number that can be a target is {LARGEST:g}"
         raise BadTarget("target-range", fact, "use a larger unit, or logarithms")
     return number
+
+
+def _written(given: str, decimal: str | None) -> float:
+    """The number that a text is; a ValueError where it is none."""
+    found = number_in(given, decimal)
+    if found is not None:
+        return found
+    if not given.strip().isalpha():
+        raise ValueError
+    return float(given)  # NaN and the like, which are reported as such
+
+
+def _meant(given: Any, name: str) -> str:
+    """What helps where a text is not a number."""
+    if isinstance(given, str) and is_ambiguous(given):
+        return 'say what the comma is: `decimal=","` where a fraction follows it, `decimal="."` where thousands do'
+    if isinstance(given, str) and number_in(given, ",") is not None:
+        return 'write `decimal=","` where numbers have a decimal comma'
+    return f'to predict a class, write `label="{name}"`' if isinstance(given, str) and given.isalpha() else ""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.looking import copy_or_itself
+from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.modes import evaluating
 
 WIDTH = 128  # channels of the decoder
@@ -79,8 +79,8 @@ def _levels(model: Any) -> tuple[list[int], list[int]]:
     side = (getattr(model, "pretrained_cfg", None) or {}).get("input_size", (3, _SIDE, _SIDE))
     weight = next(model.parameters())
     image = torch.zeros((1, *side), device=weight.device, dtype=weight.dtype)
-    copied: Any = copy_or_itself(model)
-    with evaluating(copied), torch.no_grad():
+    copied: Any
+    with looking_at(model, or_itself=True) as copied, evaluating(copied), torch.no_grad():
         maps = copied.forward_intermediates(image, intermediates_only=True)
     fitting = [at for at, each in enumerate(maps) if each.shape[-2] * _FINEST <= image.shape[-2]]
     sizes = {at: tuple(maps[at].shape[-2:]) for at in fitting}

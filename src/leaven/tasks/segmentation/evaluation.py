@@ -14,7 +14,7 @@ from leaven.formats.score_text import score_text
 from leaven.pictures.confusion import draw_confusion
 from leaven.tasks.guesses import one_class_of_pixels, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import aligned, in_brackets, score_lines, words_lines
+from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines
 from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
@@ -73,7 +73,7 @@ class Evaluation:
         return {name: {word: values[name] for word, values in by_column.items()} for name in self.target.names}
 
     @property
-    def words(self) -> str:
+    def caveat(self) -> str:
         """A line about a model that is no better than one class for all pixels, by accuracy and by IoU; else empty."""
         actual, predicted = self.matrix.sum(axis=1), self.matrix.sum(axis=0)
         if np.count_nonzero(actual) < 2:
@@ -125,7 +125,7 @@ class Evaluation:
         return {
             "images": self.count,
             "scores": scores,
-            "words": self.words,
+            "caveat": self.caveat,
             "classes": {
                 name: {word: value if math.isfinite(value) else None for word, value in values.items()}
                 for name, values in self.per_class.items()
@@ -136,7 +136,7 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.count} images", *score_lines(self.scores), *words_lines(self.words)]
+        lines = [f"{self.count} images", *score_lines(self.scores), *caveat_lines(self.caveat)]
         rows = [[name, *map(score_text, scores.values())] for name, scores in self.per_class.items()]
         worst = [[self.images[at].file, f"{self.images[at].iou:.4f}"] for at in self._order()[:WORST]]
         lines += ["", *aligned([["", "iou", "precision", "recall", "share"], *rows])]
