@@ -24,6 +24,8 @@ from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 
 import leaven
+from leaven.bundle import tried
+from leaven.bundle.tokenizer_trial import Limits
 from leaven.catalog import process as helpers
 from leaven.formats.run_folder import PLAN
 from leaven.language.source import Source
@@ -335,6 +337,25 @@ def _answer(module: str, arguments: tuple[str, ...], text: str, answer: Path, en
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__")
+
+
+run_limited = tried.run_limited
+
+
+def try_quickly(words: Sequence[str], limits: Limits, to_do: str) -> tuple[str, str]:
+    """What `leaven.bundle.tried.run_limited` answers, from a process that need not load torch.
+
+    What does not end well there is left to a new process, so that tests see what users see.
+    """
+    if words[0] == "-m" and multiprocessing.parent_process() is None:
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as answer:
+            arguments = (words[1], tuple(words[2:]), "", Path(answer.name), dict(os.environ))
+            child = server().Process(target=_answer, args=arguments)
+            child.start()
+            child.join(LIMIT)
+            if child.exitcode == 0:
+                return answer.read().strip(), ""
+    return run_limited(words, limits, to_do)
 
 
 # -- programs that Leaven starts

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests import at_work
 
+from leaven.bundle import tried
 from leaven.catalog import library, process
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
@@ -27,6 +28,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEAVEN_CACHE", str(folder))
         patch.setattr(process, "run", at_work.help_quickly)
+        patch.setattr(tried, "run_limited", at_work.try_quickly)
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if kept := os.environ.get("LEAVEN_TEST_CACHE"):

@@ -1,13 +1,13 @@
 """Recipes with their reports, written down as Markdown: how such a page is read, tried out and rewritten.
 
-A section is a heading and the fenced blocks below it. The word behind the fence says what a block is:
+A section is a heading and the fenced blocks below it. The word after the fence says what a block is:
 
     ```leaven                the recipe; it is saved as recipe.leaven
     ```python net.py         another file that the recipe needs, with its name
     ```csv faces.csv         a table; the images that it lists are there, unless they are called `missing…`
     ```files                 files that need only be there, one path per line; a folder ends with `/`. Images have two
                              pixels: as a mask, one of class 0 and one of class 1; with `=40x30`, so many
-    ```options               words of the command line behind `leaven check recipe.leaven`
+    ```options               words of the command line after `leaven check recipe.leaven`
     ```report                what `leaven check` prints, without its last line, which sums up
 
 Everything else is prose for the reader. A section without a `report` block is prose too.

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 
 START = """
+import types
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -148,6 +150,88 @@ class Odd(nn.Module):
 
     def forward(self, x):
         return x * self.scale
+""",
+    "hook after a gradient": """
+class Odd(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6, 1, 1))
+        self.scale.register_post_accumulate_grad_hook(self.halve)
+
+    @staticmethod
+    def halve(parameter):
+        parameter.grad.mul_(0.5)
+
+    def forward(self, x):
+        return x * self.scale
+""",
+    "counter in a namespace": """
+STATE = types.SimpleNamespace(calls=0)
+
+
+class Odd(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+
+    def forward(self, x):
+        STATE.calls += 1
+        return x * (1 + 0.01 * STATE.calls)
+""",
+    "counter in a default": """
+class Odd(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+
+    def forward(self, x, calls=[0]):
+        calls[0] += 1
+        return x * (1 + 0.01 * calls[0])
+""",
+    "counter of a function": """
+def counted():
+    counted.calls += 1
+    return counted.calls
+
+
+counted.calls = 0
+
+
+class Odd(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+
+    def forward(self, x):
+        return x * (1 + 0.01 * counted())
+""",
+    "shared by its copies": """
+class Shared:
+    def __init__(self):
+        self.calls = 0
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class Odd(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+        self.shared = Shared()
+
+    def forward(self, x):
+        self.shared.calls += 1
+        return x * (1 + 0.01 * self.shared.calls)
+""",
+    "running mean that is not saved": """
+class Odd(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(()), persistent=False)
+        self.largest = torch.zeros(())
+
+    def forward(self, x):
+        if self.training:
+            self.mean.mul_(0.9).add_(0.1 * x.detach().mean())
+            self.largest = torch.maximum(self.largest, x.detach().amax())
+        return (x - self.mean) / (1 + self.largest)
 """,
     "in-place relu": """
 class Odd(nn.ReLU):
@@ -340,6 +424,17 @@ class Margin(nn.Module):
         return F.cross_entropy(outputs, targets, label_smoothing=self.weight)
 
 
+class Ramp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.ones(()))
+
+    def forward(self, outputs, targets):
+        loss = F.cross_entropy(outputs, targets)
+        self.mean.mul_(0.9).add_(0.1 * loss.detach())
+        return loss / self.mean
+
+
 class Noise:
     def __init__(self, strength: float = 0.1):
         self.strength, self.steps = strength, 0
@@ -449,7 +544,10 @@ TECHNIQUES = (
     "mine.Deeper",
 )
 RATES = (0.02, 0.1)
-LOSSES = ("", "", "", "loss mine.smooth(weight=0.2)", "loss mine.Margin()", "loss cross_entropy(label_smoothing=0.1)")
+LOSSES = (
+    *("", "", "", "loss mine.smooth(weight=0.2)", "loss mine.Margin()", "loss mine.Ramp()"),
+    "loss cross_entropy(label_smoothing=0.1)",
+)
 
 
 @dataclass(frozen=True)

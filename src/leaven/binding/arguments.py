@@ -93,6 +93,8 @@ class _Matching:
             if before.keyword is not None:
                 self.given.pop(before.keyword.path, None)  # `clip=0,5` is no 0
             return messages.decimal_comma(before.value, value)
+        if isinstance(value, syntax.Call) and value.name.path.endswith(".parameters"):
+            return messages.parameters_of_model(self.use, index)
         if self._next >= len(self.positional):
             return messages.too_many(self.use, index)
         if self._next == 1 and _is_second_side(arguments, self.positional):

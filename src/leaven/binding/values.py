@@ -83,6 +83,7 @@ class Binder:
         use = argument_messages.Use(card, name_span, arguments, available)
         written, is_complete = match_arguments(use, self.scope)
         settings: list[Setting] = []
+        replaced = set(card.exactly_one_of) if written.keys() & set(card.exactly_one_of) else set()
         by_default = Default(f"of {card.source}" if card.source not in ("leaven", "user") else "")
         for parameter in available:
             if parameter.name in written:
@@ -90,7 +91,8 @@ class Binder:
                 taken = replace(parameter, taker=taker) if taker else parameter
                 settings.append(self._setting(taken, written.pop(parameter.name)))
             elif not parameter.required and not parameter.variadic:
-                settings.append(Setting(parameter.name, default_value(parameter), by_default))
+                default = default_value(parameter) if parameter.name not in replaced else None
+                settings.append(Setting(parameter.name, default, by_default))
         is_complete &= not any(isinstance(setting.value, Unknown) for setting in settings)
         for name, values in written.items():  # keyword arguments that an open-ended card takes
             settings.append(self._setting(Parameter(name), values))

@@ -50,6 +50,13 @@ _SAME_MODELS = {
     r"mobilenet": "mobilenetv2_100(pretrained=true)",
     r"efficientnet": "efficientnet_b0(pretrained=true)",
     r"resnet": "resnet50(pretrained=true)",
+    r"convnext": "convnext_tiny(pretrained=true)",
+    r"densenet": "densenet121(pretrained=true)",
+    r"vgg": "vgg16(pretrained=true)",
+    r"swin": "swin_tiny_patch4_window7_224(pretrained=true)",
+    r"deit": "deit_small_patch16_224(pretrained=true)",
+    r"clip": "vit_base_patch32_clip_224(pretrained=true)",
+    r"dinov2": "vit_small_patch14_dinov2(pretrained=true)",
     r"vit": "vit_base_patch16_224(pretrained=true)",
     r"faster-?_?rcnn": "torchvision.fasterrcnn_resnet50_fpn(pretrained=true)",
     r"mask-?_?rcnn": "torchvision.maskrcnn_resnet50_fpn(pretrained=true)",
@@ -132,6 +139,7 @@ _IMAGE_DATASETS = {
     r"(cats_?(vs|and)_?dogs|dogs_vs_cats|hymenoptera(_data)?|beans|imagewoof|urls\..*)": 'folder("…")',
 }
 
+_PIPELINE = r"(transformers\.)?pipeline"
 # Calls of other libraries that name a model: which positional argument has the name.
 _MODEL_CALLS = {
     r"(timm\.)?create_model": 0,
@@ -139,10 +147,17 @@ _MODEL_CALLS = {
     r"(torchvision\.|models\.)*get_model": 0,
     r"(torch\.)?hub\.load": 1,
     r"(ultralytics\.)?(yolo|rtdetr|sam|fastsam|nas)": 0,
-    r"(transformers\.)?pipeline": 1,
+    _PIPELINE: 1,
     r"(\w+\.)*(vision|cnn)_learner": 1,
     r"(\w+\.)*(sentencetransformer|setfitmodel)": 0,
     r"hub\.keraslayer": 0,
+}
+# What `pipeline("sentiment-analysis")` loads, where no model is named.
+_OF_PIPELINES = {
+    r"sentiment-analysis|text-classification": "distilbert-base-uncased-finetuned-sst-2-english",
+    r"image-classification": "google/vit-base-patch16-224",
+    r"object-detection": "facebook/detr-resnet-50",
+    r"text-generation": "openai-community/gpt2",
 }
 # Calls that name a dataset: by an argument (empty), by an argument of their own name (`/`), by their name, or as a form
 # with the argument as `{}`.
@@ -165,6 +180,9 @@ def named_by(kind: str, call: str, arguments: Mapping[str, str]) -> Counterpart 
     if kind == "model":
         at = next((at for pattern, at in _MODEL_CALLS.items() if _is(pattern, call)), None)
         texts = [arguments[key] for key in (str(at), *_ARGUMENT_OF_NAME) if at is not None and key in arguments]
+        if not texts and _is(_PIPELINE, call):
+            task = arguments.get("task", arguments.get("0", "")).strip('"')
+            texts = [name for pattern, name in _OF_PIPELINES.items() if _is(pattern, task)]
         return counterpart("model", texts[0].strip('"')) if texts else None
     for pattern, form in _DATA_CALLS.items():
         found = _is(pattern, call)
@@ -195,7 +213,7 @@ def counterpart(kind: str, name: str) -> Counterpart | None:
 
 def _model(name: str) -> Counterpart | None:
     bare = name.rpartition("/")[2]
-    if bare != name and lookup.find("model", bare):
+    if lookup.find("model", bare):
         return Counterpart(f"{bare}(pretrained=true)")
     if near := _spelt_alike(bare, lookup.names("model")):
         return Counterpart(f"{near}(pretrained=true)")

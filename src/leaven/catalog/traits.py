@@ -146,7 +146,7 @@ class DataTraits(NamedTuple):
 
     task: str = "image-classification"
     task_by_argument: Mapping[str, str] = NONE
-    on_disk: str = ""  # the class that looks at its files; columns are chosen by the arguments that the tasks add
+    on_disk: str = ""  # what looks at its files; columns are chosen by the arguments that the tasks add
     has_labels: bool = True  # whether its labels are known without a word on columns
     has_columns: bool = True  # whether the arguments of the tasks may choose other labels
     endings: tuple[str, ...] = ()  # of the names of its tables

@@ -15,7 +15,7 @@ from leaven.language.syntax import Value as Syntax
 
 
 class Unknown(Enum):
-    """A value that could not be determined. The reason is reported already, so whatever meets it stays silent."""
+    """A value that could not be determined. The reason is reported already, so later stages ignore it."""
 
     UNKNOWN = "unknown"
 

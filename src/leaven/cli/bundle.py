@@ -15,12 +15,13 @@ import click
 from leaven.cli import drawing
 from leaven.cli.printing import echo, echo_json
 from leaven.formats import status_line
+from leaven.formats.commands import typed
 from leaven.formats.run_folder import BUNDLE
 from leaven.formats.visible import visible
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
-    from leaven.bundle.inputs import Takes
+    from leaven.bundle.inputs import InputKind
     from leaven.runtime.failures import Failure
     from leaven.tasks.protocol import Prediction
 
@@ -56,6 +57,8 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 @click.option("--top", type=click.IntRange(min=1), help="How many classes to print (one input: 5; several: 1).")
 @click.option("--threshold", type=click.FloatRange(0, 1), help="Confidence threshold for objects or labels. [0.5]")
 @click.option("--text", "text_columns", multiple=True, help="The column (or two) of a table of texts. [as in training]")
+@click.option("--image", metavar="COLUMN", help="The column of a table with the files. [as in training]")
+@click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start. [its folder]")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--draw", type=click.Path(path_type=Path), help="Draw what is found: a file, or a folder for several.")
@@ -67,6 +70,8 @@ def predict(
     top: int | None,
     threshold: float | None,
     text_columns: tuple[str, ...],
+    image: str | None,
+    root: Path | None,
     csv_file: Path | None,
     as_json: bool,
     draw: Path | None,
@@ -76,7 +81,7 @@ def predict(
 
     \b
     INPUT, for an image model:
-        a file, a folder of images, a pattern such as "*.jpg", or a URL
+        a file, a folder of images, a pattern such as "*.jpg", a table that names them, or a URL
     INPUT, for a text model:
         the text itself, a file with a text per line, a table, or - for standard input;
         two texts are a pair for a model that takes pairs
@@ -101,7 +106,7 @@ def predict(
     """
     model = _loaded(bundle, trust_code)
     takes = model.manifest.takes
-    given, problems, is_one = takes.meant(inputs, text_columns)
+    given, problems, is_one = takes.meant(inputs, text_columns or ((image,) if image is not None else ()), root)
     is_one = is_one and not os.path.isdir(inputs[0]) and csv_file is None
     if draw is not None and (fault := drawing.refused(draw, len(given), is_one=is_one)) is not None:
         _report(fault)
@@ -135,6 +140,7 @@ def predict(
 
 @click.command()
 @_bundle
+@click.argument("surplus", nargs=-1, metavar="")
 @click.option("--data", type=click.Path(path_type=Path), help="A folder of labelled samples, or a table. [the run's]")
 @click.option(
     "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
@@ -154,6 +160,7 @@ def predict(
 @_reports_failures
 def evaluate(
     bundle: Path,
+    surplus: tuple[str, ...],
     as_json: bool,
     html: Path | None,
     plots: Path | None,
@@ -178,6 +185,8 @@ def evaluate(
     """
     from leaven.cli.evaluation import check_figures, measured, write_plots
 
+    if surplus:
+        raise click.UsageError(f"data is given by an option: --data {typed(surplus[0])}")
     check_figures(html, plots)
     html, plots, wrong = (place and place.absolute() for place in (html, plots, wrong))
     asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True, "html": html}
@@ -256,7 +265,7 @@ def _predicted(model: "Bundle", given: Sequence[tuple[str, Any]]) -> "Iterator[t
 # -- how it looks
 
 
-def _table(takes: "Takes", found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
+def _table(takes: "InputKind", found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
     """A line for each file or text, with the cells of its prediction."""
     names = [takes.shortened(shown, WIDEST) for shown, _ in found]
     cells = [answer.shown_cells(count) for _, answer in found]

@@ -5,6 +5,7 @@ from pathlib import Path
 import leaven
 from leaven.catalog import lookup, own, selectors
 from leaven.catalog.card import KINDS
+from leaven.catalog.habits import SYNONYMS
 from leaven.cli.catalog import print_card, print_page
 from leaven.cli.printing import echo
 from leaven.messages.scores import SPLITS
@@ -53,7 +54,7 @@ def print_explanation(id: str | None) -> int:
             return 0
     if any(lookup.find(kind, wanted) for kind in KINDS):
         return print_card(wanted, None)
-    known = _word(wanted)
+    known = _word(wanted) or _other_word(wanted)
     if known:
         echo(known)
         return 0
@@ -74,6 +75,15 @@ def _word(word: str) -> str:
         about = f": see `leaven explain {name}`" if lookup.find("metric", name) else ""
         return f"`{word}` is a score, {metric} on the {split} split{about}."
     return _argument(word)
+
+
+def _other_word(word: str) -> str:
+    """What a word of other tools is here; empty where it is not known."""
+    here = SYNONYMS.get(word.lower())
+    if here is None:
+        return ""
+    is_card = any(lookup.find(kind, here) for kind in KINDS)
+    return f"`{word}` is `{here}` here: see `leaven explain {here}`." if is_card else _word(here)
 
 
 def _argument(word: str) -> str:

@@ -14,7 +14,6 @@ from leaven.jobs import coordinator
 from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State, Wanted
-from leaven.jobs.store.connection import has_leader
 from leaven.jobs.store.for_users import JobStore
 from leaven.jobs.store.records import Job
 
@@ -60,35 +59,38 @@ def _current(store: JobStore) -> list[Job]:
 
 
 def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[str]:
-    """What keeps jobs from running."""
+    """What keeps one's jobs from running."""
+    own = store.agent_of(settings.host, settings.folder)
     lines = [
         f"{one.name} does not answer since {when(one.unreachable_since)}: {one.problem}"
         for one in store.environments()
-        if one.unreachable_since is not None
+        if one.unreachable_since is not None and one.agent == own
     ]
     is_waiting = any(job.state not in ENDED and not job.is_paused for job in found)
-    if is_waiting and not _is_led(settings):
-        lines.append("no coordinator is running: `leaven coordinator start`")
+    if is_waiting:
+        _wait_for_start(settings)
+        lines += coordinator.problems(settings, store)
     return ["", *lines] if lines else []
 
 
-def _is_led(settings: Settings) -> bool:
-    """Whether a coordinator leads, or begins to: the one that a submit has started takes a moment."""
+def _wait_for_start(settings: Settings) -> None:
+    """The coordinator that a submit has started takes a moment."""
     until = time.monotonic() + _STARTING
-    while not (found := has_leader(settings.store, settings.folder)) and time.monotonic() < until:
+    while coordinator.is_starting(settings) and time.monotonic() < until:
         time.sleep(0.05)
-    return found
 
 
 def _what(job: Job) -> str:
     """The progress of a job, or why it is where it is."""
-    progress = progress_text(job.progress)
+    parts = [progress_text(job.progress)]
     if job.state is State.QUEUED and job.reason and job.attempts:
-        progress = f"{progress}; retries: {job.reason}".removeprefix("; ")
+        parts.append(f"retries: {job.reason}")
     elif job.reason and job.state is not State.SUCCEEDED:
-        progress = job.reason
+        parts = [job.reason]
+    if job.waits and not job.is_paused:
+        parts.append(job.waits)
     left = json.loads(job.progress).get("seconds_left") if job.progress and job.state is State.RUNNING else None
-    text = f"{progress}, ~{duration_text(left)} left" if left else progress
+    text = "; ".join(filter(None, parts)) + (f", ~{duration_text(left)} left" if left else "")
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
@@ -98,21 +100,23 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def print_json(found: Sequence[Job]) -> None:
-    echo(json.dumps([job.to_json() for job in found], indent=1))
+    """Print jobs as JSON, each in a line."""
+    echo("[" + ",\n".join(json.dumps(job.to_json()) for job in found) + "]")
 
 
 def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
     """Print a job with its attempts."""
     attempts, after = store.attempts(job.id), store.after(job.id)
     if as_json:
-        tries = [asdict(one) for one in attempts]
-        echo(json.dumps({**job.to_json(), "after": after, "tries": tries}, indent=1))
+        tries, events = ([asdict(one) for one in found] for found in (attempts, store.events(job.id)))
+        echo(json.dumps({**job.to_json(), "after": after, "tries": tries, "events": events}, indent=1))
         return
     asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
     is_going = job.state not in ENDED and not job.is_paused
     rows = [
         ["job", f"{job.id} ({job.name})"],
         ["state", job.shown_state + (asked if is_going else "") + (f": {job.reason}" if job.reason else "")],
+        *([["waits", job.waits]] if job.waits else []),
         ["run", job.run],
         ["where", f"{job.environment}: {_needs(job)}"],
         ["priority", str(job.priority)],
@@ -131,6 +135,8 @@ def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
             outcome = one.outcome.value if one.outcome else "under way"
             table.append([str(one.number), when(one.started) if one.started else "", took, outcome, one.reason])
         echo("\n" + "\n".join(aligned(table)))
+    told = [[when(one.at), one.actor, one.what, one.detail] for one in store.events(job.id)]
+    echo("\n" + "\n".join(aligned([["when", "who", "what", ""], *told])))
 
 
 def _needs(job: Job) -> str:
@@ -146,15 +152,24 @@ def when(moment: float) -> str:
     return time.strftime("%H:%M:%S" if is_today else "%F %H:%M", time.localtime(moment))
 
 
-def print_status(settings: Settings, store: JobStore) -> int:
-    """Print whether a coordinator leads the store; the exit code is 1 where none does."""
-    found = coordinator.status(settings, store)
+def print_status(settings: Settings, store: JobStore, *, as_json: bool) -> int:
+    """Print whether there is a coordinator; the exit code is 1 where there is none."""
+    found, counts = coordinator.status(settings, store), store.counts()
+    problems = coordinator.problems(settings, store)
+    if as_json:
+        told: dict[str, object] = {"coordinator": found, "problems": problems, "folder": str(settings.folder)}
+        told["jobs"] = {state.value: count for state, count in counts.items()}
+        told["environments"] = [asdict(one) for one in store.environments()]
+        echo(json.dumps(told, indent=1))
+        return 0 if found is not None else 1
     if found is None:
         echo("no coordinator is running")
     else:
         since = f" since {when(float(str(found['since'])))}" if "since" in found else ""
-        echo(f"running{since} on {found.get('host', '?')}, process {found.get('pid', '?')}")
-    counts = store.counts()
+        leads = "" if found["leads"] else "; another one leads the store"
+        echo(f"running{since} on {found.get('host', '?')}, process {found.get('pid', '?')}{leads}")
+        for problem in problems:
+            echo(problem)
     shown = ", ".join(f"{counts[state]:,} {state.value}" for state in State if state in counts)
     echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
     return 0 if found is not None else 1

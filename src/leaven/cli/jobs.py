@@ -71,6 +71,8 @@ def _with_resources(command: Any) -> Any:
 @click.option("--retries", type=click.IntRange(min=0), default=2, help="How often it is tried again. [2]")
 @click.option("--after", multiple=True, metavar="JOB", help="Start when this job has succeeded.")
 @click.option("--name", help="The name of the job, and of the run's folder.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set a variable for its program.")
+@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="The same, with a value that is not stored.")
 @click.option("--sweep", is_flag=True, help="Make a job of each trial of the recipe's `sweep`.")
 @_with_resources
 @reports
@@ -82,6 +84,8 @@ def submit(
     retries: int,
     after: tuple[str, ...],
     name: str | None,
+    variables: tuple[str, ...],
+    secrets: tuple[str, ...],
     sweep: bool,
     quick: bool,
     **wanted: Any,
@@ -90,12 +94,13 @@ def submit(
 
     The coordinator starts by itself. A package, written by `leaven pack`, can be given in place of the RECIPE.
     """
-    from leaven.jobs import coordinator, requests
+    from leaven.jobs import coordinator, job_variables, requests
     from leaven.jobs.settings import load_settings
     from leaven.statements.options import Options
 
     settings = load_settings()
     where = requests.environment_of(settings, environment)
+    wanted["cores_per_gpu"] = settings.environments[environment].get("cores_per_gpu")
     word = recipes[0]
     if name is not None and name in after:
         raise requests.RequestError(f"`{name}` can't wait for itself")
@@ -107,7 +112,8 @@ def submit(
     else:
         resources = requests.resources(where, **wanted)
         package = _packed(word, options, resources, is_quick=quick)
-    order = requests.Order(package, environment, resources, name, priority, retries, after, sweep)
+    given = job_variables.parsed(variables)
+    order = requests.Order(package, environment, resources, name, priority, retries, after, sweep, given, secrets)
     store = requests.open_store(settings)
     ids = requests.submit(store, settings, [order])
     coordinator.start(settings)
@@ -267,17 +273,22 @@ def priority(word: str, number: int) -> int:
 
 @jobs.command()
 @click.argument("words", nargs=-1, metavar="[JOB]...")
-@click.option("--all", "is_all", is_flag=True, help="All jobs that have ended.")
+@click.option("--all", "is_all", is_flag=True, help="All of yours that have ended and that none waits for.")
+@click.option("--force", is_flag=True, help="Also jobs that have not ended: end what can be ended of them.")
 @reports
-def clean(words: tuple[str, ...], is_all: bool) -> int:
+def clean(words: tuple[str, ...], is_all: bool, force: bool) -> int:
     """Forget jobs that have ended, with their logs; their runs stay. Name them, or use --all."""
     from leaven.jobs import requests
-    from leaven.jobs.states import ENDED
 
     if bool(words) == is_all:
         raise click.UsageError("give the jobs to forget, or --all")
+    if force and is_all:
+        raise click.UsageError("--force needs the names of jobs")
     settings, store = _open()
-    count = requests.clean(store, settings, store.jobs(states=ENDED) if is_all else _found(store, words))
+    if is_all:
+        count = requests.clean_all(store, settings)
+    else:
+        count = requests.clean(store, settings, _found(store, words), by_force=force)
     echo(f"forgot {count} job{'s' * (count != 1)}")
     return 0
 
@@ -326,10 +337,9 @@ def coordinator() -> None:
 def start(foreground: bool) -> int:
     """Start a coordinator that stays."""
     from leaven.jobs import coordinator as process
-    from leaven.jobs.store.connection import has_leader
 
     settings, store = _open()
-    if has_leader(settings.store, settings.folder):
+    if process.is_running(settings):
         echo("a coordinator is running already")
         return 0
     store.close()
@@ -344,16 +354,30 @@ def start(foreground: bool) -> int:
 @coordinator.command()
 @click.option("--host", default="127.0.0.1", help="The address to listen on. [127.0.0.1: this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8477, help="The port; 0 takes a free one. [8477]")
+@click.option("--name", "names", multiple=True, metavar="NAME", help="A name that a proxy has for it: jobs.example.com")
 @reports
-def serve(host: str, port: int) -> int:
+def serve(host: str, port: int, names: tuple[str, ...]) -> int:
     """Serve the HTTP API: what the commands for jobs do.
 
-    Every request needs a token: that of LEAVEN_TOKEN, or one that is written to the folder of jobs.
+    Every request needs a token: that of LEAVEN_TOKEN, or one that is written to the folder of jobs. `leaven coordinator
+    token` prints it.
     """
     from leaven.jobs import server
     from leaven.jobs.settings import load_settings
 
-    server.serve(load_settings(), host, port, echo)
+    server.serve(load_settings(), host, port, echo, names)
+    return 0
+
+
+@coordinator.command()
+@click.option("--renew", is_flag=True, help="Make a new one; servers that are running take it at once.")
+@reports
+def token(renew: bool) -> int:
+    """Print the token of the HTTP API. Anyone who has it can run programs as you."""
+    from leaven.jobs import server
+    from leaven.jobs.settings import load_settings
+
+    echo(server.read_token(load_settings(), renew=renew))
     return 0
 
 
@@ -369,10 +393,59 @@ def stop() -> int:
 
 
 @coordinator.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @reports
-def status() -> int:
+def status(as_json: bool) -> int:
     """Print whether a coordinator is running, where, and how many jobs there are."""
     from leaven.cli import job_tables
 
     settings, store = _open()
-    return job_tables.print_status(settings, store)
+    return job_tables.print_status(settings, store, as_json=as_json)
+
+
+@coordinator.command()
+@click.argument("user", metavar="USER", required=False)
+@click.option("--jobs", type=click.IntRange(min=0), help="The most jobs at a time.")
+@click.option("--cpus", type=click.IntRange(min=0), help="The most cores.")
+@click.option("--gpus", type=click.IntRange(min=0), help="The most GPUs.")
+@reports
+def quota(user: str | None, **limits: int | None) -> int:
+    """Print the quotas of users, or set that of USER; `*` are all that have none of their own.
+
+    Without a limit, the quota of USER is removed.
+    """
+    from leaven.jobs import requests
+
+    _, store = _open()
+    if user is not None:
+        requests.set_quota(store, user, limits)
+    for name, given in sorted(requests.quotas(store).items()):
+        echo(f"{name}: {', '.join(f'{number} {what}' for what, number in given.items())}")
+    return 0
+
+
+@coordinator.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@reports
+def backup(file: Path) -> int:
+    """Write a copy of the store of jobs to FILE, also while a coordinator is running."""
+    from leaven.jobs import requests
+
+    _, store = _open()
+    count = requests.backup(store, file)
+    echo(f"{file}: {count:,} job{'s' * (count != 1)}")
+    return 0
+
+
+@coordinator.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--replace", "replaces", is_flag=True, help="Also if the store has jobs, which are lost.")
+@reports
+def restore(file: Path, replaces: bool) -> int:
+    """Fill the store of jobs with a copy that `leaven coordinator backup` wrote."""
+    from leaven.jobs import requests
+
+    settings, store = _open()
+    count = requests.restore(store, settings, file, replaces=replaces)
+    echo(f"restored {count:,} job{'s' * (count != 1)}")
+    return 0

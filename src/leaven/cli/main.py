@@ -139,6 +139,7 @@ def format_command(files: tuple[Path, ...], only_check: bool, diff: bool) -> Non
 @click.option("--label", metavar="COLUMN", help="The column with the class.")
 @click.option("--labels", multiple=True, metavar="COLUMN", help="The column (or columns) with several labels per row.")
 @click.option("--target", metavar="COLUMN", help="The column with a number to predict.")
+@click.option("--decimal", type=click.Choice([".", ","]), help="The decimal mark of numbers to predict.")
 @click.option("--header/--no-header", default=None, help="Whether the first line of a table names its columns.")
 @click.option("--columns", metavar="NAMES", help="Names for the columns of a table without a header: label,title,text")
 @click.option("--separator", metavar="TEXT", help="The character between columns; \\t is a tab.")

@@ -1,14 +1,16 @@
 """`leaven new`: a first recipe for a folder of images (classes, masks, annotated objects) or texts, or for a table."""
 
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from leaven.cli.new_objects import SUGGESTED as SUGGESTED_FOR_OBJECTS
-from leaven.cli.new_objects import AnnotatedFolder, look_at_objects, write_detection_recipe
+from leaven.cli.new_objects import AnnotatedFolder, annotated_place, look_at_objects, write_detection_recipe
 from leaven.cli.new_tables import look_and_ask, table_at
 from leaven.cli.printing import echo, echo_file
 from leaven.first.options import NotUnderstood, TableOptions
@@ -25,7 +27,7 @@ from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, is_image, read_image_folder
 from leaven.language.record import Record
-from leaven.sources.mask_folder import MaskFolder, looks_like_masks
+from leaven.sources.mask_folder import BLACK_AND_WHITE, MaskFolder, are_black_and_white, looks_like_masks
 from leaven.sources.text_folder import TextFolder
 
 # Models a newcomer may choose from: name, and what it is good for.
@@ -55,6 +57,7 @@ class Look(Record):
     findings: tuple[Finding, ...]
     source: str = "folder"
     left_out: tuple[str, ...] = ()  # sub-folders with texts that nobody labelled
+    classes: tuple[str, ...] = ()  # as the recipe names them, where it has to
 
     @property
     def noun(self) -> str:
@@ -199,14 +202,16 @@ def look_at(word: str) -> Look | AnnotatedFolder:
     """The classes, splits and images of a folder; one that can't be trained on is a usage error."""
     if not word.strip():
         raise click.UsageError("the folder name is empty. For example: leaven new photos")
-    folder = Path(os.path.expanduser(word))
-    if not folder.is_dir():
+    given = Path(os.path.expanduser(word))
+    annotated = annotated_place(given)
+    folder = annotated or given
+    if annotated is None and not folder.is_dir():
         fault = "is a file, not a folder of images" if folder.exists() else "does not exist"
         raise click.UsageError(f"{folder} {fault}")
     if not _can_be_written(folder):
         raise click.UsageError(f"recipes are UTF-8, but the name of {folder} is not; rename the folder")
-    if (annotated := look_at_objects(folder)) is not None:
-        return annotated
+    if (objects := look_at_objects(folder)) is not None:
+        return objects
     if looks_like_masks(folder):
         return _masked(folder)
     read = read_image_folder(folder, folder.as_posix())
@@ -214,7 +219,7 @@ def look_at(word: str) -> Look | AnnotatedFolder:
     if wrong is not None and (texts := _of_texts(folder)) is not None:
         return texts
     if wrong is not None:
-        raise click.UsageError("\n".join((wrong.fact, *wrong.notes, wrong.help)))
+        raise click.UsageError("\n".join((wrong.fact, *wrong.notes, _classes_in_names(folder) or wrong.help)))
     train = next(iter(read.parts.values()))
     return Look(
         folder=folder,
@@ -225,15 +230,37 @@ def look_at(word: str) -> Look | AnnotatedFolder:
     )
 
 
+def _classes_in_names(folder: Path) -> str:
+    """How to make a table of images whose names begin with their class: `cat.0.jpg`; empty where they don't."""
+    place = folder / "train" if (folder / "train").is_dir() else folder
+    names = [name for name in os.listdir(place) if is_image(name) and "," not in name]
+    classes = Counter(found[1] for name in names if (found := re.fullmatch(r"(.+)[ ._-]\d+\.\w+", name)))
+    if len(classes) < 2 or classes.total() < len(names) or min(classes.values()) < 2:
+        return ""
+    some = ", ".join(f"`{name}`" for name in sorted(classes)[:3])
+    table = typed(f"{_recipe_name(folder)}.csv")
+    pattern = r"s/^(.+)[ ._-][0-9]+\.[A-Za-z]+$/&,\1/p"
+    return (
+        f"the names of its images begin with {some}; a table can list them:\n"
+        f"  (echo file,label; ls {typed(place)} | sed -nE '{pattern}') > {table}\n"
+        f"  leaven new {table} --root {typed(place)}"
+    )
+
+
 def _masked(folder: Path) -> Look:
     """A folder of images and masks."""
-    looked = MaskFolder(folder, folder.as_posix()).look()
+    source = MaskFolder(folder, folder.as_posix())
+    classes: tuple[str, ...] = ()
+    looked = source.look()
+    if any(finding.id == "no-classes" for finding in looked.findings) and are_black_and_white(folder):
+        classes = BLACK_AND_WHITE
+        looked = source._replace(classes=classes).look()
     wrong = next((finding for finding in looked.findings if finding.is_error), None)
     if wrong is not None:
         help = "name the classes in classes.txt, one per line" if wrong.id == "no-classes" else wrong.help
         raise click.UsageError("\n".join((wrong.fact, *wrong.notes, help)))
-    images = next(iter(looked.counts.values()))
-    return Look(folder, dict.fromkeys(looked.names, images), looked.splits, (), looked.findings, "mask_folder")
+    counts = dict.fromkeys(looked.names, next(iter(looked.counts.values())))
+    return Look(folder, counts, looked.splits, (), looked.findings, "mask_folder", classes=classes)
 
 
 def _of_texts(folder: Path) -> Look | None:
@@ -246,7 +273,8 @@ def _of_texts(folder: Path) -> Look | None:
     if any(finding.is_error for finding in looked.findings):
         return None
     counts = dict(zip(looked.names, looked.class_counts, strict=True))
-    return Look(folder, counts, looked.splits, (), looked.findings, "text_folder", left_out)
+    classes = looked.names if left_out else ()
+    return Look(folder, counts, looked.splits, (), looked.findings, "text_folder", left_out, classes)
 
 
 def _can_be_written(folder: Path) -> bool:
@@ -266,6 +294,8 @@ def _seen(look: Look) -> str:
         lines.append(f"{name} has only {count} {noun}: very few to learn from")
     for finding in look.findings:
         lines += [finding.fact, *(f"  {note}" for note in finding.notes), f"  {finding.help}"]
+    if look.classes == BLACK_AND_WHITE:
+        lines.append("the masks are black and white: white is taken for the object; `classes=` in the recipe names it")
     for name in look.left_out:
         lines.append(
             f"the texts in {name} have no label, as its name says: they are left out by `classes=` in the recipe"
@@ -289,8 +319,8 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int | None, scrat
     if look.noun == "texts":
         block = f" {{ tokenize max_length={_max_length(model, target)} }}"
         body = training_on_texts(look.total, epochs, scratch)
-    if look.left_out:
-        classes = f", classes=[{', '.join(map(quoted, look.images))}]"
+    if look.classes:
+        classes = f", classes=[{', '.join(map(quoted, look.classes))}]"
     return (
         f"# {len(look.images)} classes, {look.total:,} {look.noun}: {_named(list(look.images))}.\n"
         f"model {model}\n"

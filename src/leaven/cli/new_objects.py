@@ -7,8 +7,9 @@ import click
 from leaven.formats.finding import Finding
 from leaven.language.record import Record
 from leaven.sources.coco import Coco
-from leaven.sources.formats_of_boxes import source_in
-from leaven.sources.source import Looked
+from leaven.sources.formats_of_boxes import names_images, source_in
+from leaven.sources.source import SourceFacts
+from leaven.sources.yolo import Yolo
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {
@@ -45,37 +46,47 @@ class AnnotatedFolder(Record):
         return "\n".join(lines)
 
 
-def look_at_objects(folder: Path) -> AnnotatedFolder | None:
-    """What a folder of annotated images contains; None where it has no annotations of objects, and a usage error where
-    they can't be trained on."""
-    source = source_in(folder, folder.as_posix())
+def annotated_place(path: Path) -> Path | None:
+    """The annotated images that a file stands for: COCO's annotations, or the folder of YOLO's `data.yaml`; None where
+    it is another file."""
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return path.parent if isinstance(source_in(path.parent, path.parent.as_posix()), Yolo) else None
+    return path if path.suffix.lower() == ".json" and names_images(path) else None
+
+
+def look_at_objects(path: Path) -> AnnotatedFolder | None:
+    """What a folder of annotated images contains, or the images of a file of annotations; None where there are no
+    annotations of objects, and a usage error where they can't be trained on."""
+    source = source_in(path, path.as_posix())
     if source is None:
         return None
-    looked = source.look()
-    wrong = next((finding for finding in looked.findings if finding.is_error), None)
+    facts = source.look()
+    wrong = next((finding for finding in facts.findings if finding.is_error), None)
     if wrong is not None:
         raise click.UsageError("\n".join(filter(None, (wrong.fact, *wrong.notes, wrong.help))))
     return AnnotatedFolder(
-        folder=folder,
+        folder=path if path.is_dir() else path.parent,
         source=type(source).__name__.lower(),
-        places=_places(source) if isinstance(source, Coco) else (folder,),
-        names=looked.names,
-        images=_images(looked),
-        splits=looked.splits,
-        findings=looked.findings,
+        places=_places(source) if isinstance(source, Coco) else (path,),
+        names=facts.names,
+        images=_images(facts),
+        splits=facts.splits,
+        findings=facts.findings,
     )
 
 
 def _places(source: Coco) -> tuple[Path, ...]:
-    """The folder of the images, and the file of annotations; or the folder of them, where it has several."""
+    """The folder of the images, and the file of annotations or the folder of several; nothing more where each split has
+    its own beside its images."""
     given = source.annotations
-    assert given is not None
+    if given is None:
+        return (source.path,)
     files = sorted(given.glob("*.json")) if given.is_dir() else [given]
     return source.path, files[0] if len(files) == 1 else given
 
 
-def _images(looked: Looked) -> int | None:
-    return next(iter(looked.counts.values()), None)
+def _images(facts: SourceFacts) -> int | None:
+    return next(iter(facts.counts.values()), None)
 
 
 def write_detection_recipe(

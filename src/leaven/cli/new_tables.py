@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
+from leaven.cli.new_objects import annotated_place
 from leaven.cli.printing import echo
 from leaven.first.options import Guess, TableOptions
 from leaven.first.roles import LISTED
 from leaven.first.table import TableLook, look_at_table, tables_at
 from leaven.formats.commands import typed
-from leaven.formats.image_folder import is_image, looks_split, read_image_folder
+from leaven.formats.image_folder import is_image, looks_split, read_image_folder, sub_folders
 from leaven.formats.tables import is_table
 from leaven.sources.formats_of_boxes import source_in
 from leaven.sources.mask_folder import looks_like_masks
@@ -28,10 +30,14 @@ _NOT_TABLES = {
     ".tgz": "is an archive; unpack it first",
     ".7z": "is an archive; unpack it first",
 }
+_MAY_BE_TABLES = ("", ".txt", ".data")
+_ABOUT = ("readme", "license", "licence", "copying", "changelog", "citation", "classes", "labels")  # files about data
 
 
 def table_at(path: Path) -> Path | None:
     """The table that is meant by a path: a file, a folder of tables, or the table in a folder of images."""
+    if annotated_place(path) is not None:
+        return None
     if path.is_file():
         if is_image(path.name) or (not is_table(path) and path.suffix.lower() in _NOT_TABLES):
             fact = _NOT_TABLES.get(path.suffix.lower())
@@ -43,8 +49,11 @@ def table_at(path: Path) -> Path | None:
         return None
     if tables_at(path):
         return path
-    found = sorted(file for file in path.iterdir() if file.is_file() and is_table(file))
-    tables = [file for file in found if "submission" not in file.stem.lower()]
+    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    tables = [file for file in files if is_table(file) and "submission" not in file.stem.lower()]
+    if not tables and not sub_folders(path) and not any(is_image(file.name) for file in files):
+        others = [file for file in files if file.suffix in _MAY_BE_TABLES and file.stem.lower() not in _ABOUT]
+        return others[0] if len(others) == 1 and others[0].stat().st_size else None
     if len(tables) > 1 and any(finding.is_error for finding in TextFolder(path, path.as_posix()).look().findings):
         names = ", ".join(file.name for file in tables[:LISTED]) + ", …" * (len(tables) > LISTED)
         advice = f"name the one with the labels: leaven new {typed(tables[0])}"
@@ -76,8 +85,12 @@ def _answered(guess: Guess, look: TableLook, options: TableOptions, *, err: bool
     echo(f"{look.path}: {guess.explanation}?", err=err)
     if guess.about == "header":
         return replace(options, header=click.confirm(guess.question, default=bool(guess.answer), err=err))
+    if guess.about == "labels":
+        are_several = click.confirm(guess.question, default=bool(guess.answer), err=err)
+        return replace(options, labels=guess.choices) if are_several else replace(options, label=guess.choices[0])
     choice = click.Choice(guess.choices)
     answer = click.prompt(guess.question, default=guess.answer, type=choice, err=err)
     if answer == "all":
         return replace(options, labels=tuple(each for each in guess.choices if each != "all"))
-    return replace(options, text=(answer,)) if guess.about == "text" else replace(options, label=answer)
+    about: dict[str, Any] = {guess.about: (answer,) if guess.about == "text" else answer}
+    return replace(options, **about)

@@ -1,1 +1,1 @@
-"""First recipes: what data on disk is, as values, and the recipe that fits it."""
+"""First recipes, for `leaven new`: looks at data on disk and writes the recipe that fits it."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from leaven.first.options import Guess, NotUnderstood, TableOptions
+from leaven.formats.numerals import MARKS, number_in
 from leaven.formats.regular import open_regular
 from leaven.formats.tables import Layout, StrayQuote
 from leaven.formats.tables.csv_file import Table, likely_encoding
-from leaven.language.record import Record
 
 SEPARATORS = (",", "\t", ";", "|")
 MOST = 50_000_000  # bytes that are looked at
@@ -31,15 +31,8 @@ USUAL = {  # names of columns, which say that a line is a header
 }
 
 
-class Looked(Record):
-    """The layout of a table, and whether it is certain that it has a header, or none."""
-
-    layout: Layout
-    guess: Guess | None = None
-
-
-def look_at_layout(file: Path, options: TableOptions) -> Looked:
-    """How a text file is a table."""
+def look_at_layout(file: Path, options: TableOptions) -> tuple[Layout, Guess | None]:
+    """The layout of a table, and the guess whether it has a header, where that is not certain."""
     encoding = options.encoding or _encoding(file)
     lines = _lines(file, encoding)
     usual = "\t" if file.suffix.lower() == ".tsv" else ","
@@ -48,8 +41,7 @@ def look_at_layout(file: Path, options: TableOptions) -> Looked:
     layout = layout._replace(quote=_quote(file, layout, options.quote))
     rows = _rows(lines, separator, layout.quote)
     if options.header is not None or options.columns:
-        has_header = options.header if options.header is not None else False
-        return Looked(layout=layout._replace(header=has_header, columns=options.columns))
+        return layout._replace(header=bool(options.header), columns=options.columns), None
     has_header, is_sure = _header(rows)
     explanation = "the first line names the columns" if has_header else "the first line is a row, not a header"
     guess = Guess(
@@ -59,7 +51,7 @@ def look_at_layout(file: Path, options: TableOptions) -> Looked:
         choices=("yes", "no"),
         explanation=explanation,
     )
-    return Looked(layout=layout._replace(header=has_header), guess=None if is_sure else guess)
+    return layout._replace(header=has_header), None if is_sure else guess
 
 
 # -- encoding
@@ -176,11 +168,7 @@ def _share(cells: Sequence[str], holds: Callable[[str], bool]) -> float:
 
 
 def _is_number(cell: str) -> bool:
-    try:
-        float(cell.replace(",", ".", 1))
-    except ValueError:
-        return False
-    return True
+    return any(number_in(cell, mark) is not None for mark in MARKS)
 
 
 def _has_words(cell: str) -> bool:

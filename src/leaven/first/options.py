@@ -1,4 +1,4 @@
-"""What people specify about a table, and what is guessed."""
+"""The options of `leaven new` for a table, and guesses where they leave something open."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ class NotUnderstood(ValueError):
 
 
 class TableOptions(Record):
-    """What the command line specifies about a table; None or empty where it leaves that open."""
+    """The layout and the roles of columns that the command line gives; None or empty where it leaves them open."""
 
     header: bool | None = None
     columns: tuple[str, ...] = ()
@@ -23,6 +23,7 @@ class TableOptions(Record):
     label: str | None = None
     labels: tuple[str, ...] = ()
     target: str | None = None
+    decimal: str | None = None
 
     @property
     def names_target(self) -> bool:
@@ -30,7 +31,7 @@ class TableOptions(Record):
 
 
 class Guess(Record):
-    """Something that a look does not tell for certain, and the likeliest answer."""
+    """A question that the data leaves open, with the likeliest answer."""
 
     about: str  # the field of `TableOptions`
     question: str
@@ -43,4 +44,6 @@ class Guess(Record):
         """The option that overrides the guess."""
         if self.about == "header":
             return "--header" if self.answer is False else "--no-header"
-        return f"--{self.about} COLUMN"
+        if self.about == "labels":
+            return "--label COLUMN"
+        return '--decimal ","' if self.about == "decimal" else f"--{self.about} COLUMN"

@@ -4,24 +4,22 @@ from collections.abc import Mapping, Sequence
 
 from leaven.catalog.value_text import quoted
 from leaven.first.table import TableLook, percent, shares
+from leaven.formats.imbalance import are_imbalanced
 from leaven.formats.tables import PLAIN
+from leaven.tasks.multilabel.target import SEPARATOR
 
 FEW_IMAGES = 20  # too few to train more than the head
 LARGE = 2_000  # texts, enough to train the whole model at once
 WIDTH = 120
 MOST_TOKENS = 128  # of a text: enough for a paragraph, and quick
-IMBALANCED = 0.8  # the share of one class from which on accuracy misleads
 _HEAD_FIRST = "# First only the new head, then the whole model; `leaven show` prints the learning rates.\n"
 
 
 def model_call(model: str, scratch: bool) -> str:
     """The model with its pretrained weights, unless it is trained from scratch."""
-    if model.endswith(")"):
-        return model if scratch or "pretrained=" in model or "weights=" in model else _pretrained(model)
-    return f"{model}()" if scratch else f"{model}(pretrained=true)"
-
-
-def _pretrained(call: str) -> str:
+    call = model if model.endswith(")") else f"{model}()"
+    if scratch or "pretrained=" in call or "weights=" in call:
+        return call
     return f"{call[:-1]}{', ' * (not call.endswith('()'))}pretrained=true)"
 
 
@@ -45,17 +43,18 @@ def training_on_texts(total: int, epochs: int | None, scratch: bool) -> str:
 
 
 def metrics_of(classes: Mapping[str, int]) -> str:
-    """What to measure, with the reason, where one class has most of the samples; else empty.
+    """The `metrics` statement, with a comment that gives the reason, where classes are imbalanced; else empty.
 
     Of two classes, the rare one is what matters: its F1 comes first, and so chooses the best epoch.
     """
-    total, largest = sum(classes.values()), max(classes, key=lambda name: classes[name], default="")
-    if len(classes) < 2 or classes[largest] < IMBALANCED * total:
+    if not are_imbalanced(classes.values()):
         return ""
-    most = f"\n# {percent(classes[largest] / total)} are {word(largest)}: accuracy alone would not show that"
+    largest, rare = (end(classes, key=lambda name: classes[name]) for end in (max, min))
+    share, few = (percent(classes[name] / sum(classes.values())) for name in (largest, rare))
     if len(classes) > 2:
-        return f"{most} the rest is missed.\nmetrics f1(), accuracy()\n"
-    rare = next(name for name in classes if name != largest)
+        imbalance = f"{share} are {word(largest)}, {few} are {word(rare)}"
+        return f"\n# {imbalance}: accuracy alone would not show what is missed.\nmetrics f1(), accuracy()\n"
+    most = f"\n# {share} are {word(largest)}: accuracy alone would not show that"
     return (
         f"{most} {word(rare)} is missed.\n# The first metric, the F1 of {word(rare)}, chooses the best epoch.\n"
         f"metrics f1(of={quoted(rare)}), accuracy()\n"
@@ -90,8 +89,10 @@ def _summary(look: TableLook) -> str:
     counted = f"{look.total:,} {look.noun}"
     if look.classes:
         return f"{len(look.classes)} classes, {counted}: {word(shares(look.classes))}."
-    if look.roles.labels:
+    if len(look.roles.labels) > 1:
         return f"{len(look.roles.labels)} labels, {counted}."
+    if look.roles.labels:
+        return f"{counted.capitalize()}, with any number of labels for each."
     return f"{counted.capitalize()}, with a number to predict for each."
 
 
@@ -103,33 +104,36 @@ def word(text: str) -> str:
 def _data(look: TableLook, path: str, root: str | None) -> str:
     """The data source with its arguments."""
     layout, roles = look.layout, look.roles
-    found = [quoted(path)]
+    arguments = [quoted(path)]
     if layout.separator is not None:
-        found.append(f"separator={quoted(layout.separator)}")
+        arguments.append(f"separator={quoted(layout.separator)}")
     if layout.columns:
-        found.append(f"columns={_list(layout.columns)}")
+        arguments.append(f"columns={_list(layout.columns)}")
     if layout.header != PLAIN.header:
-        found.append(f"header={'true' if layout.header else 'false'}")
+        arguments.append(f"header={'true' if layout.header else 'false'}")
     if layout.quote != PLAIN.quote:
-        found.append(f"quote={quoted(layout.quote) if layout.quote is not None else 'none'}")
+        arguments.append(f"quote={quoted(layout.quote) if layout.quote is not None else 'none'}")
     if layout.encoding != PLAIN.encoding:
-        found.append(f"encoding={quoted(layout.encoding)}")
+        arguments.append(f"encoding={quoted(layout.encoding)}")
     if roles.image is not None:
-        found.append(f"image={quoted(roles.image.column)}")
-        found += [f"root={quoted(root or '')}"] * (root is not None)
-        found += [f"ending={quoted(roles.image.ending)}"] * bool(roles.image.ending)
+        arguments.append(f"image={quoted(roles.image.column)}")
+        arguments += [f"root={quoted(root or '')}"] * (root is not None)
+        arguments += [f"ending={quoted(roles.image.ending)}"] * bool(roles.image.ending)
     else:
-        found.append(f"text={_list(roles.text) if len(roles.text) > 1 else quoted(roles.text[0])}")
+        arguments.append(f"text={_list(roles.text) if len(roles.text) > 1 else quoted(roles.text[0])}")
     if roles.labels:
-        found.append(f"labels={_list(roles.labels)}")
+        arguments.append(f"labels={_list(roles.labels) if len(roles.labels) > 1 else quoted(roles.labels[0])}")
+        if roles.label_separator not in ("", SEPARATOR):
+            arguments.append(f"label_separator={quoted(roles.label_separator)}")
     else:
-        argument, column = ("label", roles.label) if roles.label is not None else ("target", roles.target)
-        found.append(f"{argument}={quoted(column or '')}")
-        found += [f"class_names={_list(look.class_names)}"] * bool(look.class_names)
-    call = f"{look.source}({', '.join(found)})"
+        name, column = ("label", roles.label) if roles.label is not None else ("target", roles.target)
+        arguments.append(f"{name}={quoted(column or '')}")
+        arguments += [f"decimal={quoted(roles.decimal)}"] if roles.decimal is not None else []
+        arguments += [f"class_names={_list(look.class_names)}"] * bool(look.class_names)
+    call = f"{look.source}({', '.join(arguments)})"
     if len(call) <= WIDTH:
         return call
-    broken = ",\n".join(f"    {argument}" for argument in found)
+    broken = ",\n".join(f"    {argument}" for argument in arguments)
     return f"{look.source}(\n{broken},\n)"
 
 

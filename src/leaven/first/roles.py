@@ -1,17 +1,22 @@
-"""What the columns of a table have: texts, images, labels, numbers to predict.
+"""The roles of a table's columns: texts, images, labels, numbers to predict.
 
-Decides by their names and by some of their cells. What a column can't be for certain becomes a guess.
+Decides by their names and by some of their cells. Where that is not certain, the role is a guess.
 """
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from leaven.first.options import Guess, NotUnderstood, TableOptions
+from leaven.formats.doubtful_labels import separator_in
 from leaven.formats.image_folder import IMAGE_ENDINGS, is_image
+from leaven.formats.numerals import MARKS, decimal_mark, is_ambiguous, number_in
 from leaven.formats.tables import Embedded
+from leaven.formats.target import plain
 from leaven.language.record import Record
 from leaven.sources.columns import file_in_table
 
@@ -59,17 +64,28 @@ class Column(Record):
         return len({str(cell) for cell in self.filled})
 
     @property
+    def decimal(self) -> str | None:
+        """The decimal mark of its numbers, where it has to be given."""
+        return decimal_mark(cell for cell in self.filled if isinstance(cell, str))
+
+    @cached_property
+    def numbers(self) -> tuple[float, ...]:
+        """Its cells, if all of them are numbers."""
+        decimal = self.decimal
+        found = [_number(cell, decimal) for cell in self.filled]
+        return tuple(number for number in found if number is not None) if None not in found else ()
+
+    @property
     def is_numeric(self) -> bool:
-        filled = self.filled
-        return bool(filled) and all(_number(cell) is not None for cell in filled)
+        return bool(self.numbers)
 
     @property
     def is_fractional(self) -> bool:
-        return self.is_numeric and any(not float(_number(cell) or 0).is_integer() for cell in self.filled)
+        return any(not number.is_integer() for number in self.numbers)
 
     @property
     def is_binary(self) -> bool:
-        return self.is_numeric and {_number(cell) for cell in self.filled} == {0.0, 1.0}
+        return set(self.numbers) == {0.0, 1.0}
 
     @property
     def words(self) -> float:
@@ -94,11 +110,19 @@ class Column(Record):
 
     @property
     def may_be_label(self) -> bool:
-        filled = self.filled
+        filled = [plain(cell) for cell in self.filled]
         if not all(isinstance(cell, str | int | float | bool) for cell in filled):
             return False
         most = min(MOST_CLASSES, max(2, len(filled) // 2))
         return 2 <= self.distinct <= most and self.length <= 60 and not (self.is_fractional and self.distinct > 20)
+
+    @property
+    def separator(self) -> str | None:
+        """The separator of several labels in a cell: empty where cells are lists, None where they have one label."""
+        if self.filled and all(isinstance(cell, list) for cell in self.filled):
+            return "" if all(isinstance(label, str | int) for cell in self.filled for label in cell) else None
+        names = [*dict.fromkeys(cell for cell in self.filled if isinstance(cell, str))]
+        return separator_in(names) if names and not self.is_numeric else None
 
     @property
     def may_be_quantity(self) -> bool:
@@ -106,7 +130,7 @@ class Column(Record):
 
 
 class Images(Record):
-    """Where the images of a column are: the folder its paths start in, and what they leave out."""
+    """Where the images of a column are: the folder in which its paths start, and the ending that they leave out."""
 
     column: str
     root: Path | None  # None: the table's folder
@@ -114,13 +138,15 @@ class Images(Record):
 
 
 class Roles(Record):
-    """What the columns of a table have."""
+    """The columns of a table by what they have."""
 
     text: tuple[str, ...] = ()
     image: Images | None = None
     label: str | None = None
     labels: tuple[str, ...] = ()
+    label_separator: str = ""  # in one column of several labels; empty where its cells are lists
     target: str | None = None
+    decimal: str | None = None  # the decimal mark of the numbers to predict, where it has to be given
     other_texts: tuple[str, ...] = ()
     guesses: tuple[Guess, ...] = ()
 
@@ -131,7 +157,7 @@ class Roles(Record):
 
 
 def look_at_roles(file: Path, columns: Sequence[Column], options: TableOptions) -> Roles:
-    """What the columns of a table have; a NotUnderstood where it has no inputs or no labels."""
+    """The roles of the columns of a table; a NotUnderstood where it has no inputs or no labels."""
     by_name = {column.name: column for column in columns}
     _check_options(file, by_name, options)
     guesses: list[Guess] = []
@@ -144,16 +170,19 @@ def look_at_roles(file: Path, columns: Sequence[Column], options: TableOptions) 
         inputs = _pair(columns) or _text(texts, guesses)
     if not inputs:
         raise NotUnderstood(_no_inputs(file, columns))
-    answer = _answer_in_options(options) or _answer(
-        file, [each for each in columns if each.name not in inputs], guesses
-    )
-    others = tuple(each.name for each in texts if each.name not in (*inputs, *answer.answers))
+    if options.names_target:
+        answer = Roles(label=options.label, labels=options.labels, target=options.target)
+    else:
+        answer = _answer(file, [column for column in columns if column.name not in inputs], guesses)
+    others = tuple(column.name for column in texts if column.name not in (*inputs, *answer.answers))
     return Roles(
         text=() if image is not None else inputs,
         image=image,
         label=answer.label,
         labels=answer.labels,
+        label_separator=by_name[answer.labels[0]].separator or "" if len(answer.labels) == 1 else "",
         target=answer.target,
+        decimal=_decimal(by_name[answer.target], options, guesses) if answer.target is not None else None,
         other_texts=others,
         guesses=tuple(guesses),
     )
@@ -195,19 +224,27 @@ def _images(file: Path, columns: Sequence[Column], options: TableOptions) -> Ima
             continue
         if isinstance(column.filled[0], Embedded):
             return Images(column=column.name, root=None)
-        names = [file_in_table(str(cell)) for cell in column.filled[:TRIED] if isinstance(cell, str | int)]
+        names = [file_in_table(str(cell)) for cell in column.filled if isinstance(cell, str | int)]
         if not names or any(len(name) > 300 or "\n" in name for name in names):
             continue
         are_called_so = all(map(is_image, names))
-        found = _place_of(names, file.parent, options.root) if are_called_so or column.distinct > 2 else None
-        if found is not None:
-            return Images(column=column.name, root=found[0], ending=found[1])
+        may_be_images = are_called_so or options.image is not None or _may_be_ids(column, columns)
+        tried = names[:TRIED] if are_called_so else names[:: max(1, len(names) // TRIED)]
+        place = _place_of(tried, file.parent, options.root) if may_be_images else None
+        if place is not None:
+            return Images(column=column.name, root=place[0], ending=place[1])
         if are_called_so or options.image is not None:
             raise NotUnderstood(
                 f"{file} names images in `{column.name}`, such as {names[0]}, which are not there; "
                 f"--root FOLDER says where the paths start"
             )
     return None
+
+
+def _may_be_ids(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether cells may be names of files without an ending: different in each row, and no numbering of texts."""
+    is_count = column.is_numeric and any(other.may_be_text for other in columns)
+    return 2 * column.distinct > max(4, len(column.filled)) and not is_count
 
 
 def _place_of(names: Sequence[str], folder: Path, given: str | None) -> tuple[Path | None, str] | None:
@@ -251,10 +288,6 @@ def _no_inputs(file: Path, columns: Sequence[Column]) -> str:
 # -- what is to be predicted
 
 
-def _answer_in_options(options: TableOptions) -> Roles | None:
-    return Roles(label=options.label, labels=options.labels, target=options.target) if options.names_target else None
-
-
 def _ranked(columns: Sequence[Column]) -> list[Column]:
     """Those that are called like labels, the surest name first."""
 
@@ -279,7 +312,7 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
     named = _ranked(columns)
     classes = [column for column in named if column.may_be_label and not column.may_be_text]
     if classes and classes[0].called in _SURE_LABELS:
-        return Roles(label=classes[0].name)
+        return _one_or_several(classes[0], guesses)
     binary = tuple(column.name for column in columns if column.is_binary)
     if len(binary) > 2 or (len(binary) == 2 and not classes):
         explanation = f"the columns {listed(binary)} have a 0 or 1 for each label"
@@ -292,6 +325,9 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
     if numbers and not classes and (numbers[0] in named or not any(column.may_be_label for column in columns)):
         return Roles(target=numbers[0].name)
     possible = classes or [column for column in columns if column.may_be_label and not column.may_be_text]
+    several = [column for column in columns if column.separator is not None]
+    if not possible and several:
+        return Roles(labels=(several[0].name,))
     if not possible:
         names = listed(tuple(column.name for column in columns))
         raise NotUnderstood(
@@ -299,6 +335,7 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
             "--label COLUMN names one, --target COLUMN one with numbers to predict"
         )
     best = min(possible, key=lambda column: (column not in named, column.distinct)) if not classes else classes[0]
+    answer = _one_or_several(best, guesses)
     if len(possible) > 1:
         others = [column.name for column in possible if column is not best]
         explanation = f"the labels are in `{best.name}`, not in {either(others)}"
@@ -307,7 +344,33 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
         guesses.append(
             Guess(about="label", question=question, answer=best.name, choices=choices, explanation=explanation)
         )
-    return Roles(label=best.name)
+    return answer
+
+
+def _one_or_several(column: Column, guesses: list[Guess]) -> Roles:
+    """The labels in a column: a class for each row, or a guess that rows have several."""
+    if not column.separator:  # lists of one label are classes
+        return Roles(label=column.name)
+    example = next(cell for cell in map(str, column.filled) if column.separator in cell)
+    explanation = f"`{example}` in `{column.name}` is several labels, not one class"
+    question = "Can a row have several labels?"
+    guesses.append(
+        Guess(about="labels", question=question, answer=True, choices=(column.name,), explanation=explanation)
+    )
+    return Roles(labels=(column.name,))
+
+
+def _decimal(column: Column, options: TableOptions, guesses: list[Guess]) -> str | None:
+    """The decimal mark of numbers; a guess where commas may be between thousands, or before fractions."""
+    if options.decimal is not None:
+        return options.decimal
+    texts = [cell for cell in column.filled if isinstance(cell, str)]
+    if column.decimal == "." and decimal_mark(texts, (",",)):
+        example = next(filter(is_ambiguous, texts))
+        explanation = f"the comma in `{example}` separates thousands"
+        question = "What is the decimal mark?"
+        guesses.append(Guess(about="decimal", question=question, answer=".", choices=MARKS, explanation=explanation))
+    return column.decimal
 
 
 # -- in words
@@ -323,10 +386,7 @@ def either(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _number(cell: Any) -> float | None:
-    if isinstance(cell, bool):
-        return float(cell)
-    try:
-        return float(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
-    except (TypeError, ValueError):
-        return None
+def _number(cell: Any, decimal: str | None) -> float | None:
+    if isinstance(cell, str):
+        return number_in(cell, decimal)
+    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else None

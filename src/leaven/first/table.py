@@ -1,9 +1,10 @@
-"""What a table of texts or images is: how it is read, what its columns have, its classes, splits and repetitions.
+"""A look at a table of texts or images: its layout, the roles of its columns, its classes, splits and repeated rows.
 
-Also a folder with a table for each split, or with one table that lists its images. The words are for people; the recipe
-is written in `recipes.py`.
+Also at a folder with a table for each split, or with one table that lists its images. The recipe is written in
+`recipes.py`.
 """
 
+import json
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -14,26 +15,28 @@ from typing import Any
 
 from leaven.first.layout import MOST, look_at_layout
 from leaven.first.options import Guess, NotUnderstood, TableOptions
-from leaven.first.roles import Column, Images, Roles, listed, look_at_roles
+from leaven.first.roles import Column, Roles, listed, look_at_roles
 from leaven.formats.commands import typed
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import PLAIN, BadLine, Layout, WrongWidth, formats, open_table, split_tables
 from leaven.formats.tables.csv_file import COLUMN, UTF8
 from leaven.formats.tables.csv_file import Table as TextTable
-from leaven.formats.target import TargetReader, shown
+from leaven.formats.target import TargetReader, plain, shown
 from leaven.language.record import Record
-from leaven.sources.source import Looked
+from leaven.sources.source import SourceFacts
 from leaven.sources.table import Table
 from leaven.tasks.classification.target import in_order
 
 SOME = 1000  # rows that tell what columns have
 MOST_ROWS = 300_000  # that are counted
 NAMES = {" ": "spaces", ",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+MOST_NAME_FILES = 5  # in JSON
+LARGEST_NAMES = 100_000  # bytes of one
 NAME_FILES = ("classes.txt", "labels.txt", "class_names.txt")  # what classes with numbers are called
 
 
 class TableLook(Record):
-    """What a table, or a folder of them, contains."""
+    """The content of a table, or of a folder of them."""
 
     path: Path
     source: str  # what reads it: csv
@@ -47,7 +50,7 @@ class TableLook(Record):
     is_all: bool = True  # whether all rows were counted
     has_header: bool = True
     skips: bool = False  # whether some rows can't be used
-    facts: tuple[str, ...] = ()  # what else was found
+    facts: tuple[str, ...] = ()  # other lines for people
     findings: tuple[Finding, ...] = ()
     guesses: tuple[Guess, ...] = ()
 
@@ -65,7 +68,7 @@ class TableLook(Record):
 
     @property
     def seen(self) -> str:
-        """What was understood, for people."""
+        """The lines that `leaven new` prints about the table."""
         more = "" if self.is_all else "the first "
         splits = {split: count for split, count in self.rows.items() if split}
         counted = ", ".join(f"{split} {count:,}" for split, count in splits.items())
@@ -96,7 +99,7 @@ class TableLook(Record):
 
     @property
     def _columns(self) -> list[str]:
-        """What each column that is used has."""
+        """A line for each role, with the columns that have it."""
         found = []
         roles = self.roles
         if roles.text:
@@ -109,10 +112,15 @@ class TableLook(Record):
         if roles.label is not None:
             found.append(f"{len(self.classes)} classes in `{roles.label}`: {shares(self.classes)}")
             found += [f"{self.name_file} says what the labels mean"] * bool(self.name_file)
-        if roles.labels:
+        if len(roles.labels) == 1:
+            between = NAMES.get(roles.label_separator, repr(roles.label_separator))
+            separated = f", separated by {between}" if roles.label_separator else ""
+            found.append(f"labels in `{roles.labels[0]}`, several in a row{separated}")
+        elif roles.labels:
             found.append(f"{len(roles.labels)} labels, a column each: {listed(roles.labels)}")
         if roles.target is not None:
-            found.append(f"numbers to predict in `{roles.target}`")
+            comma = ", with a decimal comma" if roles.decimal == "," else ""
+            found.append(f"numbers to predict in `{roles.target}`{comma}")
         used = {*roles.text, *roles.answers, *((roles.image.column,) if roles.image is not None else ())}
         if unused := tuple(name for name in self.names if name and name not in used):
             found.append(f"not used: {listed(unused)}")
@@ -144,7 +152,7 @@ def tables_at(path: Path) -> dict[str, Path]:
 
 
 def look_at_table(path: Path, options: TableOptions) -> TableLook:
-    """What the table at a path is; a NotUnderstood says why no recipe can be written for it."""
+    """A look at the table at a path; a NotUnderstood says why no recipe can be written for it."""
     try:
         return _look(path, tables_at(path), options)
     except (BadLine, OSError, ValueError, BadSource) as problem:
@@ -156,23 +164,14 @@ def look_at_table(path: Path, options: TableOptions) -> TableLook:
 
 def _look(path: Path, tables: Mapping[str, Path], options: TableOptions) -> TableLook:
     first = next(iter(tables.values()))
-    layout, guesses = PLAIN, list[Guess]()
-    is_text = formats().get(first.suffix.lower(), TextTable) is TextTable
-    if is_text:
-        found = look_at_layout(first, options)
-        layout = found.layout
-        guesses += [found.guess] if found.guess is not None else []
+    table_format = formats().get(first.suffix.lower(), TextTable)
+    is_text = table_format is TextTable
+    layout, guess = look_at_layout(first, options) if is_text else (PLAIN, None)
     has_header = bool(layout.header)
     columns = _columns(first, layout)
-    if len(columns) == 1 and is_text and all(str(cell).startswith("__label__") for cell in columns[0].cells):
-        advice = f"sed -E 's/^__label__([^ ]+) +/\\1\\t/' {typed(first)} > {typed(first.with_suffix('.tsv'))}"
-        raise NotUnderstood(f"{first} has labels as fastText writes them; as a table, it can be read: {advice}")
-    if len(columns) == 1 and is_text:
-        raise NotUnderstood(
-            f"{first} has a single column; a table has inputs and labels. --separator may say otherwise"
-        )
+    if is_text and len(columns) == 1:
+        raise NotUnderstood(_single_column(first, columns[0]))
     roles = look_at_roles(first, columns, _by_number(options, columns))
-    guesses += roles.guesses
     names = tuple(column.name for column in columns)
     if is_text and not has_header:
         names, roles = (options.columns, roles) if options.columns else _renamed(names, roles)
@@ -181,35 +180,47 @@ def _look(path: Path, tables: Mapping[str, Path], options: TableOptions) -> Tabl
         layout = layout._replace(header="auto" if layout.has_header != bool(layout.columns) else layout.header)
     all_cells = {split: _cells(file, layout, roles) for split, file in tables.items()}
     read = {split: cells for split, cells in all_cells.items() if cells is not None}
-    source = _source(path, layout, roles)
-    looked = source.look()
-    if skips := any(finding.is_error for finding in looked.findings):
-        looked = replace(source, on_bad_file="skip").look()
-    train = next(iter(read.values()))
-    classes = _classes(train) if roles.label is not None else {}
-    if wrong := next((finding for finding in looked.findings if finding.is_error), None):
-        raise NotUnderstood("\n".join(filter(None, (wrong.fact, *wrong.notes, wrong.help))))
-    name_file, class_names = _class_names(first.parent, looked.names or tuple(classes))
+    source, skips = _checked(_source(path, layout, roles))
+    classes = _classes(next(iter(read.values()))) if roles.label is not None else {}
+    name_file, class_names = _class_names(first.parent, source.names or tuple(classes))
     if class_names:
-        meanings = dict(zip(in_order(set(looked.names or classes)), class_names, strict=True))
+        meanings = dict(zip(in_order(set(source.names or classes)), class_names, strict=True))
         classes = {meanings[label]: count for label, count in classes.items()}
     return TableLook(
         path=path,
-        source=formats().get(first.suffix.lower(), TextTable).SOURCE,
+        source=table_format.SOURCE,
         layout=layout,
         names=names,
         roles=roles,
-        rows=_counted(looked, read),
+        rows=dict(source.counts) or {split: len(cells) for split, cells in read.items()},
         classes=classes,
         class_names=class_names,
         name_file=name_file,
         is_all=all(len(cells) < MOST_ROWS for cells in read.values()),
         has_header=has_header,
         facts=tuple(_repeated(read)) if roles.text else (),
-        findings=looked.findings,
-        guesses=tuple(guesses),
+        findings=source.findings,
+        guesses=tuple(filter(None, (guess, *roles.guesses))),
         skips=skips,
     )
+
+
+def _single_column(file: Path, column: Column) -> str:
+    """Why a text file with one column can't be used."""
+    if all(str(cell).startswith("__label__") for cell in column.cells):
+        advice = f"sed -E 's/^__label__([^ ]+) +/\\1\\t/' {typed(file)} > {typed(file.with_suffix('.tsv'))}"
+        return f"{file} has labels as fastText writes them; as a table, it can be read: {advice}"
+    return f"{file} has a single column; a table has inputs and labels. --separator may say otherwise"
+
+
+def _checked(source: Table) -> tuple[SourceFacts, bool]:
+    """What is known of a table, and whether that holds only if rows that can't be used are skipped."""
+    facts, skips = source.look(), False
+    if any(finding.is_error for finding in facts.findings):
+        facts, skips = replace(source, on_bad_file="skip").look(), True
+    if wrong := next((finding for finding in facts.findings if finding.is_error), None):
+        raise NotUnderstood("\n".join(filter(None, (wrong.fact, *wrong.notes, wrong.help))))
+    return facts, skips
 
 
 def _columns(file: Path, layout: Layout) -> list[Column]:
@@ -228,9 +239,7 @@ def _columns(file: Path, layout: Layout) -> list[Column]:
 
 def _by_number(options: TableOptions, columns: Sequence[Column]) -> TableOptions:
     """The same with names in place of numbers of columns, which may be given where there are no names."""
-    names = [column.name for column in columns]
-    if options.columns:
-        names = list(options.columns)
+    names = options.columns or [column.name for column in columns]
 
     def name(given: str | None) -> str | None:
         if given is None or given in names or not given.isdecimal() or not 1 <= int(given) <= len(names):
@@ -254,15 +263,12 @@ def _renamed(names: Sequence[str], roles: Roles) -> tuple[tuple[str, ...], Roles
         called = {roles.text[0]: "text1", roles.text[1]: "text2"}
     called |= {roles.image.column: "image"} if roles.image is not None else {}
     called |= {roles.label: "label"} if roles.label else {roles.target: "target"} if roles.target else {}
-    image = roles.image
-    return tuple(called.get(name, name) for name in names), Roles(
+    return tuple(called.get(name, name) for name in names), replace(
+        roles,
         text=tuple(called[name] for name in roles.text),
-        image=None if image is None else Images(column=called[image.column], root=image.root, ending=image.ending),
+        image=None if roles.image is None else replace(roles.image, column=called[roles.image.column]),
         label=called.get(roles.label or ""),
-        labels=roles.labels,
         target=called.get(roles.target or ""),
-        other_texts=roles.other_texts,
-        guesses=roles.guesses,
     )
 
 
@@ -277,11 +283,7 @@ def _source(path: Path, layout: Layout, roles: Roles) -> Table:
         text=(roles.text[0] if len(roles.text) == 1 else roles.text) or None,
         root=images.root if images is not None else None,
         ending=images.ending if images is not None else "",
-        separator=layout.separator,
-        header=layout.header,
-        columns=layout.columns,
-        quote=layout.quote,
-        encoding=layout.encoding,
+        layout=layout,
     )
 
 
@@ -293,10 +295,10 @@ def _reader(roles: Roles) -> TargetReader:
     if roles.target is not None:
         from leaven.tasks.regression.target import Numbers
 
-        return Numbers(roles.target)
-    from leaven.tasks.multilabel.target import Labels
+        return Numbers(roles.target, roles.decimal)
+    from leaven.tasks.multilabel.target import SEPARATOR, Labels
 
-    return Labels(roles.labels)
+    return Labels(roles.labels, roles.label_separator or SEPARATOR)
 
 
 # -- what is in it
@@ -320,26 +322,22 @@ def _cells(file: Path, layout: Layout, roles: Roles) -> Cells | None:
 
 
 def _classes(cells: Cells) -> dict[str, int]:
-    counts = Counter(str(answer[0]) for _, answer in cells if answer[0] not in (None, ""))
+    counts = Counter(str(plain(answer[0])) for _, answer in cells if answer[0] not in (None, ""))
     return dict(counts.most_common())
 
 
-def _counted(looked: Looked, read: Mapping[str, Cells]) -> dict[str, int]:
-    return dict(looked.counts) or {split: len(cells) for split, cells in read.items()}
-
-
 def _repeated(read: Mapping[str, Cells]) -> list[str]:
-    """That texts are there more than once, in a split or in several."""
+    """Lines about texts that are there more than once, in a split or in several."""
     found = []
-    seen: dict[str, dict[Any, set[Any]]] = {}
+    seen: dict[str, dict[Any, set[str]]] = {}
     repeated = conflicting = 0
     for split, cells in read.items():
-        there: dict[Any, set[Any]] = {}
+        there: dict[Any, set[str]] = {}
         for text, answer in cells:
             if not any(text):
                 continue
             repeated += text in there
-            there.setdefault(text, set()).add(answer)
+            there.setdefault(text, set()).add(str(answer))  # which may be a list
         conflicting += sum(len(answers) > 1 for answers in there.values())
         for other, earlier in seen.items():
             if both := len(there.keys() & earlier.keys()):
@@ -348,7 +346,9 @@ def _repeated(read: Mapping[str, Cells]) -> list[str]:
         seen[split] = there
     if repeated:
         several = f"; {conflicting:,} with different labels" if conflicting else ""
-        found.insert(0, f"{repeated:,} row{'s repeat texts' if repeated > 1 else ' repeats a text'}{several}")
+        row = f"{repeated:,} row{'s repeat texts' if repeated > 1 else ' repeats a text'}"
+        leak = ", so the same text can be in training and in validation" if list(read) == [""] else ""
+        found.insert(0, f"{row}{leak}{several}")
     return found
 
 
@@ -365,4 +365,22 @@ def _class_names(folder: Path, labels: Collection[str]) -> tuple[str, tuple[str,
         named = [" ".join(line.split()) for line in lines if line.strip()]
         if len(named) == len(set(named)) == count:
             return file, tuple(named)
+    for path in sorted(folder.glob("*.json"))[:MOST_NAME_FILES]:
+        if found := _names_in_json(path, labels):
+            return path.name, found
     return "", ()
+
+
+def _names_in_json(file: Path, labels: Collection[str]) -> tuple[str, ...]:
+    """The names of labels in their order, where a file is an object that maps these to names, or names to them."""
+    try:
+        content = json.loads(file.read_text(UTF8)) if file.stat().st_size <= LARGEST_NAMES else None
+    except (OSError, ValueError, RecursionError):
+        return ()
+    if not isinstance(content, dict):
+        return ()
+    turned = {str(label): str(name) for name, label in content.items()}
+    for names in ({str(label): str(name) for label, name in content.items()}, turned):
+        if names.keys() == set(labels) and len(set(names.values())) == len(names):
+            return tuple(" ".join(names[label].split()) for label in in_order(set(labels)))
+    return ()

@@ -22,7 +22,7 @@ from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Failure
 
-_ELSE = "give labelled images: `data=`"
+_ELSE = "give labelled data: `data=`"
 
 
 @contextmanager

@@ -24,7 +24,8 @@ class Fix(Record):
     """How to fix it: `caveat`, `before`, then the part `shown` as it reads after the edits, then `after`.
 
     Without edits it is advice. Where trying the edits shows that they leave an error, `otherwise` is the fix instead,
-    if there is any. `remains` is a fact that no edit can change: a file that does not exist.
+    if there is any, or what is advised about that error. `remains` is a fact that no edit can change: a file that does
+    not exist.
     """
 
     before: str
@@ -34,6 +35,7 @@ class Fix(Record):
     otherwise: "Fix | str" = ""
     caveat: str = ""
     remains: str = ""
+    is_general: bool = False  # advice that would be the same for any other word
 
     @property
     def message(self) -> str:

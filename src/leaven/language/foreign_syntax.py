@@ -18,6 +18,7 @@ _OF_LAYERS = ("freeze", "unfreeze", "reinit")
 _NUMBERS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6"}
 _ONLY_KEYWORD_ARGUMENTS = ("train", "checkpoint", "split")
 _OPERATORS = {"except": "-", "but": "-", "without": "-", "minus": "-", "and": "+", "plus": "+"}
+PYTHON = ("if", "elif", "else", "for", "while", "def", "class", "return", "print", "with", "try", "except", "raise")
 _LONGEST_PATH = 200
 _ARGUMENT_LINE = "arguments go on the line of their statement"
 
@@ -104,11 +105,12 @@ def colon_for_equals(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     name, value = statement[-1], through(token, r"[ \t]*[^\s,)\]}]*")
     start = value.end - len(value.text[1:].lstrip())
+    shown = statement[0].span if len(statement) == 2 else name.span
     return error(
         "missing-equals",
         f"missing `=` after `{name}`",
         Spot(token.span, "expected `=`, found `:`"),
-        fix=write(Span(value.source, name.span.end, start), "=", shown=name.span.to(value)),
+        fix=write(Span(value.source, name.span.end, start), "=", shown=shown.to(value)),
     )
 
 
@@ -220,6 +222,18 @@ def tuple_for_list(statement: list[Token], token: Token, accepted: set[str]) -> 
         fix = write(span, f"[{span.text[1:-1]}]")
     label = "expected `[` and `]`"
     return error("unexpected-token", "a list is in square brackets, not parentheses", Spot(span, label), fix=fix)
+
+
+def python_statement(statement: list[Token], token: Token) -> Diagnostic | None:
+    """`for epoch in range(3):`, `def forward(x):`."""
+    if not statement or str(statement[0]) not in PYTHON:
+        return None
+    return error(
+        "unexpected-token",
+        f"a recipe has no `{statement[0]}`",
+        Spot(statement[0].span, "a statement of Python"),
+        fix='code goes into a Python file: `import "mine.py" as mine`',
+    )
 
 
 def from_import(statement: list[Token], token: Token) -> Diagnostic | None:

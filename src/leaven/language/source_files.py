@@ -70,4 +70,4 @@ def _other_recipe(path: Path) -> Fix | None:
         return Fix(f"there is `{path.with_name(near[0])}`")
     if others:
         return Fix("recipes in that folder: " + ", ".join(f"`{other}`" for other in others[:3]))
-    return None if is_folder else Fix("create a recipe with `leaven new`")
+    return Fix(f"write a recipe for it: `leaven new {path}`" if is_folder else "create a recipe with `leaven new`")

@@ -52,7 +52,8 @@ def missing_option_value(source: Source) -> Diagnostic:
 def unexpected(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic:
     """The report about a token that the grammar rejects."""
     return (
-        foreign_syntax.unquoted_path(statement, token)
+        foreign_syntax.python_statement(statement, token)
+        or foreign_syntax.unquoted_path(statement, token)
         or _odd_character(statement, token)
         or _in_keyword_statement(statement, token, accepted)
         or foreign_syntax.assignment(statement, token)

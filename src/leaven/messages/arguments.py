@@ -11,7 +11,7 @@ from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
-from leaven.language.fixes import Edit, Fix, shortened, write, write_option
+from leaven.language.fixes import Edit, Fix, remove, shortened, write, write_option
 from leaven.language.record import Record
 from leaven.language.source import SourceKind, Span
 from leaven.messages import describe, options, places, suggestions
@@ -84,6 +84,18 @@ def too_many(use: Use, index: int) -> Diagnostic:
     )
 
 
+def parameters_of_model(use: Use, index: int) -> Diagnostic:
+    """`adamw(model.parameters(), lr=1e-3)`, as PyTorch has it."""
+    from leaven.messages.habits import without
+
+    return error(
+        "too-many-arguments",
+        f"`{use.shown_name}` gets the parameters of the model by itself",
+        Spot(use.arguments[index].span, "not needed"),
+        fix=remove(without(use.arguments, index), "remove it", ": those that are trainable are optimized"),
+    )
+
+
 def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
     written = [one for one in use.arguments if one.span.source is keyword.source]  # `--weights` adds one
     ordered = [one.span.text for one in sorted(written, key=lambda argument: argument.keyword is not None)]
@@ -101,7 +113,7 @@ def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
 
 
 def _has_open_string(text: str) -> bool:
-    """Whether a string in it has no closing `"`, so that what is written behind it would be part of the string."""
+    """Whether a string in it has no closing `"`, so that the text after it would be part of the string."""
     return '"' in re.sub(r'"(\\.|[^"\\])*"', "", text)
 
 
@@ -218,7 +230,8 @@ def _instead_of_surplus(use: Use, index: int) -> Fix | str:
         return write(span, f"{flag}=true")
     if isinstance(value, syntax.Number) and (meant := _counted(value, free)):
         is_its_unit = value.unit is not None and plural_unit(value.unit) == meant
-        return write(span, f"{meant}={value_text(value.value) if is_its_unit else value.span.text}")
+        fix = write(span, f"{meant}={value_text(value.value) if is_its_unit else value.span.text}")
+        return replace(fix, otherwise=f"usage: `{use.form}`")
     return f"usage: `{use.form}`"
 
 
@@ -232,14 +245,17 @@ def _flag(value: syntax.Value, free: Sequence[Parameter]) -> str:
 
 
 def _counted(value: syntax.Number, free: Sequence[Parameter]) -> str:
-    """The parameter that a positional number is for: the one of its unit, or the first that takes a number."""
-    for parameter in free:
-        if value.unit is not None and plural_unit(value.unit) in parameter.units:
-            return parameter.name
-        fitting = {"float", "quantity"} if isinstance(value.value, float) else {"int", "float", "quantity"}
-        if value.unit is None and set(parameter.types) & fitting:
-            return parameter.name
-    return ""
+    """The parameter that a positional number is for: the one of its unit, or the first that takes a number.
+
+    Empty where the first takes only whole numbers and this is a fraction: what comes later is not meant by it.
+    """
+    if value.unit is not None:
+        unit = plural_unit(value.unit)
+        return next((parameter.name for parameter in free if unit in parameter.units), "")
+    first = next((parameter for parameter in free if {"int", "float", "quantity"} & set(parameter.types)), None)
+    if first is None or (isinstance(value.value, float) and "float" not in first.types):
+        return ""
+    return first.name
 
 
 def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Name) -> Fix | str:

@@ -1,6 +1,7 @@
 """Reports about files that a recipe names."""
 
 import os.path
+import re
 from pathlib import Path
 
 from leaven.catalog.lookup import nearest
@@ -28,7 +29,7 @@ def missing(path: FilePath, what: str) -> Diagnostic:
         "missing-file",
         headline,
         Spot(path.span, "not found" if str(path.place) == path.text else f"`{path.place}` not found"),
-        notes=[] if path.place.is_absolute() else [f"{where} is relative to {start}"],
+        notes=[] if path.place.is_absolute() or _on_a_drive(path.text) else [f"{where} is relative to {start}"],
         fix=_fix(path),
     )
 
@@ -42,10 +43,18 @@ def output_is_a_file(path: FilePath) -> Diagnostic:
     )
 
 
-def _fix(path: FilePath) -> Fix | None:
+def _on_a_drive(text: str) -> re.Match[str] | None:
+    """A path of Windows, on another system: its drive, and the rest."""
+    return re.match(r"([A-Za-z]):[\\/]+(.*)", text, re.DOTALL) if os.name != "nt" else None
+
+
+def _fix(path: FilePath) -> Fix | str | None:
     from leaven.messages.published_weights import by_tag
 
     assert path.span is not None
+    if drive := _on_a_drive(path.text):
+        mounted = f"/mnt/{drive[1].lower()}/" + drive[2].replace("\\", "/")
+        return f"`{drive[1]}:` is a drive of Windows, and this system has no drives; in WSL, the path is `{mounted}`"
     if fix := by_tag(path.span, path.text):
         return fix
     near = nearest(path.place.name, _neighbours(path.place))

@@ -42,9 +42,11 @@ class Form(Record):
     @property
     def as_part(self) -> str:
         """The statement with what else it has left out."""
+        if not self.argument:
+            return self.as_statement
         if self.statement in suggestions.EXAMPLES:
             return f"{self.statement} …({self.as_argument})"
-        return f"{self.statement} …, {self.as_argument}" if self.argument else self.as_statement
+        return f"{self.statement} …, {self.as_argument}"
 
     @property
     def as_statement(self) -> str:
@@ -86,7 +88,7 @@ def is_known(name: str) -> bool:
 def remark_on(name: str, kind: str = "") -> str | None:
     """Why a name of another tool has no counterpart: it is not needed, or something else comes nearest."""
     needless = habits.NOT_NEEDED.get(f"{kind}.{name}") or habits.NOT_NEEDED.get(name)
-    return f"remove it: {needless}" if needless else habits.NEAREST.get(name)
+    return f"remove it: {needless}" if needless else habits.NEAREST.get(name) or habits.NEAREST.get(name.lower())
 
 
 def _filled_in(form: str, value: str) -> str:
@@ -141,11 +143,11 @@ def moved(form: Form, name: Span, arguments: Sequence[syntax.Argument], index: i
     line = source.line_starts[name.line - 1]
     indent = re.match(r"[ \t]*", source.line(name.line))
     above = Edit(source.span(line, line), f"{indent[0] if indent else ''}{form.as_statement}\n")
-    return Fix(words, (above, Edit(_with_comma(arguments, index), "")), above.span, "", otherwise)
+    return Fix(words, (above, Edit(without(arguments, index), "")), above.span, "", otherwise)
 
 
-def _with_comma(arguments: Sequence[syntax.Argument], index: int) -> Span:
-    """An argument with the comma that goes when it goes."""
+def without(arguments: Sequence[syntax.Argument], index: int) -> Span:
+    """An argument with the comma that is removed with it."""
     span = arguments[index].span
     if index:
         return Span(span.source, arguments[index - 1].span.end, span.end)

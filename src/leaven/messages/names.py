@@ -15,7 +15,7 @@ from leaven.language.fixes import Fix, write, write_option
 from leaven.language.source import Source, Span, flag_of
 from leaven.messages import describe, other_names, places
 from leaven.messages.published_weights import unknown_tag
-from leaven.messages.suggestions import as_statement, similar
+from leaven.messages.suggestions import as_statement, search_for, similar
 
 OWN_KINDS = (*library.KINDS, "component")  # that user code can define
 OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
@@ -100,8 +100,7 @@ def no_such_card(
         f"unknown {noun.partition(' ')[2]} `{path}`",
         Spot(name.span, f"expected {noun}"),
         notes=notes,
-        fix=fix
-        or f"`leaven catalog search {rest}` searches for similar names{OR_YOUR_OWN if kind in OWN_KINDS else ''}",
+        fix=fix or search_for(rest, OR_YOUR_OWN if kind in OWN_KINDS else ""),
     )
 
 

@@ -9,6 +9,7 @@ from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.fixes import Edit, Fix
 from leaven.language.source import Span
 from leaven.messages import describe
+from leaven.messages.suggestions import search_for
 
 KINDS = ("model", "data")
 
@@ -27,7 +28,7 @@ def unknown_value(value: syntax.Value, kind: str) -> Diagnostic:
         "unknown-name",
         f"unknown {noun.partition(' ')[2]} `{bare}`",
         Spot(value.span, f"expected {noun}"),
-        fix=instead_of(value.span, kind, name) or f"`leaven catalog search {word}` searches for similar names",
+        fix=instead_of(value.span, kind, name) or search_for(word),
     )
 
 

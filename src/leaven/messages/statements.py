@@ -9,8 +9,10 @@ from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot, error
 from leaven.language.fixes import Edit, Fix, write, write_option
+from leaven.language.foreign_syntax import PYTHON
 from leaven.language.source import Source, Span
 from leaven.messages import describe, places
+from leaven.messages.spelling import is_misspelling
 from leaven.messages.suggestions import similar
 
 CONTEXTS = {
@@ -19,7 +21,6 @@ CONTEXTS = {
     "data": "in `data`",
     "optimizer": "in `optimizer`",
 }
-_PYTHON = ("if", "else", "for", "while", "def", "class", "return", "print", "with", "try", "raise")
 _TRANSFORMS = ("augment", "augmentation", "augmentations", "transform", "transforms")
 
 
@@ -190,7 +191,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
         return f"write `group {statement.name.path}, lr=…` for layers with settings of their own"
     form = habits.form_of(name, value if statement.arguments else "true")
     if form and context == "recipe" and statement.block is None and "…" not in form.value:
-        advice = f"`{form.argument or form.value}` is an argument: `{form.as_part}`"
+        advice = f"`{form.argument}` is an argument: `{form.as_part}`" if form.argument else f"it is `{form.as_part}`"
         words = f"`{form.argument}` is an argument: write " if form.argument else "write "
         return Fix(words, (Edit(statement.span, form.as_statement),), statement.span, "", advice)
     if form:
@@ -203,18 +204,31 @@ def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
         return f"write it in the block of `data`: `data … {{ {in_data} }}`"
     if remark := habits.remark_on(name, context):
         return remark
-    if word in _PYTHON:
+    if word in PYTHON:
         return f"a recipe has no `{word}`; `arg` defines what can be set when you run it"
     if context == "data":
+        if fix := _misspelt_transform(statement):
+            return fix
         return "the block takes " + ", ".join(f"`{name}`" for name in block_names("data"))
-    return "`leaven catalog search` lists what there is; to write a technique, see `leaven explain custom-components`"
+    lists = "`leaven catalog search` lists what there is; to write a technique, see `leaven explain custom-components`"
+    return Fix(lists, is_general=True)
 
 
-def _as_call(statement: syntax.Statement) -> str:
+def _misspelt_transform(statement: syntax.Statement) -> Fix | None:
+    """`resiz(64)` in the block of `data`."""
+    path = statement.name.path
+    for near in lookup.nearest(path, lookup.names("transform"), limit=1):
+        if is_misspelling(path, near):
+            call = _as_call(statement, near)
+            return Fix("did you mean ", (Edit(statement.span, f"train {call}"),), statement.span, f" or `eval {call}`?")
+    return None
+
+
+def _as_call(statement: syntax.Statement, name: str = "") -> str:
     """A statement as the call that it should have been; long arguments are left out."""
     inside = ", ".join(argument.span.text for argument in statement.arguments[:5])
     is_short = len(inside) < 50 and "\n" not in inside and len(statement.arguments) <= 5
-    return f"{statement.name.path}({inside if is_short else '…'})"
+    return f"{name or statement.name.path}({inside if is_short else '…'})"
 
 
 # -- extends

@@ -22,6 +22,11 @@ def similar(span: Span, names: Sequence[str], after: str = "") -> Fix | None:
     return Fix("did you mean ", (Edit(span, names[0]),), span, f"{others}?{after}")
 
 
+def search_for(word: str, after: str = "") -> Fix:
+    """How to find what a word may stand for."""
+    return Fix(f"`leaven catalog search {word}` searches for similar names{after}", is_general=True)
+
+
 # -- a value of another type
 
 

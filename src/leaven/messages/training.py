@@ -33,19 +33,18 @@ def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnost
 
 
 def unbalanced(
-    larger: tuple[str, int], smaller: tuple[str, int], share: float, data: Origin, has_metrics: bool, is_pair: bool
+    larger: tuple[str, int], smaller: tuple[str, int], share: float, data: Origin, is_pair: bool
 ) -> Diagnostic:
     """The classes with the most and the fewest samples; `share` of all are of the first."""
     (most, many), (fewest, few) = larger, smaller
     notes = [f"a model that always predicts `{most}` has an accuracy of {share:.1%}"] if share > 0.5 else []
     rare = f'of="{fewest}"' if is_pair and '"' not in fewest else ""
-    metrics = "" if has_metrics else f", and judge the model by `metrics f1({rare}), accuracy()`"
     return warning(
         "unbalanced-classes",
         f"`{most}` has {many:,} samples, but `{fewest}` has {few:,}",
         Spot(span_of(data), "classes of very different sizes"),
         notes=notes,
-        fix=f"add `{{ sampler balanced() }}` to the data{metrics}",
+        fix=f"judge the model by `metrics f1({rare}), accuracy()`, or add `{{ sampler balanced() }}` to the data",
     )
 
 

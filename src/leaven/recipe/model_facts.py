@@ -15,7 +15,7 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.traits import ModelTraits
 from leaven.catalog.values import FilePath, FromData, Invocation, Origin, Written
 from leaven.formats.text_models import is_generative, labels_of
-from leaven.formats.trained import bundle_tells
+from leaven.formats.trained import bundle_facts
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
 from leaven.language.source import Span
@@ -54,8 +54,8 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     """The facts of a model; missing weights and an unknown head are reported."""
     if isinstance(model.source, Invocation) and model.source.card.model.only_teaches:
         file = model.source.value("file")
-        told = bundle_tells(file.place) if isinstance(file, FilePath) else None
-        scope.add(messages.only_a_teacher(model.source, told.built_by if told is not None else None))
+        bundle = bundle_facts(file.place) if isinstance(file, FilePath) else None
+        scope.add(messages.only_a_teacher(model.source, bundle.built_by if bundle is not None else None))
         return ModelFacts("the model")
     _check_weights(model, chosen, scope)
     if isinstance(model.source, tuple):

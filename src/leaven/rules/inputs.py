@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from leaven.catalog.values import FilePath, Invocation, Written
 from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
-from leaven.formats.run_folder import BUNDLE, newest
-from leaven.formats.trained import bundle_tells
+from leaven.formats.trained import bundle_facts
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.record import Record
 from leaven.language.source import Span
@@ -132,8 +131,8 @@ def _unlike_labels(facts: ModelFacts, data: DataFacts) -> Mismatch | None:
 
 def _unlike_bundle(file: FilePath, names: Sequence[str]) -> str:
     """The first class of the data that is another one in a bundle; empty where all are the same."""
-    told = bundle_tells(newest(file.place, BUNDLE) or file.place) if names else None
-    for at, (theirs, ours) in enumerate(zip(told.classes if told is not None else (), names, strict=False), 1):
+    bundle = bundle_facts(file.place) if names else None
+    for at, (theirs, ours) in enumerate(zip(bundle.classes if bundle is not None else (), names, strict=False), 1):
         if theirs != ours:
             return f"output {at} of `{file.text}` is `{theirs}`, but class {at} of the data is `{ours}`"
     return ""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from leaven.binding.files import is_readable, missing_file
 from leaven.catalog.layers import Layers
@@ -16,8 +15,7 @@ from leaven.formats.class_names import (
     words_of,
 )
 from leaven.formats.layer_names import is_glob, is_named, is_under
-from leaven.formats.run_folder import BUNDLE, newest
-from leaven.formats.trained import Told, bundle_tells, is_built_by_code, safetensors_shapes
+from leaven.formats.trained import BundleFacts, bundle_facts, is_built_by_code, safetensors_shapes
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import teachers as messages
 from leaven.messages.places import span_of
@@ -139,20 +137,20 @@ def _bundle(teacher: Invocation, matches_outputs: bool, data: DataFacts) -> Iter
     if not is_readable(file.place):
         yield missing_file(file, "the bundle")
         return
-    told = _told(file.place)
-    if told is None:
+    bundle = bundle_facts(file.place)
+    if bundle is None:
         yield messages.not_a_bundle(teacher, file)
         return
-    if is_built_by_code(told.built_by) and not teacher.value("trust_code"):
+    if is_built_by_code(bundle.built_by) and not teacher.value("trust_code"):
         yield messages.untrusted_code(teacher, file)
     if matches_outputs:
-        yield from _classes(teacher, told, data)
+        yield from _classes(teacher, bundle, data)
 
 
 def _file(teacher: Invocation, weights: FilePath, data: DataFacts) -> Iterator[Diagnostic]:
     """Weights in a file: the teacher is built for the data's classes, so the file must have them."""
-    if (told := _told(weights.place)) is not None:
-        yield from _classes(teacher, told, data)
+    if (bundle := bundle_facts(weights.place)) is not None:
+        yield from _classes(teacher, bundle, data)
         return
     shapes = safetensors_shapes(weights.place)
     outputs = _outputs(shapes, library_layers(teacher)) if shapes else None
@@ -160,10 +158,6 @@ def _file(teacher: Invocation, weights: FilePath, data: DataFacts) -> Iterator[D
         yield messages.classes_not_checked(teacher, weights)
     elif _differ(outputs, data):
         yield messages.class_count(teacher, outputs, data.outputs)
-
-
-def _told(place: Path) -> Told | None:
-    return bundle_tells(newest(place, BUNDLE) or place)
 
 
 def _outputs(shapes: dict[str, tuple[int, ...]], layers: Layers | None) -> int | None:
@@ -175,15 +169,15 @@ def _outputs(shapes: dict[str, tuple[int, ...]], layers: Layers | None) -> int |
     return next(found, None)
 
 
-def _classes(teacher: Invocation, told: Told, data: DataFacts) -> Iterator[Diagnostic]:
+def _classes(teacher: Invocation, bundle: BundleFacts, data: DataFacts) -> Iterator[Diagnostic]:
     """The classes that a bundle names, against those of the data: as many, the same, in the same order."""
-    if _differ(len(told.classes), data):
-        yield messages.class_count(teacher, len(told.classes), data.outputs)
+    if _differ(len(bundle.classes), data):
+        yield messages.class_count(teacher, len(bundle.classes), data.outputs)
         return
-    pairs = zip(told.classes, data.names, strict=False)
+    pairs = zip(bundle.classes, data.names, strict=False)
     for at, (theirs, ours) in enumerate(pairs, 1):
         if theirs != ours:
-            is_reordered = sorted(told.classes) == sorted(data.names)
+            is_reordered = sorted(bundle.classes) == sorted(data.names)
             yield messages.unequal_classes(teacher, at, theirs, ours, is_reordered)
             return
 

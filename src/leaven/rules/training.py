@@ -5,13 +5,11 @@ from collections.abc import Iterator, Sequence
 from leaven.binding.scores import measured_scores
 from leaven.catalog.traits import TaskTraits
 from leaven.catalog.values import Invocation, Quantity, Written, is_written
+from leaven.formats.imbalance import are_imbalanced
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
 from leaven.recipe.draft import Draft
 from leaven.recipe.recipe import Phase, Reinit, Technique
-
-UNBALANCED = 20  # times as many samples in one class as in another
-MOST = 0.8  # the share of samples in one class, from which on a model may learn nothing but that class
 
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
@@ -36,9 +34,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 def _balance(draft: Draft) -> Iterator[Diagnostic]:
     """Classes of very different sizes, where nothing in the recipe is about that."""
     counts, names = draft.data_facts.class_counts, draft.data_facts.names
-    if len(counts) < 2 or is_written(draft.data.sampler.origin):
-        return
-    if max(counts) < UNBALANCED * min(counts) and max(counts) < MOST * sum(counts):
+    if not are_imbalanced(counts) or is_written(draft.data.sampler.origin) or _judges_otherwise(draft):
         return
     techniques = [one for phase in draft.phases for one in phase.techniques if isinstance(one, Technique)]
     is_weighted = any(is_written(phase.loss.origin) for phase in draft.phases)
@@ -47,14 +43,12 @@ def _balance(draft: Draft) -> Iterator[Diagnostic]:
     most, fewest = counts.index(max(counts)), counts.index(min(counts))
     share = counts[most] / sum(counts)
     larger, smaller = (names[most], counts[most]), (names[fewest], counts[fewest])
-    yield messages.unbalanced(
-        larger,
-        smaller,
-        share,
-        draft.data.source.origin,
-        any(is_written(m.origin) for m in draft.metrics),
-        len(counts) == 2,
-    )
+    yield messages.unbalanced(larger, smaller, share, draft.data.source.origin, len(counts) == 2)
+
+
+def _judges_otherwise(draft: Draft) -> bool:
+    """Whether the first metric, which chooses the best epoch, was chosen, and is not accuracy."""
+    return any(is_written(first.origin) and first.card.bare_name != "accuracy" for first in draft.metrics[:1])
 
 
 def _losses(losses: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:

@@ -1,7 +1,8 @@
 """Tries every fix before it is reported: applied, it must remove its report and leave no error in what it quotes.
 
 Where an error is left that has a fix of its own, both are reported as one: `model = f(pretrained=True)` becomes
-`model f(pretrained=true)`. Where one is left that has none, the fix is not reported, but what it says to do otherwise.
+`model f(pretrained=true)`. Where one is left that has none, the fix is not reported, but what is advised about that
+word, or what the fix says to do otherwise.
 Only a file that does not exist is no fault of a fix: the help names it. Only imported where something is wrong.
 """
 
@@ -20,6 +21,7 @@ MAX_STEPS = 4  # fixes that are reported as one
 MAX_CHARACTERS = 200_000  # checked again in all: a long recipe with many errors is reported without trying their fixes
 
 _NOT_OF_THE_TEXT = "missing-file"
+_NOT_A_STATEMENT = ("unknown-statement", "misplaced-statement")
 
 Check = Callable[[Source, Options], Sequence[Diagnostic]]
 
@@ -189,12 +191,18 @@ def _as_tried(
         trial = apply(recipe, trial.then(following.edits[0]))
     assert trial is not None
     if left and (left[0].id != _NOT_OF_THE_TEXT or fix.shown is None or fix.otherwise):
-        return None
+        return _advice(left[0])
     shown = fix.shown
     for edit in trial.edits:
         if shown is not None and edit.span.start <= shown.end and shown.start <= edit.span.end:
             shown = Span(shown.source, min(shown.start, edit.span.start), max(shown.end, edit.span.end))
     return replace(fix, edits=trial.edits, shown=shown, remains=left[0].headline if left else "")
+
+
+def _advice(report: Diagnostic) -> Fix | None:
+    """What is advised about a word that is no statement, in particular; None where nothing is."""
+    fix = report.fix if report.id in _NOT_A_STATEMENT else None
+    return fix if fix is not None and not fix.edits and not fix.is_general else None
 
 
 def errors_left(

@@ -26,6 +26,7 @@ from leaven.catalog.user_code import technique_card
 from leaven.catalog.values import Unknown
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
+from leaven.language.layout import KEYWORDS
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import statements as messages
@@ -144,7 +145,12 @@ def _report_unknown(statement: syntax.Statement, context: str, scope: Scope) -> 
         return None
     if scope.report_undefined(statement.name) is not None:
         return None
-    near = respelt or [word for word in lookup.nearest(path, here) if word not in EDITS or is_misspelling(path, word)]
+    keywords = KEYWORDS if context == "recipe" else ()
+    near = respelt or [
+        word
+        for word in lookup.nearest(path, (*here, *keywords))
+        if word not in (*EDITS, *keywords) or is_misspelling(path, word)
+    ]
     scope.add(messages.unknown(statement, context, near))
     is_certain = len(near) == 1 and near[0] not in EDITS and (respelt or is_misspelling(path, near[0]))
     return _card(near[0], context, scope) if is_certain else None

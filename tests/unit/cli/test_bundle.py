@@ -143,6 +143,33 @@ class TestPredict:
             "2 of 6 could not be read",
         ]
 
+    def test_a_table_names_pictures(self, folder: Path) -> None:
+        (folder / "data" / "test.csv").write_text("id,image\n1,red/a.jpg\n2,blue/c.png\n")
+        result = run(commands.predict, "data/test.csv")
+        assert result.exit_code == 0, result.output
+        assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [
+            [os.path.join("data", "red/a.jpg"), "red"],
+            [os.path.join("data", "blue/c.png"), "blue"],
+        ]
+
+    def test_a_table_elsewhere_with_another_column(self, folder: Path) -> None:
+        (folder / "test.csv").write_text("file\nred/a.jpg\nblue/c.png\n")
+        missing = run(commands.predict, "test.csv")
+        assert "has no column `image`" in missing.stderr
+        assert "`--image`" in missing.stderr
+        lost = run(commands.predict, "test.csv", "--image", "file")
+        assert lost.stderr.splitlines() == [
+            "error: test.csv names red/a.jpg, which does not exist",
+            "help: say where its paths start by `--root`",
+        ]
+        found = run(commands.predict, "test.csv", "--image", "file", "--root", "data")
+        assert found.exit_code == 0, found.output
+        assert [line.split()[1] for line in found.stdout.splitlines()[1:]] == ["red", "blue"]
+
+    def test_a_table_without_rows(self, folder: Path) -> None:
+        (folder / "test.csv").write_text("image\n")
+        assert run(commands.predict, "test.csv").stderr == "error: test.csv has no rows\n"
+
     def test_a_folder_without_pictures(self, folder: Path) -> None:
         (folder / "empty").mkdir()
         result = run(commands.predict, "empty")

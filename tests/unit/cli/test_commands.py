@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -251,6 +253,17 @@ class TestFormat:
         assert (folder / "first.leaven").read_text().startswith("model")
 
 
+def test_data_to_evaluate_on_is_given_by_an_option(folder: Path) -> None:
+    result = run("evaluate", "runs/first", "my photos")
+    assert result.exit_code == 2
+    assert "--data 'my photos'" in result.output
+
+
+def test_a_folder_is_not_a_recipe_but_gets_one(folder: Path) -> None:
+    images(folder / "photos", ants=2)
+    assert "write a recipe for it: `leaven new photos`" in run("run", "photos").output
+
+
 class TestNew:
     def test_a_folder_of_images_gets_a_recipe_that_checks(self, folder: Path) -> None:
         images(folder / "photos", ants=20, bees=20)
@@ -277,6 +290,44 @@ class TestNew:
         assert f"data  {call}\n" in (folder / "photos.leaven").read_text()
         assert "no errors; ssdlite320_mobilenet_v3_large" in run("check", "photos.leaven").output
 
+    @pytest.mark.parametrize(
+        ("write", "moved", "given", "call"),
+        [
+            (
+                shapes.write_coco,
+                {"images": "train", "boxes.json": "train/_annotations.coco.json"},
+                "",
+                'coco("photos")',
+            ),
+            (shapes.write_coco, {}, "boxes.json", 'coco("photos/images", "photos/boxes.json")'),
+            (
+                shapes.write_coco,
+                {"images": "train2017", "boxes.json": "annotations/instances_train2017.json"},
+                "annotations/instances_train2017.json",
+                'coco("photos", "photos/annotations/instances_train2017.json")',
+            ),
+            (shapes.write_voc, {"JPEGImages": "images", "Annotations": "annotations"}, "", 'voc("photos")'),
+            (shapes.write_yolo, {}, "data.yaml", 'yolo("photos")'),
+            (shapes.write_yolo, {"images": "obj_train_data", "labels": "obj_train_data"}, "", 'yolo("photos")'),
+        ],
+        ids=["roboflow_coco", "a_coco_file", "a_file_of_coco", "kaggle_voc", "data_yaml", "darknet"],
+    )
+    def test_exports_of_annotation_tools_get_a_detector(
+        self, write: Callable[[Path, int], None], moved: dict[str, str], given: str, call: str, folder: Path
+    ) -> None:
+        photos = folder / "photos"
+        write(photos, 6)
+        for old, new in moved.items():
+            if (photos / new).is_dir():  # two folders become one
+                for file in (photos / old).iterdir():
+                    file.rename(photos / new / file.name)
+            else:
+                (photos / new).parent.mkdir(exist_ok=True)
+                (photos / old).rename(photos / new)
+        result = run("new", str(Path("photos") / given), "--scratch", "-o", "-")
+        assert result.exit_code == 0, result.output
+        assert f"data  {call}\n" in result.output
+
     def test_images_with_masks_get_a_model_for_segmentation(self, folder: Path) -> None:
         for name in ("images", "labels"):
             shapes.draw(folder / "roads" / name, 2)
@@ -286,6 +337,21 @@ class TestNew:
         result = run("new", "roads", "--scratch")
         assert result.exit_code == 0, result.output
         assert 'data  mask_folder("roads")' in (folder / "roads.leaven").read_text()
+
+    def test_black_and_white_masks_are_a_background_and_an_object(self, folder: Path) -> None:
+        shapes.draw(folder / "roads" / "images", 4)
+        for at in range(4):
+            size, _ = shapes.shapes(at)
+            mask = Image.new("L", size)
+            mask.paste(255, (0, 0, 9, 9))
+            (folder / "roads" / "masks").mkdir(exist_ok=True)
+            mask.save(folder / "roads" / "masks" / f"{at:02}.png")
+        result = run("new", "roads", "--scratch")
+        assert result.exit_code == 0, result.output
+        assert "white is taken for the object" in result.output
+        assert "no pixels" not in result.output
+        written = 'mask_folder("roads", classes=["background #000000", "object #ffffff"])'
+        assert written in (folder / "roads.leaven").read_text()
 
     def test_json_beside_classes_is_not_taken_for_annotations(self, folder: Path) -> None:
         images(folder / "photos", ants=20, bees=20)
@@ -304,6 +370,21 @@ class TestNew:
         result = run("new", "photos")
         assert result.exit_code == 2
         assert "`photos` has only `ants`" in result.output
+
+    @pytest.mark.parametrize("place", ["photos", "photos/train"])
+    def test_classes_in_the_names_of_files_become_a_table(self, place: str, folder: Path) -> None:
+        (folder / place).mkdir(parents=True)
+        for at in range(6):
+            Image.new("RGB", (9, 9)).save(folder / place / f"{('cat', 'big dog')[at % 2]}.{at}.jpg")
+        (folder / place / "notes.txt").touch()
+        result = run("new", "photos")
+        assert result.exit_code == 2
+        commands = result.output.partition("a table can list them:\n")[2].splitlines()
+        subprocess.run(commands[0], shell=True, check=True)
+        answer = run(*shlex.split(commands[1])[1:], "-o", "-")
+        assert answer.exit_code == 0, answer.output
+        assert "2 classes in `label`: big dog (50 %), cat (50 %)" in answer.output
+        assert f'csv("photos.csv", image="file", root="{place}", label="label")' in answer.output
 
     def test_splits_are_not_taken_for_classes(self, folder: Path) -> None:
         images(folder / "coco", train2017=20, val2017=20)

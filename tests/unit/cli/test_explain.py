@@ -55,3 +55,13 @@ def test_a_statement_of_the_data_has_its_article(word: str) -> None:
     result = CliRunner().invoke(leaven, ["explain", word])
     assert result.exit_code == 0
     assert result.output.startswith(f"# {word}")
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("batch_size", "`batch` is an argument of `train`"), ("lr_scheduler", "`lr_scheduler` is `schedule` here")],
+)
+def test_words_of_other_tools_are_explained(word: str, told: str) -> None:
+    result = CliRunner().invoke(leaven, ["explain", word])
+    assert result.exit_code == 0
+    assert told in result.output

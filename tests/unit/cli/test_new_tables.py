@@ -63,6 +63,26 @@ def test_where_it_is_not_sure_it_says_so_and_how_to_say_otherwise(
     assert 'columns=["label", "text", "column3"]' in said
 
 
+def test_the_only_file_of_an_unpacked_folder_is_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published_tables.sms_spam(tmp_path / "sms")
+    for name in ("readme", ".DS_Store"):
+        (tmp_path / "sms" / name).write_text("about\tit\n")
+    code, said = new(tmp_path, monkeypatch, "sms", "-o", "-")
+    assert code == 0, said
+    assert 'csv("sms/SMSSpamCollection", separator="\\t"' in said.replace("\n    ", "")
+
+
+def test_a_file_beside_folders_of_texts_is_not_their_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(24):
+        file = tmp_path / "imdb" / ("neg", "pos")[at % 2] / f"{at}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"a review of film {at}")
+    (tmp_path / "imdb" / "imdbEr.txt").write_text("0.1\n0.2\n")
+    code, said = new(tmp_path, monkeypatch, "imdb")
+    assert code == 0, said
+    assert 'text_folder("imdb")' in (tmp_path / "imdb.leaven").read_text()
+
+
 def test_in_a_terminal_it_asks(tmp_path: Path) -> None:
     published_tables.ag_news(tmp_path / "ag_news")
     with CliRunner().isolation(input="column2\n") as (printed, *_):
@@ -72,6 +92,20 @@ def test_in_a_terminal_it_asks(tmp_path: Path) -> None:
     with CliRunner().isolation(input="\n"):
         look = look_and_ask(tmp_path / "ag_news", TableOptions(), can_ask=True, err=False)
     assert look.names == ("label", "column2", "text")
+
+
+@pytest.mark.parametrize(("answer", "is_several"), [("\n", True), ("n\n", False)])
+def test_in_a_terminal_it_asks_whether_a_row_can_have_several_labels(
+    tmp_path: Path, answer: str, is_several: bool
+) -> None:
+    labels = ("joy", "joy|fear", "fear", "anger|joy", "anger")
+    lines = "".join(f"a text with number {at},{labels[at % 5]}\n" for at in range(40))
+    (tmp_path / "t.csv").write_text(f"text,label\n{lines}")
+    with CliRunner().isolation(input=answer) as (printed, *_):
+        look = look_and_ask(tmp_path / "t.csv", TableOptions(), can_ask=True, err=False)
+        assert b"Can a row have several labels?" in printed.getvalue()
+    assert look.roles.labels == (("label",) if is_several else ())
+    assert look.roles.label == (None if is_several else "label")
 
 
 @pytest.mark.parametrize(("name", "reason"), [("a.xlsx", "a spreadsheet"), ("a.json", "jq -c"), ("a.zip", "unpack it")])
@@ -171,9 +205,29 @@ def test_images_of_a_rare_class_are_measured_by_it(tmp_path: Path, monkeypatch: 
         place = tmp_path / "tiles" / ("crack" if at % 8 == 0 else "fine") / f"{at}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8)).save(place)
-    code, said = new(tmp_path, monkeypatch, "tiles", "-o", "-")
+    code, said = new(tmp_path, monkeypatch, "tiles", "-o", "tiles.leaven")
     assert code == 0, said
-    assert 'metrics f1(of="crack"), accuracy()' in said
+    assert 'metrics f1(of="crack"), accuracy()' in (tmp_path / "tiles.leaven").read_text()
+    assert "unbalanced-classes" not in CliRunner().invoke(leaven, ["check", "tiles.leaven"]).output
+
+
+@pytest.mark.parametrize(("counts", "metrics"), [((40, 38, 2), "metrics f1(), accuracy()"), ((40, 38, 3), "")])
+def test_what_new_writes_and_what_check_warns_of_is_one_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, ...], metrics: str
+) -> None:
+    rows = [
+        f"a text number {at} of {name},{name}" for name, count in zip("abc", counts, strict=True) for at in range(count)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["text,label", *rows]))
+    tiny_bert.make(tmp_path / "bert")
+    code, said = new(tmp_path, monkeypatch, "t.csv", "--model", 'transformers.auto("bert")', "-o", "t.leaven")
+    assert code == 0, said
+    recipe = tmp_path / "t.leaven"
+    assert "unbalanced-classes" not in CliRunner().invoke(leaven, ["check", "t.leaven"]).output
+    assert [line for line in recipe.read_text().splitlines() if line.startswith("metrics")] == [metrics] * bool(metrics)
+    recipe.write_text(recipe.read_text().replace(metrics or "\0", "metrics accuracy()"))
+    checked = CliRunner().invoke(leaven, ["check", "t.leaven"]).output
+    assert ("unbalanced-classes" in checked) == bool(metrics)
 
 
 # -- to a prediction
@@ -195,7 +249,9 @@ def test_from_a_published_table_to_a_prediction(tmp_path: Path, kind: str) -> No
     table = published_tables.sms_spam(tmp_path / kind) if kind == "sms" else published_tables.ag_news(tmp_path / kind)
     model = ["--model", 'transformers.auto("bert")', "--epochs", "1", "-o", "t.leaven"]
     leaven_in(tmp_path, "new", str(table.relative_to(tmp_path)), *model)
-    assert ("unbalanced-classes" if kind == "sms" else "no errors") in leaven_in(tmp_path, "check", "t.leaven")
+    checked = leaven_in(tmp_path, "check", "t.leaven")
+    assert "no errors" in checked
+    assert "unbalanced-classes" not in checked
     leaven_in(tmp_path, "run", "t.leaven")
     assert ("spam" if kind == "sms" else "Sci/Tech") in leaven_in(tmp_path, "predict", "runs/t", "a good film")
     rows = table if kind == "sms" else table / "test.csv"

@@ -55,6 +55,19 @@ TABLES = {
         "id\tsentence1\tsentence2\tgold_label\n" + rows("{at}\t{text}\tanother one, {text}\t{kind}\n"),
         'csv("pairs.tsv", text=["sentence1", "sentence2"], label="gold_label")',
     ),
+    "doccano.jsonl": (
+        "".join(
+            json.dumps({"id": at, "text": text, "label": ["ab"[at % 2]], "Comments": []}) + "\n"
+            for at, text in enumerate(WORDS)
+        ),
+        'jsonl("doccano.jsonl", text="text", label="label")',
+    ),
+    "topics.jsonl": (
+        "".join(
+            json.dumps({"text": text, "topics": [*"abcd"[: at % 4 + 1]]}) + "\n" for at, text in enumerate(WORDS)
+        ),
+        'jsonl("topics.jsonl", text="text", labels="topics")',
+    ),
     "nested.jsonl": (
         "".join(
             json.dumps({"id": at, "data": {"text": text}, "meta": {"kind": "ab"[at % 2]}}) + "\n"
@@ -130,6 +143,23 @@ def test_names_of_numbered_classes(
     assert f'metrics f1(of="{called[1] if called else labels[1]}"), accuracy()' in text
 
 
+@pytest.mark.parametrize(
+    ("content", "called"),
+    [
+        ({"0": "Blight", "1": "Healthy"}, ("Blight", "Healthy")),
+        ({"Blight": 0, "Healthy": 1}, ("Blight", "Healthy")),
+        ({"0": "Blight"}, ()),
+        ({"0": "Blight", "1": "Blight"}, ()),
+        (["Blight", "Healthy"], ()),
+    ],
+)
+def test_names_of_numbered_classes_in_json(tmp_path: Path, content: object, called: tuple[str, ...]) -> None:
+    """As in Kaggle's label_num_to_disease_map.json."""
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(f"the text {at},{at % 2}\n" for at in range(20)))
+    (tmp_path / "label_num_to_disease_map.json").write_text(json.dumps(content))
+    assert look(tmp_path / "t.csv").class_names == called
+
+
 def test_sms_spam(tmp_path: Path) -> None:
     found = look(published_tables.sms_spam(tmp_path / "sms"))
     assert found.seen.splitlines()[0].endswith(
@@ -167,6 +197,69 @@ def test_a_table_of_images_finds_them(tmp_path: Path, written: str) -> None:
     assert ("root=" in data_of(found)) == (not written.startswith("photos"))
 
 
+def test_numbers_in_a_table_of_texts_are_not_images_that_happen_to_be_near(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for at in range(60):
+        Image.new("RGB", (9, 9)).save(tmp_path / "photos" / f"{at}.jpg")
+    (tmp_path / "t.csv").write_text("index,stars,text,kind\n" + rows("{at},{at},{text},{kind}\n"))
+    assert data_of(look(tmp_path / "t.csv")).startswith('csv("t.csv", text="text", label="kind")')
+    stars = "".join(f"{at % 5},the {'great' if at % 2 else 'small'} text\n" for at in range(60))
+    (tmp_path / "t.csv").write_text(f"stars,text\n{stars}")
+    assert look(tmp_path / "t.csv").roles.text == ("text",)
+    (tmp_path / "t.csv").write_text("id,kind\n" + rows("{at},{kind}\n", 61))  # 60.jpg is not there
+    with pytest.raises(NotUnderstood, match="no column with texts or"):
+        look(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("id,kind\n" + rows("{at},{kind}\n"))
+    assert 'image="id", root="photos", ending=".jpg", label="kind"' in data_of(look(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize(
+    ("cell", "decimal", "is_sure"),
+    [
+        ('"${n},{k:03}.50"', "", True),
+        ('"{n},{k:03}"', ', decimal="."', False),
+        ('"{n},{k:02}"', ', decimal=","', True),
+        ('"{n}.{k:03},50 €"', ', decimal=","', True),
+        ("{n}.{k}", "", True),
+    ],
+)
+def test_numbers_as_people_write_them(tmp_path: Path, cell: str, decimal: str, is_sure: bool) -> None:
+    lines = "".join(f"the flat number {at},{cell.format(n=at % 40 + 1, k=at + 11)}\n" for at in range(60))
+    (tmp_path / "t.csv").write_text(f"text,price\n{lines}")
+    found = look(tmp_path / "t.csv", target="price")
+    assert f'target="price"{decimal})' in data_of(found)
+    assert ("the comma in `1,011` separates thousands" in found.seen) != is_sure
+    if not is_sure:
+        assert 'target="price", decimal=",")' in data_of(look(tmp_path / "t.csv", target="price", decimal=","))
+
+
+@pytest.mark.parametrize("column", ["Finding Labels", "label", "findings"])
+def test_a_few_combinations_are_several_labels_not_classes(tmp_path: Path, column: str) -> None:
+    findings = ("Mass", "Effusion|Mass", "No Finding", "Effusion", "Hernia|Mass", "Hernia", "Effusion|Hernia")
+    for at in range(60):
+        Image.new("L", (9, 9)).save(tmp_path / f"{at}.png")
+    (tmp_path / "t.csv").write_text(
+        f"Image Index,{column},Age\n" + "".join(f"{at}.png,{findings[at % 7]},{20 + at}\n" for at in range(60))
+    )
+    found = look(tmp_path / "t.csv")
+    assert f'labels="{column}", label_separator="|"' in data_of(found)
+    guessed = f"guessed: `Effusion|Mass` in `{column}` is several labels, not one class; --label COLUMN says otherwise"
+    assert guessed in found.seen.splitlines()
+    assert f'label="{column}"' in data_of(look(tmp_path / "t.csv", label=column))
+
+
+@pytest.mark.parametrize(("mark", "written"), [(" ", ', label_separator=" "'), (";", "")])
+def test_several_labels_in_a_cell_are_separated(tmp_path: Path, mark: str, written: str) -> None:
+    tags = ("clear", "water", "road", "haze", "cloudy", "primary")
+    lines = "".join(f"im{at}.jpg,{mark.join({tags[at % 6], tags[at % 5], tags[at // 7 % 6]})}\n" for at in range(40))
+    for at in range(40):
+        Image.new("RGB", (9, 9)).save(tmp_path / f"im{at}.jpg")
+    (tmp_path / "t.csv").write_text(f"image_name,tags\n{lines}")
+    found = look(tmp_path / "t.csv", labels=("tags",))
+    assert f'labels="tags"{written})' in data_of(found)
+    assert "which look like several" not in found.seen
+
+
 @pytest.mark.parametrize(
     ("content", "report"),
     [
@@ -176,7 +269,6 @@ def test_a_table_of_images_finds_them(tmp_path: Path, written: str) -> None:
         (rows("ABBR:exp {text}\n"), "has a single column"),
         ("file,label\n" + rows("{at}.jpg,{kind}\n"), "0.jpg, which are not there; --root FOLDER"),
         ("", "is empty"),
-        ("Kommentar;Preis\n" + rows("{text};{at},25\n"), "which is not a number\nwrite it with a point"),
     ],
 )  # fmt: skip
 def test_what_no_recipe_can_be_written_for(tmp_path: Path, content: str, report: str) -> None:

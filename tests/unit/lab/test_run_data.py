@@ -64,7 +64,7 @@ def test_files_are_found_from_any_folder_and_must_be_the_same(tmp_path: Path, mo
     table.unlink()
     with pytest.raises(Failure, match="the data of the run can't be opened: ") as caught, data_of(made):
         pass
-    assert caught.value.help == "give labelled images: `data=`"
+    assert caught.value.help == "give labelled data: `data=`"
 
 
 def test_python_code_runs_only_if_it_is_trusted(tmp_path: Path) -> None:

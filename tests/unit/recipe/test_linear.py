@@ -110,7 +110,10 @@ def test_what_stands_at_the_top_is_looked_at_once_for_all_phases() -> None:
     assert calls(HEAD + tops + phases) < each_alone + 50 * 300 * 300
 
 
-@pytest.mark.parametrize("written", [phases, everything, groups, freezes])
+SLOW = [pytest.param(written, marks=pytest.mark.slow) for written in (everything, groups)]
+
+
+@pytest.mark.parametrize("written", [phases, freezes, *SLOW])
 def test_no_function_loops_over_what_it_has_already_seen(written: Callable[[int], str]) -> None:
     few, many = (lines(HEAD + written(count)) for count in (100, 1_000))
     unequal = {code.co_qualname: (few[code], many[code]) for code in many if many[code] > 12 * few[code] + 1_000}

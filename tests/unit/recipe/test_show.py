@@ -119,6 +119,17 @@ def test_the_metric_of_one_class_shows_what_the_check_accepts() -> None:
     assert leaven.check(Source("recipe.leaven", "\n".join(lines))).recipe is not None
 
 
+def test_texts_of_a_table_show_what_the_check_accepts(tmp_path: Path) -> None:
+    """Runs record what is shown, and are evaluated on it: the default for images is not that of texts."""
+    rows = "".join(f'{{"text": "number {at}", "kind": "{"ab"[at % 2]}"}}\n' for at in range(20))
+    (tmp_path / "t.jsonl").write_text(rows)
+    text = 'model minilm(pretrained=true)\ndata jsonl("t.jsonl", text="text", label="kind")\n'
+    again = leaven.show(Source("recipe.leaven", text, tmp_path))
+    assert 'data jsonl("t.jsonl", text="text"' in again
+    checked = leaven.check(Source("recipe.leaven", again, tmp_path))
+    assert checked.recipe is not None, checked.diagnostics
+
+
 def test_a_size_keeps_the_models_interpolation_and_share_of_the_image() -> None:
     for model, resized, interpolation in (("torchvision", 128, "bilinear"), ("timm", 117, "bicubic")):
         lines = "\n".join(shown(f'model {model}.resnet18()\ndata torchvision.Flowers102("flowers") {{ size 112 }}\n'))
