@@ -348,3 +348,12 @@ def test_several_labels_are_not_mistaken_for_each_other(
 def test_outputs_without_names_are_numbers(told: dict[str, Any], expected: tuple[str, ...]) -> None:
     assert labels_of({"architectures": ["BertForSequenceClassification"], **told}) == expected
     assert labels_of({"architectures": ["BertModel"], **told}) == ()
+
+
+# -- modes
+
+
+def test_dropout_is_on_in_training(folder: Path) -> None:
+    """The library returns trained models in evaluation mode."""
+    model = text_model(folder / "bert", 2, pretrained=True)
+    assert all(module.training for module in model.modules())

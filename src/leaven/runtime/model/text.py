@@ -197,7 +197,7 @@ def _filled(source: str, config: "PretrainedConfig") -> nn.Module:
             trust_remote_code=False,
             local_files_only=os.path.isdir(source),
         )
-    return model.float()
+    return model.float().train()  # the library returns it in evaluation mode, with its dropout off
 
 
 def _from_config(config: "PretrainedConfig") -> nn.Module:

@@ -156,7 +156,7 @@ def text_model(
         setattr(config, name, value)
     kind: Any = AutoModelForSequenceClassification
     if pretrained:
-        model = kind.from_pretrained(source, config=config, ignore_mismatched_sizes=True).float()
+        model = kind.from_pretrained(source, config=config, ignore_mismatched_sizes=True).float().train()
         if not keep_head:
             initialise_head(model)
     else:
