@@ -5,7 +5,6 @@ Nothing here runs unless the one who loads a bundle says `trust_code=True`.
 
 import atexit
 import importlib
-import importlib.util
 import inspect
 import shutil
 import sys
@@ -17,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from leaven.formats import user_sources
-from leaven.formats.python_modules import is_installed, is_library
+from leaven.formats.python_modules import is_installed, is_library, load_module
 from leaven.formats.user_sources import FOLDER, UnreadableSource
 from leaven.runtime.failures import Failure
 
@@ -95,15 +94,10 @@ class Code:
         if member not in self._members:
             raise Failure(f"{self.bundle} has no {member}")
         file = self._unpacked() / member
-        name = f"{file.stem}_" if is_library(file.stem) else file.stem
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
+        name = file.stem + "_" * is_library(file.stem)  # before the sources hide a library
         with _importing_from(self._unpacked() / "/".join(member.split("/")[:2])):
-            sys.modules[name] = module
             try:
-                spec.loader.exec_module(module)
+                module = load_module(file, name)
             except Exception as problem:
                 raise Failure(
                     f"{member} in {self.bundle} can't be run: {type(problem).__name__}: {problem}"

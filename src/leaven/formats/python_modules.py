@@ -1,11 +1,29 @@
-"""Which names of modules and which files are those of installed libraries, and not the user's."""
+"""Python files as modules; which names and files are those of installed libraries, and not the user's."""
 
 import sys
 import sysconfig
-from importlib.util import find_spec
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 _LEAVEN = Path(__file__).parents[1]
+
+
+def load_module(file: Path, name: str, **attributes: Any) -> ModuleType:
+    """Run a Python file as a module, which may have some attributes from the start.
+
+    It is imported by its name from then on; a name that a library has, such as `torch`, gets an underscore.
+    """
+    name += "_" * is_library(name)
+    loader = SourceFileLoader(name, str(file))
+    spec = spec_from_file_location(name, file, loader=loader)
+    assert spec is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    vars(module).update(attributes)
+    loader.exec_module(module)
+    return module
 
 
 def is_library(name: str) -> bool:

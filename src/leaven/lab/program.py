@@ -4,18 +4,18 @@ import argparse
 import inspect
 import sys
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from leaven.formats.python_modules import load_module
 from leaven.formats.run_folder import PROGRAM
 from leaven.plan.plan import Plan
 from leaven.plan.values import ArgValue
 from leaven.program.names import Names
 from leaven.runtime.data.batches import Data
-from leaven.runtime.failures import USER_FILE, Failure
+from leaven.runtime.failures import USER_FILE
 from leaven.runtime.seeding import seed_all
 
 
@@ -24,7 +24,7 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / PROGRAM
-        self.module = _imported(self.file)
+        self.module = load_module(self.file, f"leaven_program_{id(self.file)}")
         self.args = _arguments(self.module, folder)
 
     def build_data(self, seed: int) -> Data:
@@ -57,16 +57,6 @@ def seed_of(plan: Plan, args: argparse.Namespace) -> int:
     """The seed of a program, which may be an `arg`."""
     given = next(argument.value for argument in plan.data.loading if argument.name == "seed")
     return int(getattr(args, Names(plan).arg(given.name)) if isinstance(given, ArgValue) else given)  # type: ignore[arg-type]
-
-
-def _imported(file: Path) -> ModuleType:
-    spec = spec_from_file_location(f"leaven_program_{id(file)}", file)
-    if spec is None or spec.loader is None:
-        raise Failure(f"{file} can't be imported")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _arguments(program: ModuleType, folder: Path) -> argparse.Namespace:

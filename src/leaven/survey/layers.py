@@ -22,7 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from leaven.formats.python_modules import is_library
+from leaven.formats.python_modules import load_module
 from leaven.survey import model_parts, transformers_models
 
 _TRIAL_SECONDS = 60.0  # long enough for a busy machine to give the same answer
@@ -155,18 +155,9 @@ def _without_weights(constructor: Any) -> dict[str, Any]:
 
 def _user_definition(file: str, name: str) -> Any:
     """A definition in the user's file, which is run; files beside it can be imported as in the user's own program."""
-    alias = Path(file).stem.replace(".", "_")
-    sys.path.append(str(Path(file).parent))
-    spec = spec_from_file_location(f"{alias}_" if is_library(alias) else alias, file)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is not a Python file")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+    path = Path(file)
+    sys.path.append(str(path.parent))
+    return attrgetter(name)(load_module(path, path.stem.replace(".", "_")))
 
 
 def _pipeline(request: dict[str, Any]) -> nn.Module:

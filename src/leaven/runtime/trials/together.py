@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -16,9 +15,10 @@ import torch
 
 from leaven.formats import status_line, sweep_folder
 from leaven.formats.byte_sizes import show_bytes
+from leaven.formats.python_modules import load_module
 from leaven.formats.run_folder import COMMAND, PROGRAM, is_finished
 from leaven.formats.sweep_folder import Trial as TrialRecord
-from leaven.runtime.failures import Diverged, Failure, Stopped, Trained
+from leaven.runtime.failures import Diverged, Stopped, Trained
 from leaven.runtime.model.outside import UserVariables, bytes_outside
 from leaven.runtime.run import progress
 from leaven.runtime.run.guard import guard
@@ -95,14 +95,8 @@ def _run(program: ModuleType, folder: Path, flags: Sequence[str], called: str) -
 
 def _imported(file: Path) -> ModuleType:
     sys.path[0] = str(file.parent)
-    spec = spec_from_file_location("program", file)
-    if spec is None or spec.loader is None:
-        raise Failure(f"{file} can't be imported")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
     with status_line.doing("importing PyTorch…"):
-        spec.loader.exec_module(module)
-    return module
+        return load_module(file, "program")
 
 
 if __name__ == "__main__":
