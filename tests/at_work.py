@@ -77,7 +77,7 @@ def new_run(folder: Path, recipe: str) -> Path:
     compiled = compile_source(source, Options(output=str(folder / "runs")))
     assert compiled.recipe is not None, compiled.diagnostics
     assert compiled.plan is not None
-    return starting.new_run(source, compiled.recipe, compiled.plan, is_quick=False)
+    return starting.new_run(source, compiled.recipe, compiled.plan)[0]
 
 
 @dataclass

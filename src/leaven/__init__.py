@@ -138,7 +138,7 @@ def run(
     The arguments are the options of `leaven run`; all others are `arg`s of the recipe. Raises `RecipeError` if the
     recipe has errors, and `Failure` with the report of a run that failed. Ctrl-C saves and stops.
     """
-    from leaven.runs.calling import start
+    from leaven.runs.starting import start
     from leaven.statements.options import Options, with_values
 
     added = (with_,) if isinstance(with_, str) else tuple(with_)

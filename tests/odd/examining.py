@@ -32,7 +32,7 @@ from leaven.plan.passes import as_asked
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import to_json
 from leaven.program.emit import emit
-from leaven.runs import sweeping
+from leaven.runs import starting
 from leaven.runtime.trials import together
 from leaven.runtime.trials.shared import share_building
 from leaven.statements.options import Options
@@ -80,7 +80,7 @@ class Examiner:
         self._write("planned", found.plan)
         self.plain[self.odd.recipe] = self._write("plain", as_asked(found.plan))
         if found.plan.sweep is not None and found.plan.sweep.together and not self.odd.is_measured:
-            self.sweep = sweeping.new_sweep(source, found.recipe, found.plan, [], is_quick=False, name="sweep")
+            self.sweep = starting.new_run(source, found.recipe, found.plan, name="sweep")[0]
         return ""
 
     def _compile(self, recipe: str) -> tuple[Source, Compiled]:

@@ -30,10 +30,9 @@ from leaven.plan.translate import move_together, started_in
 from leaven.program.emit import emit
 from leaven.recipe.recipe import Recipe
 from leaven.rules.inputs import size_of_images
-from leaven.runs.beginning import BeginningError, beginning
-from leaven.runs.processes import INTERRUPTED, ProgramFailed
-from leaven.runs.starting import command, flags_of, new_run
-from leaven.runs.sweeping import end_sweep, new_sweep, run_sweep
+from leaven.runs.processes import INTERRUPTED, ProgramFailed, command
+from leaven.runs.starting import StartError, new_run
+from leaven.runs.sweeping import end_sweep, run_sweep
 from leaven.statements.options import Options
 
 
@@ -90,18 +89,11 @@ def start_run(
     word: str, options: Options, *, is_quick: bool, name: str | None, from_phase: str | None, of: str | None
 ) -> NoReturn:
     """Write the program into a new run folder, and replace this process with it."""
-    if name is not None and (wrong := run_folder.wrong_name(name)):
-        raise click.UsageError(wrong)
     source, recipe, plan = compile_recipe(word, options, requires_args=True)
     try:
-        begin = beginning(plan, from_phase, of)
-    except BeginningError as problem:
+        folder, flags = new_run(source, recipe, plan, is_quick=is_quick, name=name, from_phase=from_phase, of=of)
+    except StartError as problem:
         _fail(problem.headline, problem.help)
-    try:
-        if plan.sweep is not None:
-            folder = new_sweep(source, recipe, plan, begin, is_quick=is_quick, name=name)
-        else:
-            folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
     except OSError as problem:
         there = problem.filename
         if name is not None and isinstance(problem, FileExistsError) and os.path.isdir(there):
@@ -110,7 +102,7 @@ def start_run(
     if plan.sweep is not None:
         echo(f"sweep {folder}")
         _sweep(folder, run_sweep)
-    _become(folder, flags_of(begin, is_quick=is_quick))
+    _become(folder, flags)
 
 
 def compile_recipe(word: str, options: Options, *, requires_args: bool = False) -> tuple[Source, Recipe, Plan]:

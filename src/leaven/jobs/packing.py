@@ -19,8 +19,7 @@ from leaven.jobs.states import Entry
 from leaven.language.source import Source
 from leaven.plan.plan import Plan
 from leaven.recipe.recipe import Data, Recipe
-from leaven.runs.starting import flags_of, output_folder, run_files
-from leaven.runs.sweeping import trials_of
+from leaven.runs.starting import output_folder, quick_flags, run_files, trials_of
 
 
 def pack(
@@ -29,19 +28,20 @@ def pack(
     plan: Plan,
     resources: Resources,
     *,
-    begin: Sequence[str] = (),
     is_quick: bool = False,
 ) -> Package:
-    """The package of a compiled recipe. `begin` are the flags by which it starts with a later phase."""
+    """The package of a compiled recipe."""
     plan, members = _with_user_code(plan)
     members |= {name: text.encode() for name, text in run_files(source, recipe, plan).items()}
+    flags = quick_flags(is_quick=is_quick)
     if plan.sweep is not None:
-        members[sweep_folder.TRIALS] = sweep_folder.trials_json(trials_of(plan, begin, is_quick=is_quick)).encode()
+        trials = trials_of(plan.sweep, flags, is_quick=is_quick)
+        members[sweep_folder.TRIALS] = sweep_folder.trials_json(trials).encode()
     manifest = Manifest(
         name=file_name(plan.name),
         leaven=leaven_version(),
         entry=Entry.SWEEP if plan.sweep is not None else Entry.PROGRAM,
-        arguments=tuple(flags_of(begin, is_quick=is_quick)),
+        arguments=tuple(flags),
         is_quick=is_quick,
         resources=resources,
         python=platform.python_version(),

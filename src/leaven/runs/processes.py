@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from leaven.formats import run_folder
-from leaven.runs.starting import command, launched
 
+_LAUNCH = Path(__file__).with_name("launch.py")
 INTERRUPTED = 130  # the exit code of a program that was asked to stop, and has saved
 
 
@@ -26,6 +27,34 @@ class ProgramFailed(Exception):
         self.help = help
 
 
+def command(folder: Path, flags: Sequence[str], program: Path | None = None) -> list[str]:
+    """The command that runs a program in a run folder, by default its own, from its last checkpoint if it has one."""
+    return _launched(program or folder / run_folder.PROGRAM, ["--resume", str(folder), *flags])
+
+
+def _launched(file: Path, words: Sequence[str]) -> list[str]:
+    return [sys.executable, str(_LAUNCH), str(file), *words]
+
+
+def run_program(
+    folder: Path, flags: Sequence[str], *, called: str = "", is_shown: bool = True, program: Path | None = None
+) -> str:
+    """Run a program as `run_in_process` does, for those who call from Python and expect a `Failure`."""
+    with raised_as_failure():
+        return run_in_process(folder, flags, called=called, is_shown=is_shown, program=program)
+
+
+@contextmanager
+def raised_as_failure() -> Iterator[None]:
+    """Raise the failure that a program has reported as a `Failure`."""
+    from leaven.runtime.failures import Failure
+
+    try:
+        yield
+    except ProgramFailed as failed:
+        raise Failure(failed.headline, failed.help) from None
+
+
 def run_in_process(
     folder: Path, flags: Sequence[str], *, called: str = "", is_shown: bool = True, program: Path | None = None
 ) -> str:
@@ -36,14 +65,14 @@ def run_in_process(
     Ctrl-C asks the program to save and stop, and is raised when it has. A failure is raised with its report.
     """
     start = run_folder.started_in(folder) if program is None else Path.cwd()
-    words = command(_seen_from(start, folder), list(flags), program)
+    words = command(_seen_from(start, folder), flags, program)
     return _run(words, start, called, is_shown=is_shown)
 
 
 def run_trials(file: Path, sweep: Path, trials: Sequence[str], called: str) -> None:
     """Run the file that trains trials of a sweep together."""
     start = run_folder.started_in(sweep)
-    _run(launched(file, [str(_seen_from(start, sweep)), *trials]), start, called, is_shown=True)
+    _run(_launched(file, [str(_seen_from(start, sweep)), *trials]), start, called, is_shown=True)
 
 
 def _seen_from(start: Path, folder: Path) -> Path:

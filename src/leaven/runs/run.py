@@ -57,7 +57,7 @@ class Run:
         return self if self.is_finished else self._run_again(["--finish"], "finish()")
 
     def _run_again(self, flags: list[str], called: str) -> "Run":
-        from leaven.runs.running import run_program
+        from leaven.runs.processes import run_program
 
         self.__dict__.pop("model", None)
         run_program(self.folder, flags, called=self._called(called))

@@ -40,7 +40,7 @@ class Sweep(Run):
 
     def resume(self, epochs: int = 0) -> "Sweep":
         """Train what is left of the trials. A trial can be trained further: `sweep.best.resume(epochs=10)`."""
-        from leaven.runs.running import raised_as_failure
+        from leaven.runs.processes import raised_as_failure
         from leaven.runs.sweeping import run_sweep
 
         if epochs:
@@ -53,7 +53,7 @@ class Sweep(Run):
 
     def finish(self) -> "Sweep":
         """Save the best trial so far, and train no further."""
-        from leaven.runs.running import raised_as_failure
+        from leaven.runs.processes import raised_as_failure
         from leaven.runs.sweeping import end_sweep
 
         if not self.is_finished:

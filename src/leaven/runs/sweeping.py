@@ -1,4 +1,4 @@
-"""Running a sweep: its folder, its trials, and the best of them, which is finished.
+"""Running a sweep: its trials, and the best of them, which is finished.
 
 A trial is a run in a folder of its own, by the program of the sweep with other values on its command line. It ends
 after training; test scores and a bundle are for the best one alone. What is done is read from the folders, so a sweep
@@ -20,59 +20,12 @@ from leaven.formats.atomic_files import write_text
 from leaven.formats.commands import to_resume
 from leaven.formats.run_in_progress import hold
 from leaven.formats.score_text import score_text
-from leaven.formats.sweep_folder import Result, Trials
+from leaven.formats.sweep_folder import Result
 from leaven.formats.visible import visible, visible_lines
-from leaven.language.source import Source, flag_of
-from leaven.plan.plan import Plan, Sweep
-from leaven.plan.values import Plain
-from leaven.recipe.recipe import Recipe
 from leaven.runs.processes import ProgramFailed, run_in_process, run_trials
-from leaven.runs.starting import flags_of, new_run
 
-QUICK_TRIALS = 2
-TRAIN_ONLY = "--train-only"
 TOGETHER = Path(__file__).parents[1] / "runtime" / "trials" / "together.py"
 _OF_THE_BEST = (run_folder.SCORES, run_folder.METRICS, run_folder.CURVES, run_folder.BUNDLE)
-
-
-def new_sweep(
-    source: Source, recipe: Recipe, plan: Plan, begin: Sequence[str], *, is_quick: bool, name: str | None
-) -> Path:
-    """The folder of a new sweep, with one for each trial. A smoke test has two trials; `begin` are flags of all."""
-    assert plan.sweep is not None
-    folder = new_run(source, recipe, plan, is_quick=is_quick, name=name)
-    sweep_folder.write_trials(folder, trials_of(plan, begin, is_quick=is_quick))
-    sweep_folder.make_trial_folders(folder, (folder / run_folder.LOCK).read_text(encoding="utf-8"))
-    return folder
-
-
-def trials_of(plan: Plan, begin: Sequence[str] = (), *, is_quick: bool = False) -> Trials:
-    """The trials of a sweep, with the flags of each."""
-    assert plan.sweep is not None
-    flags = [TRAIN_ONLY, *flags_of(begin, is_quick=is_quick)]
-    return _trials(plan.sweep, flags, QUICK_TRIALS if is_quick else None)
-
-
-def _trials(sweep: Sweep, flags: Sequence[str], most: int | None) -> Trials:
-    digits = max(2, len(str(len(sweep.trials))))
-    trials = [
-        sweep_folder.Trial(
-            f"trial-{number:0{digits}}",
-            ", ".join(f"{name}={value_text(value)}" for name, value in trial.values),
-            dict(trial.values),
-            [*flags, *(_flag(*value) for value in trial.values)],
-        )
-        for number, trial in enumerate(sweep.trials[:most], 1)
-    ]
-    return Trials(sweep.by, sweep.lower_is_better, sweep.together and most is None, trials)
-
-
-def _flag(name: str, value: Plain) -> str:
-    """A value as the flag of a program."""
-    flag = flag_of(name)
-    if isinstance(value, bool):
-        return flag if value else f"--no-{flag[2:]}"
-    return f"{flag}={value}"
 
 
 def run_sweep(folder: Path, called: str) -> None:

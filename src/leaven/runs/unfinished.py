@@ -58,7 +58,7 @@ def not_up_to_date(place: Path, used: Path) -> str:
 def load_unfinished(found: Unfinished, *, trust_code: bool = False, device: str = "cpu") -> "Bundle":
     """The model, saved by a program and loaded. Which epoch it is of is printed to standard error."""
     from leaven import bundle
-    from leaven.runs.running import run_program
+    from leaven.runs.processes import run_program
 
     folder = found.folder
     with tempfile.TemporaryDirectory(prefix="leaven-") as temporary:

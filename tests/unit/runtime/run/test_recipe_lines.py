@@ -110,7 +110,7 @@ def edited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, st
         compiled = compile_source(source)
         assert compiled.recipe is not None
         assert compiled.plan is not None
-        files[name] = new_run(source, compiled.recipe, compiled.plan, is_quick=False) / "program.py"
+        files[name] = new_run(source, compiled.recipe, compiled.plan)[0] / "program.py"
         text = files[name].read_text()
         assert BUILD in text
         files[name].write_text(text.replace(BUILD, BUILD + line))
