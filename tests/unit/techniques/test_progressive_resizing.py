@@ -12,7 +12,7 @@ def test_images_grow_to_full_size(tmp_path: Path) -> None:
     phase = phase_in(tmp_path, epochs=5)
     resizing = ProgressiveResizing(until=4, start=0.5, multiple=4)
     images, labels, sizes = torch.rand(2, 3, 32, 48), torch.tensor([0, 1]), []
-    for phase.epoch in range(5):
+    for phase.loop.epoch in range(5):
         resizing.before_epoch(phase)
         smaller, same = resizing.on_batch(images, labels)
         assert same is labels

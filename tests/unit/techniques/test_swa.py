@@ -22,12 +22,12 @@ def test_the_average_counts_the_ends_of_the_epochs_from_start_on(tmp_path: Path)
     begun = state_of(module)
     for _ in range(3):
         for batch in range(phase.batches_per_epoch):
-            phase.batch = batch
+            phase.loop.batch = batch
             shifted(module, 1.0)
             swa.after_step(module)
         measured = swa.model_for_eval(module)
-        assert (measured is module) == (phase.epoch == 0)
-        phase.epoch += 1
+        assert (measured is module) == (phase.loop.epoch == 0)
+        phase.loop.epoch += 1
     steps = phase.batches_per_epoch
     assert torch.allclose(measured.get_parameter("0.weight"), begun["0.weight"] + (2 * steps + 3 * steps) / 2)
     trained = state_of(module)
@@ -44,7 +44,7 @@ def test_the_rate_is_held_against_the_schedule_and_in_proportion(tmp_path: Path)
     swa = Swa(module, optimizer, phase, start=1, lr=0.02)
     swa.before_epoch(phase)
     assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.4]
-    phase.epoch = 1
+    phase.loop.epoch = 1
     swa.before_epoch(phase)
     optimizer.step()
     schedule.step()
@@ -65,7 +65,7 @@ def test_what_is_saved_goes_on(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     swa, other = (Swa(module, optimizer, phase, start=0) for _ in range(2))
-    phase.batch = phase.batches_per_epoch - 1
+    phase.loop.batch = phase.batches_per_epoch - 1
     shifted(module, 1.0)
     swa.after_step(module)
     other.load_state_dict(swa.state_dict())

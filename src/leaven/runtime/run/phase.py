@@ -23,6 +23,7 @@ from leaven.runtime.model.outside import outside_state
 from leaven.runtime.model.state import changed_names, unsaved_state
 from leaven.runtime.run import progress
 from leaven.runtime.run.batch_losses import BatchLosses
+from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
 from leaven.runtime.run.outlook import Outlook
@@ -46,7 +47,7 @@ READ_EVERY = 20  # batches, where reading a loss waits for another device
 
 
 class Phase:
-    """One phase of a run. `epoch` and `batch` count what is done."""
+    """One phase of a run; `loop` counts what is done."""
 
     def __init__(
         self,
@@ -66,24 +67,15 @@ class Phase:
         self.number = number
         self.model = model
         self.data = data
-        self.total_epochs = min(epochs, 1) if run.is_quick else epochs
         self.epochs_before = epochs_before
-        self.accumulate = accumulate
         self.compile = compile
         self.is_last = is_last
-        self.batches_per_epoch = data.train.steps(run.fabric.world_size)
+        batches = data.train.steps(run.fabric.world_size)
         if run.is_quick:
-            self.batches_per_epoch = min(self.batches_per_epoch, QUICK_BATCHES)
-        self.epoch = 0
-        self.batch = 0
+            epochs, batches = min(epochs, 1), min(batches, QUICK_BATCHES)
+        self.loop = Loop(epochs, batches, accumulate)
         self.losses = BatchLosses()
-        self.best: float | None = None
-        self.best_loss = math.inf  # decides between epochs with the same score
-        self.peak: float | None = None  # of the score for early stopping
-        self.stale = 0  # epochs since then
         self.can_be_best = True  # a technique may rule out the current epoch
-        self.is_over = False
-        self.is_stopped_early = False
         self.state: dict[str, Any] = {}  # what a checkpoint holds
         self._parts: dict[str, Any] = {}  # the same, and what has no state to save
         self.teachers: list[str] = []  # whose outputs are stored
@@ -96,31 +88,52 @@ class Phase:
         self.outlook = Outlook(self)
         self._saved_at = time.monotonic()
 
+    # -- where its loop is
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs are done."""
+        return self.loop.epoch
+
+    @property
+    def batch(self) -> int:
+        """How many batches of the current epoch are done."""
+        return self.loop.batch
+
+    @property
+    def total_epochs(self) -> int:
+        return self.loop.epochs
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return self.loop.batches_per_epoch
+
     @property
     def steps_per_epoch(self) -> int:
         """How many optimizer steps an epoch has."""
-        return math.ceil(self.batches_per_epoch / self.accumulate)
+        return self.loop.steps_per_epoch
 
     @property
     def total_steps(self) -> int:
         """How many optimizer steps the whole phase has."""
-        return self.total_epochs * self.steps_per_epoch
+        return self.loop.epochs * self.loop.steps_per_epoch
 
     @property
     def is_step(self) -> bool:
-        """Whether the current batch completes an optimizer step: with `accumulate`, every so many, and the last."""
-        return (self.batch + 1) % self.accumulate == 0 or self.ends_epoch
+        """Whether the current batch completes an optimizer step."""
+        return self.loop.is_step
 
     @property
     def batches_in_step(self) -> int:
-        """How many batches the current optimizer step averages: `accumulate`, or fewer at the end of an epoch."""
-        first = self.batch - self.batch % self.accumulate
-        return min(self.accumulate, self.batches_per_epoch - first)
+        """How many batches the current optimizer step averages."""
+        return self.loop.batches_in_step
 
     @property
     def ends_epoch(self) -> bool:
         """Whether the current batch is the last of its epoch."""
-        return self.batch + 1 == self.batches_per_epoch
+        return self.loop.ends_epoch
+
+    # -- what is computed before it, and how fast
 
     def store_frozen(self, *splits: Split, exact: bool = True) -> None:
         """Run the frozen layers once per image of these splits: from here on, the model continues from their outputs.
@@ -195,7 +208,7 @@ class Phase:
     def _restore(self) -> None:
         saved = self.run.saved
         if self.run.is_finished(self.number):
-            self.is_over = True
+            self.loop.is_over = True
             return
         if saved is None or saved["phase"] < self.number:
             return
@@ -203,19 +216,15 @@ class Phase:
         longer = {k: v for k, v in schedule.items() if k in _OF_THE_WHOLE_CYCLE}
         for name, part in self.state.items():
             state = saved["state"][name]
-            is_extended = name == "schedule" and self.total_epochs > saved["planned"]
+            is_extended = name == "schedule" and self.loop.is_longer_than(saved)
             part.load_state_dict({**state, **longer} if is_extended else state)
         self._tell_unsaved(saved.get("unsaved", {}))
         self.run.restore_precision()
-        self.epoch, self.batch = saved["epoch"], saved["batch"]
+        self.loop.load_state_dict(saved)
         total, count, parts = saved["losses"]  # of all processes: the first goes on with them
         is_first = self.run.fabric.is_global_zero
         self.losses = BatchLosses(total, count, parts) if is_first else BatchLosses(parts=dict.fromkeys(parts, 0.0))
-        self.best, self.best_loss = saved["best"], saved["best_loss"]
-        self.peak, self.stale = saved["peak"], saved["stale"]
-        self.is_over = saved["is_over"] and self.total_epochs <= saved["planned"]
-        self.is_stopped_early = self.is_over and saved["is_stopped_early"]
-        if self.total_epochs > saved["planned"]:
+        if self.loop.is_longer_than(saved):
             self.save()  # from now on the longer phase is the plan
 
     def _tell_unsaved(self, unsaved: Mapping[str, Sequence[str]]) -> None:
@@ -234,16 +243,8 @@ class Phase:
         self.run.save(
             {
                 "phase": self.number,
-                "planned": self.total_epochs,
-                "epoch": self.epoch,
-                "batch": self.batch,
+                **self.loop.state_dict(),
                 "losses": self._losses_of_all(),
-                "best": self.best,
-                "best_loss": self.best_loss,
-                "peak": self.peak,
-                "stale": self.stale,
-                "is_over": self.is_over,
-                "is_stopped_early": self.is_stopped_early,
                 "unsaved": self._unsaved(),
                 "state": {name: part.state_dict() for name, part in self.state.items()},
             }
@@ -280,7 +281,7 @@ class Phase:
             return
         if self.run.ending is not None:  # the run can still be resumed in this phase
             return
-        best = self.run.best(self.number) if self.is_stopped_early else None
+        best = self.run.best(self.number) if self.loop.is_stopped_early else None
         if best is not None and best.weights is not None:
             self.model.load_state_dict(best.weights)
         if self.total_epochs:  # a phase without training keeps the state of the phase before
@@ -301,41 +302,39 @@ class Phase:
     def epochs(self, *, stop_early: str | None = None, patience: int = 0, at_least: float = 0.0) -> Iterator[int]:
         """The epochs that are left. With `stop_early`, training ends when that score has not improved for `patience`
         epochs, and the best weights are used."""
-        while self.epoch < self.total_epochs and not self.is_over and self.run.ending is None:
+        loop, monitor = self.loop, stop_early or self.run.monitor
+        while loop.is_left and self.run.ending is None:
             self._row, self.can_be_best = None, True
             if self.unchanged is not None and (reason := self.unchanged.changed()):
                 go_on_from_images(self, reason)
             self.outlook.begin_epoch()
-            yield self.epoch
+            yield loop.epoch
             if self._row is None:
                 raise Failure("the program did not call `phase.end_epoch` at the end of an epoch")
             if self.can_be_best:
                 self._keep_best(is_needed=stop_early is not None)
-                self._count_stale(stop_early or self.run.monitor, at_least)
-            self.epoch += 1
-            self.batch, self.losses = 0, BatchLosses()
-            stops = stop_early is not None and self.stale >= max(1, patience)
-            self.is_over = stops or self.epoch >= self.total_epochs
-            self.is_stopped_early = stops
-            if stops:
-                since = f"{self.stale} epoch{'s' * (self.stale > 1)}"
+                loop.count_stale(self._score(monitor), at_least)
+            loop.end_epoch(patience if stop_early is not None else None)
+            self.losses = BatchLosses()
+            if loop.is_stopped_early:
+                since = f"{loop.stale} epoch{'s' * (loop.stale > 1)}"
                 self.run.print(f"{self.name}: stopped early, {stop_early} has not improved for {since}")
-            if self.is_over or (self.epoch % self.run.checkpoint.epochs == 0 and self._may_save()):
+            if loop.is_over or (loop.epoch % self.run.checkpoint.epochs == 0 and self._may_save()):
                 self.save()
             if self.run.checkpoint.keep == "all":
-                self.run.write(epoch_file(self.number, self.epoch), self._weights(self.state["model"]))
+                self.run.write(epoch_file(self.number, loop.epoch), self._weights(self.state["model"]))
             self.outlook.end_epoch()
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """The batches of the epoch that are left, on the device, with the global generators seeded for each."""
-        run, fabric = self.run, self.run.fabric
+        run, fabric, loop = self.run, self.run.fabric, self.loop
         assert self.placement is not None, "the program did not call `phase.setup`"
-        epoch = self.epochs_before + self.epoch
+        epoch = self.epochs_before + loop.epoch
         bar, still = self.outlook.training(), frozen_layers(self.model)
         self._began = time.monotonic()
-        batches = self.data.train.batches(epoch, first=self.batch, rank=fabric.global_rank, world=fabric.world_size)
+        batches = self.data.train.batches(epoch, first=loop.batch, rank=fabric.global_rank, world=fabric.world_size)
         try:
-            while self.batch < self.batches_per_epoch:
+            while loop.batch < loop.batches_per_epoch:
                 run.before_batch(self)
                 images, targets = self._next(batches)
                 for layer in still:
@@ -343,17 +342,17 @@ class Phase:
                         layer.training = False
                 self._seed(epoch)
                 self._inputs = images
-                self._part = self.data.train.part(self.batch, fabric.global_rank, fabric.world_size)
-                is_step = self.is_step
+                self._part = self.data.train.part(loop.batch, fabric.global_rank, fabric.world_size)
+                is_step = loop.is_step
                 # between steps, gradients add up in each process and are not exchanged
                 with self.placement.without_exchange() if not is_step else nullcontext():
                     yield fabric.to_device((images, targets))
-                self.batch += 1
+                loop.batch += 1
                 self.outlook.seen += round(len(targets) / self._part) if self._part else 0
                 bar.advance()
                 if is_step and run.stop.is_pressed():
                     self.stop()
-                if is_step and self.batch < self.batches_per_epoch and self._is_time_to_save():
+                if is_step and loop.batch < loop.batches_per_epoch and self._is_time_to_save():
                     self._read_losses()
                     self.save()
         finally:
@@ -362,7 +361,7 @@ class Phase:
     @property
     def awaits_scores(self) -> bool:
         """Whether an epoch has no batches left and no scores yet: saved like this, it is measured again."""
-        return self.batch == self.batches_per_epoch and self._row is None and not self.is_over
+        return self.batch == self.batches_per_epoch and self._row is None and not self.loop.is_over
 
     def stop(self) -> NoReturn:
         """Save, and end the run; resumed, it continues here."""
@@ -395,7 +394,7 @@ class Phase:
 
     def _is_time_to_save(self) -> bool:
         policy = self.run.checkpoint
-        if policy.steps and (self.batch // self.accumulate) % policy.steps == 0:
+        if policy.steps and (self.batch // self.loop.accumulate) % policy.steps == 0:
             return True
         return bool(policy.minutes) and self._agreed_minutes() >= (policy.minutes or 0)
 
@@ -490,17 +489,11 @@ class Phase:
         monitor = self.run.monitor
         return self.run.signed(monitor, scores[monitor]) if monitor in scores else None
 
-    def _count_stale(self, monitor: str, at_least: float) -> None:
-        score = self._score(monitor)
-        is_better = self.peak is None or score > self.peak + at_least
-        self.peak, self.stale = (score, 0) if is_better else (self.peak, self.stale + 1)
-
     def _keep_best(self, *, is_needed: bool) -> None:
         assert self._row is not None
         score, loss = self._score(self.run.monitor), self._row.get("val.loss", self._row["train.loss"])
-        if self.best is not None and (score, -loss) <= (self.best, -self.best_loss):
+        if not self.loop.is_best(score, loss):
             return
-        self.best, self.best_loss = score, loss
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.checkpoint.keep != "last" or is_needed:
             caveats = list(self.run.caveats_about("val"))

@@ -389,7 +389,7 @@ class Run:
     def _end_after_training(self) -> NoReturn:
         """End a trial: which weights it would load is all that is noted."""
         phase = self.last_phase
-        keeps_best = phase is not None and (self.checkpoint.keep != "last" or phase.is_stopped_early)
+        keeps_best = phase is not None and (self.checkpoint.keep != "last" or phase.loop.is_stopped_early)
         number = self.best_epochs.get(phase.name, phase.epoch) if phase is not None and keeps_best else None
         self.update_lock(trained=True, **{CHOSEN: number})
         self._close_loggers()

@@ -68,7 +68,7 @@ class HeadSolver:
         train = features_of(phase, self._head, phase.data.train, self.views, most)
         self.val = features_of(phase, self._head, phase.data.val, most=most)
         _check_memory(train.features)
-        phase.batch = phase.batches_per_epoch  # all of them were used: what is left is to measure
+        phase.loop.batch = phase.batches_per_epoch  # all of them were used: what is left is to measure
         began = time.monotonic()
         outputs, has_bias = len(self._head.weight), self._head.bias is not None
         problem = LinearProblem(train.features, train.targets, self._criterion, outputs, has_bias=has_bias)
