@@ -29,8 +29,8 @@ from leaven.bundle.tokenizer_trial import Limits
 from leaven.catalog import process as helpers
 from leaven.formats.run_folder import PLAN
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
 from leaven.plan.plan_json import to_json
+from leaven.planning.compiling import compile_source
 from leaven.program.emit import emit
 from leaven.runs import starting
 from leaven.statements.options import Options

@@ -26,9 +26,9 @@ def _allowed_imports() -> dict[str, set[str]]:
     return {room: set(re.findall(r"\w+", imports)) for room, imports in rows}
 
 
-COMPILER = ("language", "catalog", "messages", "statements", "binding", "recipe", "rules", "plan", "program")
+COMPILER = ("language", "catalog", "messages", "statements", "binding", "recipe", "rules", "planning", "program")
 WORKSHOP = ("runtime", "techniques", "components", "tasks", "bundle")
-GROUND = ("formats", "targets", "sources")  # which both halves use
+GROUND = ("formats", "targets", "sources", "plan")  # which both halves use
 ROOMS = _allowed_imports()
 HEAVY = {"torch", "torchvision", "timm", "torchmetrics", "lightning", "transformers"}
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers"}

@@ -16,8 +16,8 @@ from tests import at_work
 from leaven.catalog.layers import Layers
 from leaven.formats.layer_names import is_under
 from leaven.language.source import Source
-from leaven.plan.compiling import Compiled, compile_source
 from leaven.plan.plan import TrainPhase
+from leaven.planning.compiling import Compiled, compile_source
 from leaven.recipe.recipe import Phase
 
 EPOCHS = 3

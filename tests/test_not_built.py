@@ -8,7 +8,7 @@ import pytest
 
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 
 ROOT = Path(__file__).parents[1]
 BASE = """

@@ -26,9 +26,9 @@ from tests.lang.sections import IS_BLESSING
 
 import leaven
 from leaven.formats import run_folder
-from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import from_json, to_json
+from leaven.planning.explain import explain
 from leaven.program.emit import emit
 from leaven.statements.options import Options
 
@@ -135,7 +135,9 @@ def test_a_plan_reads_back_equal(golden: Path, workshop: Path) -> None:
     assert explain(read) == explain(plan)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"kind": "Plan"}', '{"kind": "Path"}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "3", '{"format": "2"}', '{"kind": "Plan"}', '{"kind": "Path"}', "[" * 100_000]
+)
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         from_json(text)

@@ -102,7 +102,7 @@ def show(recipe: str | Path | Source | Recipe, options: Options | None = None) -
 
 def make_plan(recipe: str | Path | Source, options: Options | None = None) -> Plan:
     """What a recipe does, step by step. Raises `RecipeError` if it has errors or needs what is not built yet."""
-    from leaven.plan.compiling import compile_source
+    from leaven.planning.compiling import compile_source
 
     compiled = compile_source(_source(recipe), _options(options))
     if compiled.plan is None:

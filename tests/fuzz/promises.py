@@ -14,11 +14,11 @@ from leaven.language.formatter import format_tree
 from leaven.language.parser import Parsed
 from leaven.language.source import Source, SourceKind
 from leaven.plan import plan_json
-from leaven.plan.compiling import not_built
-from leaven.plan.explain import explain
-from leaven.plan.make import make_plan
-from leaven.plan.passes import improve
 from leaven.plan.plan import Plan
+from leaven.planning.compiling import not_built
+from leaven.planning.explain import explain
+from leaven.planning.make import make_plan
+from leaven.planning.passes import improve
 from leaven.program.emit import emit
 from leaven.program.standalone import obstacles, standalone
 from leaven.recipe import recipe as checked_recipe

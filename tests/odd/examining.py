@@ -27,10 +27,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from leaven.formats import sweep_folder
 from leaven.language.source import Source
-from leaven.plan.compiling import Compiled, compile_source
-from leaven.plan.passes import as_asked
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import to_json
+from leaven.planning.compiling import Compiled, compile_source
+from leaven.planning.passes import as_asked
 from leaven.program.emit import emit
 from leaven.runs import starting
 from leaven.runtime.trials import together

@@ -11,9 +11,9 @@ from leaven.cli.printing import echo
 from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
 from leaven.formats.class_names import published_set
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
-from leaven.plan.effects import effects, summarised
 from leaven.plan.plan import Plan
+from leaven.planning.compiling import compile_source
+from leaven.planning.effects import effects, summarised
 from leaven.recipe.model_facts import are_weights_installed
 from leaven.recipe.reader import model_layers
 from leaven.rules.inputs import size_of_images

@@ -22,11 +22,11 @@ from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
 from leaven.language.terminal import wants_color, width_of
 from leaven.messages.describe import both
-from leaven.plan.compiling import compile_source
-from leaven.plan.costs import expected_costs
-from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
-from leaven.plan.translate import move_together, started_in
+from leaven.planning.compiling import compile_source
+from leaven.planning.costs import expected_costs
+from leaven.planning.explain import explain
+from leaven.planning.translate import move_together, started_in
 from leaven.program.emit import emit
 from leaven.recipe.recipe import Recipe
 from leaven.rules.inputs import size_of_images

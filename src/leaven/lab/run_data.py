@@ -15,7 +15,7 @@ from leaven.formats.run_folder import LOCK, PROGRAM, read_json, started_in
 from leaven.lab.program import Program
 from leaven.language.recorded_recipe import recorded_recipe
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 from leaven.program.files import write_program
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset

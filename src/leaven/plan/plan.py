@@ -1,12 +1,13 @@
 """The plan: what a program will do, step by step, each step with the reasons for it.
 
 A plan is closed: whoever has it needs neither the recipe nor a card. It knows no Python text. `plan_json.py` writes it
-to a file and reads it back, `explain.py` prints it for people, and the room `program` writes it as a program.
+to a file and reads it back, and both halves read it: the room `program` writes it as a program, bundles and failure
+reports ask it what was done.
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from leaven.catalog.traits import ImagesIn
 from leaven.plan.values import Argument, Because, Bound, Call, Plain, Value
 
 Reasons = tuple[Because, ...]
@@ -124,7 +125,7 @@ class ReadData:
     eval: Transforms
     loading: tuple[Argument, ...]
     samples: tuple[int, int, int] | None = None  # in train, val and test, where the data told
-    images_in: ImagesIn = ""
+    images_in: Literal["", "files", "memory"] = ""  # where the images are in a run; empty where that is unknown
     decoded: tuple[StoreDecoded, ...] = ()
     measured_batch: Argument | None = None  # where the size of batches is chosen by measurement
 

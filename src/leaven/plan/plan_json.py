@@ -1,7 +1,11 @@
-"""A plan as a JSON file, and back: what is read is equal to what was written, to the last reason."""
+"""A plan as a JSON file, and back: what is read is equal to what was written, to the last reason.
+
+`FORMAT` grows when the classes of the plan change. A file of an older format is upgraded one step at a time; one
+without a number is of format 1.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -9,6 +13,7 @@ from leaven.plan import plan as steps
 from leaven.plan import values
 from leaven.plan.plan import Plan
 
+FORMAT = 2
 KIND = "kind"  # the key that holds the name of a value's class
 _CLASSES: Mapping[str, type] = {
     name: found
@@ -16,20 +21,31 @@ _CLASSES: Mapping[str, type] = {
     for name, found in vars(room).items()
     if isinstance(found, type) and is_dataclass(found)
 }
+_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda plan: plan}  # each to the next format
 
 
 def to_json(plan: Plan) -> str:
-    return json.dumps(_encoded(plan), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"format": FORMAT, **_encoded(plan)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> Plan:
-    """The plan in a file. Raises ValueError where it is not one of this version."""
+    """The plan in a file. Raises ValueError where it is not one, or one of a newer format."""
     try:
-        plan = _decoded(json.loads(text))
-    except (KeyError, TypeError, RecursionError) as problem:
+        plan = _decoded(_upgraded(json.loads(text)))
+    except (AttributeError, KeyError, TypeError, RecursionError) as problem:
         raise ValueError(f"not a plan of this version of Leaven: {problem}") from problem
     if not isinstance(plan, Plan):
         raise ValueError("not a plan")
+    return plan
+
+
+def _upgraded(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan of any format so far, in today's."""
+    written = plan.pop("format", 1)
+    if written > FORMAT:
+        raise ValueError(f"the plan has format {written}, and this version of Leaven reads formats 1 to {FORMAT}")
+    for older in range(written, FORMAT):
+        plan = _UPGRADES[older](plan)
     return plan
 
 

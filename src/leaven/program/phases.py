@@ -6,8 +6,8 @@ Phases with the same plain loop share one function, `train`.
 import re
 
 from leaven.catalog.hooks import PARAMETERS_METHOD
-from leaven.plan.explain import counted
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, SolveHead, TrainPhase
+from leaven.planning.explain import counted
 from leaven.program.code import (
     ARGS,
     FROM_DATA,

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
-from leaven.plan.passes import as_asked
 from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
+from leaven.planning.passes import as_asked
 from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
 from leaven.program.data import build_data
 from leaven.program.emit import (

@@ -17,11 +17,11 @@ from leaven.formats.visible import visible
 from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.language.report import render_concise
 from leaven.language.source import Source, flag_of
-from leaven.plan.compiling import compile_source
-from leaven.plan.explain import explain
 from leaven.plan.plan import Plan, Sweep
 from leaven.plan.plan_json import from_json, to_json
 from leaven.plan.values import Plain
+from leaven.planning.compiling import compile_source
+from leaven.planning.explain import explain
 from leaven.program.emit import emit
 from leaven.program.names import Names
 from leaven.recipe import show

@@ -17,7 +17,7 @@ from leaven.formats.commands import to_finish, to_peek
 from leaven.formats.run_in_progress import is_in_progress
 from leaven.formats.visible import visible
 from leaven.language.recorded_recipe import recorded_recipe
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 from leaven.program.files import write_program
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from leaven.jobs.package import Package, make_package, open_package, read_packag
 from leaven.jobs.packing import pack
 from leaven.jobs.resources import Resources
 from leaven.language.source_files import read_source
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 
 RECIPE = """import "mine.py" as mine
 model mine.Net()

@@ -22,7 +22,7 @@ from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Outcome, State
 from leaven.jobs.store.for_users import JobStore
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 
 EPOCHS = 12
 RECIPE = f"""import "mine.py" as mine

@@ -7,8 +7,8 @@ from tests import at_work
 
 import leaven
 from leaven.language.source_files import read_source
-from leaven.plan.compiling import compile_source
-from leaven.plan.explain import explain
+from leaven.planning.compiling import compile_source
+from leaven.planning.explain import explain
 from leaven.program.standalone import standalone
 
 MINE = """

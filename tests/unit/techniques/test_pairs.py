@@ -12,7 +12,7 @@ from tests import at_work
 from leaven.catalog import own
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 from leaven.program.emit import emit
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from tests import at_work
 
 from leaven.formats.run_folder import PLAN
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 from leaven.runs.starting import new_run
 
 OWN = """

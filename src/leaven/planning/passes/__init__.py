@@ -6,12 +6,12 @@ asks for an approximation), and records each decision with its reason as a `Choi
 
 from dataclasses import replace
 
-from leaven.plan.passes.decoded_images import store_decoded_images
-from leaven.plan.passes.frozen_layers import store_frozen_layers
-from leaven.plan.passes.measured_settings import measure_settings
-from leaven.plan.passes.teachers import store_teacher_outputs
-from leaven.plan.passes.trials import train_trials_together
 from leaven.plan.plan import Plan, Reinitialise, TrainPhase, UseTechnique
+from leaven.planning.passes.decoded_images import store_decoded_images
+from leaven.planning.passes.frozen_layers import store_frozen_layers
+from leaven.planning.passes.measured_settings import measure_settings
+from leaven.planning.passes.teachers import store_teacher_outputs
+from leaven.planning.passes.trials import train_trials_together
 
 # what frozen layers alone need is not stored as images, too
 PASSES = (

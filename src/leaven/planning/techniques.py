@@ -8,12 +8,12 @@ from leaven.catalog.selectors import Selection
 from leaven.catalog.traits import Condition
 from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.formats.visible import visible
-from leaven.plan.building import build_model
-from leaven.plan.paths import paths_of
 from leaven.plan.plan import BuildModel, EarlierModel, UseTechnique
-from leaven.plan.schedules import rounded, share_of
-from leaven.plan.translate import argument, call_of
 from leaven.plan.values import Argument, Calculation, Variable
+from leaven.planning.building import build_model
+from leaven.planning.paths import paths_of
+from leaven.planning.schedules import rounded, share_of
+from leaven.planning.translate import argument, call_of
 from leaven.recipe.freezing import trainable_stages
 from leaven.recipe.model_statement import as_model, is_model
 from leaven.recipe.recipe import KeepHead, Phase, Recipe

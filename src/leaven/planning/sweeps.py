@@ -11,8 +11,8 @@ from typing import Any
 
 from leaven.catalog.values import Invocation, Score
 from leaven.plan.plan import Metric, Sweep, Trial
-from leaven.plan.translate import because, plain_value
 from leaven.plan.values import Plain
+from leaven.planning.translate import because, plain_value
 from leaven.recipe.recipe import Recipe
 
 DRAWN = 10  # values of a range, where the recipe does not say how many

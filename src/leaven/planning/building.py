@@ -13,8 +13,8 @@ from leaven.plan.plan import (
     StoredInputs,
     Weights,
 )
-from leaven.plan.translate import because, because_of_call, call_of, path_text, setting_text, value_of
 from leaven.plan.values import Argument, Calculation, Call, Value, Variable
+from leaven.planning.translate import because, because_of_call, call_of, path_text, setting_text, value_of
 from leaven.recipe.pipeline_shapes import channels_through
 from leaven.recipe.recipe import BACKBONE, KeepHead, Model, NewHead, Recipe, has_published_backbone
 from leaven.recipe.task import Task

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from leaven.catalog.values import Invocation, Quantity, Setting, Written
-from leaven.plan.building import text_source
 from leaven.plan.plan import ReadData, Transforms
-from leaven.plan.translate import (
+from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
+from leaven.planning.building import text_source
+from leaven.planning.translate import (
     argument,
     arguments_of,
     because,
@@ -21,7 +22,6 @@ from leaven.plan.translate import (
     setting_text,
     value_of,
 )
-from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
 from leaven.recipe.default_transforms import is_random
 from leaven.recipe.model_statement import keeps_labels, kept_classes
 from leaven.recipe.recipe import Data, Recipe

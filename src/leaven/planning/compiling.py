@@ -6,9 +6,9 @@ from leaven.catalog.values import Written
 from leaven.language.diagnostics import Diagnostic, error, has_errors
 from leaven.language.parser import parse
 from leaven.language.source import Source
-from leaven.plan.make import NotBuilt, make_plan
-from leaven.plan.passes import improve
 from leaven.plan.plan import Plan
+from leaven.planning.make import NotBuilt, make_plan
+from leaven.planning.passes import improve
 from leaven.recipe.recipe import Recipe
 from leaven.rules.checker import check
 from leaven.statements.options import Options

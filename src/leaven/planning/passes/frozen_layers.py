@@ -8,7 +8,9 @@ views. Which layers come before the first trainable one only the model's graph t
 from collections.abc import Iterator
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import (
+from leaven.plan.plan import Choice, Plan, TrainPhase
+from leaven.plan.values import Argument
+from leaven.planning.passes.inputs import (
     SPLITS,
     not_kept,
     own_code_in,
@@ -17,8 +19,6 @@ from leaven.plan.passes.inputs import (
     why_padded,
     why_varying,
 )
-from leaven.plan.plan import Choice, Plan, TrainPhase
-from leaven.plan.values import Argument
 
 ABOUT = "frozen layers"
 

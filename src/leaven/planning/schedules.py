@@ -3,8 +3,8 @@
 from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import Metric, UseSchedule
-from leaven.plan.translate import because, because_of_call, call_of, call_text, plain_value, setting_text, value_of
 from leaven.plan.values import Argument, Calculation, Call, Value, Variable
+from leaven.planning.translate import because, because_of_call, call_of, call_text, plain_value, setting_text, value_of
 
 _OVER_THE_PHASE = {"cosine", "linear", "polynomial", "one_cycle"}  # schedules that take its number of steps
 _FUNCTIONS = {"step": "step_down", "exponential": "step_down"}

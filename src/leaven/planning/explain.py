@@ -7,7 +7,6 @@ from leaven.formats.split_sizes import sizes_text
 from leaven.formats.visible import visible
 from leaven.language.remarks import MARK, SPACE, Line, aligned
 from leaven.language.terminal import painter
-from leaven.plan.costs import Cost
 from leaven.plan.plan import (
     BuildModel,
     Chain,
@@ -24,6 +23,7 @@ from leaven.plan.plan import (
     TrainPhase,
 )
 from leaven.plan.values import Because, Bound, Call
+from leaven.planning.costs import Cost
 
 INDENT = " " * 7
 TRIALS = "trials"  # what a choice is about that is of the sweep

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from leaven.catalog.selectors import Selection
 from leaven.catalog.values import Invocation, Origin
-from leaven.plan import run
-from leaven.plan.building import build_model
-from leaven.plan.data import read_data
-from leaven.plan.phases import phases_of
 from leaven.plan.plan import Plan, Task
-from leaven.plan.sweeps import sweep_of
+from leaven.planning import run
+from leaven.planning.building import build_model
+from leaven.planning.data import read_data
+from leaven.planning.phases import phases_of
+from leaven.planning.sweeps import sweep_of
 from leaven.recipe.freezing import trained_words, unfreezes_gradually
 from leaven.recipe.recipe import AnyTechnique, Freeze, Recipe, Reinit, Technique, Unfreeze
 from leaven.recipe.sweeps import has_unknown_bounds

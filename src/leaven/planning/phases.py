@@ -6,8 +6,6 @@ from dataclasses import replace
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Invocation, Setting
 from leaven.formats.visible import visible
-from leaven.plan.layers import freeze_layers, parameter_groups, unfreeze_later
-from leaven.plan.paths import paths_of
 from leaven.plan.plan import (
     EarlyStop,
     Metric,
@@ -18,10 +16,13 @@ from leaven.plan.plan import (
     UseOptimizer,
     UseTechnique,
 )
-from leaven.plan.run import precision_argument
-from leaven.plan.schedules import use_schedule
-from leaven.plan.techniques import remembered_by, use_of
-from leaven.plan.translate import (
+from leaven.plan.values import Argument, Bound, Call, Variable
+from leaven.planning.layers import freeze_layers, parameter_groups, unfreeze_later
+from leaven.planning.paths import paths_of
+from leaven.planning.run import precision_argument
+from leaven.planning.schedules import use_schedule
+from leaven.planning.techniques import remembered_by, use_of
+from leaven.planning.translate import (
     argument,
     because,
     because_of_call,
@@ -33,7 +34,6 @@ from leaven.plan.translate import (
     tensor,
     value_of,
 )
-from leaven.plan.values import Argument, Bound, Call, Variable
 from leaven.recipe.recipe import Phase, Recipe, Reinit, Technique
 
 

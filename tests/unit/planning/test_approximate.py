@@ -5,7 +5,7 @@ from pathlib import Path
 from PIL import Image
 
 import leaven
-from leaven.plan.explain import explain
+from leaven.planning.explain import explain
 from leaven.program.emit import emit
 from leaven.program.standalone import standalone
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import leaven
-from leaven.plan.explain import explain
+from leaven.planning.explain import explain
 from leaven.program.emit import emit
 
 SMALLER = Path(__file__).parents[3] / "examples/smaller.leaven"

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from leaven.language.source import Source
-from leaven.plan.compiling import compile_source
+from leaven.planning.compiling import compile_source
 from leaven.program.emit import emit
 from leaven.program.standalone import standalone
 from leaven.recipe.show import to_text

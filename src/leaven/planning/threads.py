@@ -9,9 +9,9 @@ from math import prod
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Default
-from leaven.plan.passes.measured_settings import USUAL_BATCH
-from leaven.plan.translate import argument, because
 from leaven.plan.values import Argument
+from leaven.planning.passes.measured_settings import USUAL_BATCH
+from leaven.planning.translate import argument, because
 from leaven.recipe.recipe import Recipe
 from leaven.rules.inputs import size_of_images
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from leaven.catalog.layers import LayerModule, LayerParameter, Layers
-from leaven.plan.paths import paths_of
+from leaven.planning.paths import paths_of
 
 
 def layers_of(names: Iterable[str]) -> Layers:

@@ -10,8 +10,8 @@ import pytest
 from tests import at_work
 
 import leaven
-from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
+from leaven.planning.explain import explain
 from leaven.program.emit import emit
 from leaven.program.standalone import standalone
 

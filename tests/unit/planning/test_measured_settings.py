@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import leaven
-from leaven.plan.explain import explain
 from leaven.plan.plan import Plan
+from leaven.planning.explain import explain
 from leaven.program.emit import emit
 from leaven.program.standalone import standalone
 

@@ -6,8 +6,8 @@ import pytest
 
 import leaven
 from leaven.language.source import Source
-from leaven.plan.costs import Cost, expected_costs
-from leaven.plan.explain import explain
+from leaven.planning.costs import Cost, expected_costs
+from leaven.planning.explain import explain
 from leaven.survey.frozen_part import answer
 
 # 1,617 samples are left for training

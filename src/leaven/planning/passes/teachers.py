@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from leaven.plan.passes.inputs import not_kept, own_code_in, times, why_not_stored, why_padded, why_varying
 from leaven.plan.plan import Choice, EarlierModel, Plan, TrainPhase, UseTechnique
+from leaven.planning.passes.inputs import not_kept, own_code_in, times, why_not_stored, why_padded, why_varying
 
 ABOUT = "teacher"
 _AS_ASKED = "runs in every epoch"

@@ -1,9 +1,9 @@
 """What a plan does to the layers of a model, as paths: freezing, unfreezing, re-initialisation, groups."""
 
 from leaven.catalog.layers import Layers
-from leaven.plan.paths import paths_of
 from leaven.plan.plan import FreezeLayers, ParameterGroup, UnfreezeLater
-from leaven.plan.translate import argument, because
+from leaven.planning.paths import paths_of
+from leaven.planning.translate import argument, because
 from leaven.recipe.recipe import Freezing, Phase
 
 

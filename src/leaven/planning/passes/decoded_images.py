@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
 
-from leaven.plan.passes.inputs import SPLITS, why_never_stored
 from leaven.plan.plan import Choice, Plan, StoreDecoded, TrainPhase, Transforms
 from leaven.plan.values import Bound, Call, Value
+from leaven.planning.passes.inputs import SPLITS, why_never_stored
 
 ABOUT = "images"
 _AS_ASKED = "read each time they are needed"

@@ -7,7 +7,7 @@ import pytest
 import leaven
 from leaven import runtime
 from leaven.language.source import Source
-from leaven.plan.explain import explain
+from leaven.planning.explain import explain
 from leaven.runtime.data.splits import split
 
 NET = "model conv(8) -> global_pool() -> linear(classes)\n"

@@ -8,7 +8,7 @@ import pytest
 
 from leaven.catalog.layers import LayerModule, LayerParameter, Layers
 from leaven.catalog.selectors import Stages, matching
-from leaven.plan.effects import summarised
+from leaven.planning.effects import summarised
 from leaven.recipe.freezing import trainable_stages
 
 

@@ -5,8 +5,9 @@ from functools import reduce
 from leaven.binding.scores import metric_label
 from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Pending, Quantity, Score, Setting, is_written
 from leaven.plan.plan import Metric, ProgramArg, Sweep, UserModule
-from leaven.plan.threads import threads_of
-from leaven.plan.translate import (
+from leaven.plan.values import Argument, Bound, Calculation, Call, Plain, Reference, Value, Variable
+from leaven.planning.threads import threads_of
+from leaven.planning.translate import (
     argument,
     arguments_of,
     because,
@@ -17,7 +18,6 @@ from leaven.plan.translate import (
     path_text,
     plain_value,
 )
-from leaven.plan.values import Argument, Bound, Calculation, Call, Plain, Reference, Value, Variable
 from leaven.recipe.recipe import Recipe
 from leaven.recipe.task import Task
 
