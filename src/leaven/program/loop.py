@@ -5,12 +5,15 @@ from collections.abc import Iterable
 from leaven.plan.plan import TrainPhase
 from leaven.plan.values import Because
 from leaven.program.code import INDENT, Bracketed, Code, Item, call, commented, flat, listing, statement, text
-from leaven.program.techniques import Used, calls
+from leaven.program.techniques import Used, calls, taught, variables
 from leaven.program.values import Values, cite
 
 
 def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
-    """The loops over epochs and batches, and the end of the phase. A loop that phases share has no `run` and `data`."""
+    """The loops over epochs and batches, and the end of the phase. A loop that phases share has no `run`, and gets the
+    model and the data that each trains on."""
+    model, data = ("model", "data") if is_shared else variables(phase)
+    train = taught(techniques, data)[1]
     stop: dict[str, Code] = {}
     comment = ""
     if phase.early_stop is not None:
@@ -22,9 +25,9 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
         *statement("for _ in ", call("phase.epochs", **stop), comment, suffix=":"),
         *_unfreeze_later(phase, values),
         *_indented(calls(techniques, "before_epoch"), 2),
-        f"{INDENT * 2}for inputs, targets in phase.batches():",
-        *_indented(_batch(phase, techniques, values), 3),
-        *_end_of_epoch(phase, techniques, values, is_shared=is_shared),
+        f"{INDENT * 2}for inputs, targets in phase.batches({train}.train):",
+        *_indented(_batch(phase, techniques, values, model), 3),
+        *_end_of_epoch(phase, techniques, values, model, data, run="phase.run" if is_shared else "run"),
         *_indented(calls(techniques, "at_end"), 1),
         *values.finish(phase, **finish),
     ]
@@ -61,10 +64,10 @@ def _indented(lines: Iterable[str], depth: int) -> list[str]:
     return [f"{INDENT * depth}{line}" if line else "" for line in lines]
 
 
-def _batch(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
+def _batch(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
     """What happens to one batch."""
     first = list(calls(techniques, "on_batch"))
-    loss = _loss(phase, techniques, values)
+    loss = _loss(phase, techniques, values, model)
     steps = _step_lines(phase, techniques, values)
     if phase.optimizer.needs_closure:
         return [*first, *_closure(loss, values), *steps, _log(phase)]
@@ -82,18 +85,19 @@ def _log(phase: TrainPhase) -> str:
     return "phase.log(loss, losses)" if has_names else "phase.log(loss)"
 
 
-def _loss(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
+def _loss(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
     """The lines that compute the loss of a batch."""
     if (own := phase.override("train_step")) is not None:
         criterion = "None" if phase.loss_by_model else "criterion"
-        return [_cited(f"loss = {values.names.user(own.function)}(model, (inputs, targets), {criterion})", own.because)]
+        stepped = f"{values.names.user(own.function)}({model}, (inputs, targets), {criterion})"
+        return [_cited(f"loss = {stepped}", own.because)]
     if phase.loss_by_model:
         changed = list(calls(techniques, "on_loss", "losses"))
-        return ["losses = model(inputs, targets)  # dict of losses", "loss = sum(losses.values())", *changed]
+        return [f"losses = {model}(inputs, targets)  # dict of losses", "loss = sum(losses.values())", *changed]
     changed = list(calls(techniques, "on_loss"))
     if not changed:
-        return ["loss = criterion(model(inputs), targets)"]
-    return ["outputs = model(inputs)", "loss = criterion(outputs, targets)", *changed]
+        return [f"loss = criterion({model}(inputs), targets)"]
+    return [f"outputs = {model}(inputs)", "loss = criterion(outputs, targets)", *changed]
 
 
 def _around(lines: list[str], techniques: list[Used]) -> list[str]:
@@ -132,11 +136,11 @@ def _step_lines(phase: TrainPhase, techniques: list[Used], values: Values) -> li
     return [*lines, *calls(techniques, "after_step")]
 
 
-def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
-    run = "phase.run" if is_shared else "run"
-    data = "phase.data" if is_shared or phase.stored else "data"
+def _end_of_epoch(
+    phase: TrainPhase, techniques: list[Used], values: Values, model: str, data: str, *, run: str
+) -> list[str]:
     averaged = [f"averaged = {line}" for line in calls(techniques, "model_for_eval")]
-    arguments: list[Code] = [run, "averaged" if averaged else "model", f"{data}.val", "metrics"]
+    arguments: list[Code] = [run, "averaged" if averaged else model, f"{data}.val", "metrics"]
     arguments += [] if phase.loss_by_model else ["criterion"]
     cited = ""
     if (own := phase.override("eval_step")) is not None:
@@ -151,7 +155,7 @@ def _end_of_epoch(phase: TrainPhase, techniques: list[Used], values: Values, *, 
         rest.append(f"schedule.step(scores[{text(phase.schedule.score)}])")
     rest += calls(techniques, "after_epoch")
     if (own := phase.override("after_epoch")) is not None:
-        rest.append(_cited(f"{values.names.user(own.function)}(phase, model, scores)", own.because))
+        rest.append(_cited(f"{values.names.user(own.function)}(phase, {model}, scores)", own.because))
     if any("scores" in line for line in rest):
         ended = [
             *statement("scores = ", scores, cited, depth=2),

@@ -8,6 +8,7 @@ import re
 from leaven.catalog.hooks import PARAMETERS_METHOD
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, SolveHead, TrainPhase
 from leaven.planning.explain import counted
+from leaven.planning.passes.inputs import SPLITS
 from leaven.program.code import (
     ARGS,
     FROM_DATA,
@@ -19,13 +20,23 @@ from leaven.program.code import (
     docstring,
     listing,
     mapping,
-    split_code,
     statement,
     text,
 )
 from leaven.program.loop import is_shareable, loop, word_or_paths
-from leaven.program.techniques import Teachers, Used, built_once, calls, made, on_data, used_in, with_state
-from leaven.program.values import Values, cite, cite_call
+from leaven.program.techniques import (
+    Teachers,
+    Used,
+    built_once,
+    calls,
+    made,
+    on_data,
+    taught,
+    used_in,
+    variables,
+    with_state,
+)
+from leaven.program.values import Values, cite, cite_call, cite_or_explain
 
 _SHARED = "train"
 
@@ -73,7 +84,7 @@ def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     if not phase.trains or phase.solver is not None or not is_shareable(phase, techniques):
         return []
     with values.noting() as names:
-        lines = [*_begin(phase, [], values), *loop(phase, techniques, values, is_shared=True)]
+        lines = [*_begin(phase, [], values, "model"), *loop(phase, techniques, values, is_shared=True)]
     return [] if names else lines
 
 
@@ -83,6 +94,7 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
     parameters = (
         f"phase: {values.runtime('Phase')}",
         "model: nn.Module",
+        f"data: {values.runtime('Data')}",
         *criterion,
         "optimizer: torch.optim.Optimizer",
         "schedule: torch.optim.lr_scheduler.LRScheduler",
@@ -95,14 +107,14 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
 def _given(phase: TrainPhase) -> tuple[str, ...]:
     """What the shared loop is given."""
     criterion = () if phase.loss_by_model else ("criterion",)
-    return ("phase", "model", *criterion, "optimizer", "schedule", "metrics")
+    return ("phase", *variables(phase), *criterion, "optimizer", "schedule", "metrics")
 
 
-def _begin(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
+def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
     own = ["criterion"] if phase.has_own_loss else []
     state: dict[str, Code] = {name: name for name in (*own, *with_state(techniques))}
-    code = call("phase.setup", "model", "optimizer", "schedule", **state)
-    return statement("model, optimizer = ", code, values.what_setup_does)
+    code = call("phase.setup", model, "optimizer", "schedule", **state)
+    return statement(f"{model}, optimizer = ", code, values.what_setup_does)
 
 
 # -- the function of a phase
@@ -129,6 +141,7 @@ def _phase_function(
 
 def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
     techniques = used_in(phase, values.names)
+    model, data = variables(phase)
     if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
@@ -137,10 +150,10 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
         copied = call(values.runtime("frozen_copy"), "model")
         lines += statement(f"run.snapshots[{text(phase.name)}] = ", copied)
     lines += [*built, *_preparation(phase, techniques, values, teachers), *_freeze(phase, values)]
-    lines += _measured(phase, "precision")
+    lines += _measured(phase, "precision", call("phase.choose_precision", text("32-true"), text("bf16-mixed")))
     if phase.stored:
-        lines += _store_frozen(phase, plan, values)
-    lines += _measured(phase, "compile")
+        lines += _frozen_once(phase, plan)
+    lines += _measured(phase, "compile", call("phase.compile_if_faster", model))
     if not phase.trains:
         return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *values.finish(phase)]
     if phase.solver is not None:
@@ -150,10 +163,11 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
         *_optimizer(phase, techniques, values, teachers),
         *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
         *(line for one in techniques if one.is_made_last for line in made(one, values, teachers)),
+        *taught(techniques, data)[0],
     ]
     if is_sharing:
         return [*lines, *statement("", call(_SHARED, *_given(phase)))]
-    return [*lines, *_begin(phase, techniques, values), "", *loop(phase, techniques, values, is_shared=False)]
+    return [*lines, *_begin(phase, techniques, values, model), "", *loop(phase, techniques, values, is_shared=False)]
 
 
 def _summary(phase: TrainPhase) -> str:
@@ -212,33 +226,29 @@ def _freeze(phase: TrainPhase, values: Values) -> list[str]:
     if frozen is None:
         return statement("", call(values.runtime("unfreeze"), "model")) if phase.unfreezes_all else []
     named = {name: word_or_paths(given) for name, given in frozen.arguments.items()}
-    comment = "; ".join(filter(None, [cite(*frozen.because), "adapters stay trainable" * frozen.has_adapters]))
+    comment = "; ".join(
+        filter(None, [cite_or_explain(*frozen.because), "adapters stay trainable" * frozen.has_adapters])
+    )
     return statement("", call(values.runtime("freeze"), "model", **named), comment)
 
 
-def _store_frozen(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
-    named: dict[str, Code] = {} if phase.approximate is None else {"exact": "False"}
-    per = plan.data.noun if phase.views is None else "view of an image"
-    asking = phase.approximate.because if phase.approximate is not None else ()
-    comment = cite(*asking) or f"the frozen layers run once per {per}"
-    return statement("", call("phase.store_frozen", *map(split_code, phase.stored), **named), comment)
+def _frozen_once(phase: TrainPhase, plan: Plan) -> list[str]:
+    only: dict[str, Code] = {} if len(phase.stored) > 1 else {"only": text(phase.stored[0])}
+    exact: dict[str, Code] = {} if phase.approximate is None else {"exact": "False"}
+    noun = plan.data.noun if not only else f"{SPLITS[phase.stored[0]]} {plan.data.noun}"
+    cited = cite(*(phase.approximate.because if phase.approximate is not None else ()))
+    once = f"once per {noun if phase.views is None else 'view of an image'}"
+    comment = f"the frozen layers run {once}; their outputs are in Leaven's cache"
+    code = call("phase.frozen_once", "model", "data", **only, **exact)
+    return statement("rest, features = ", code, ": ".join(filter(None, [cited, comment])))
 
 
-_MEASURING = {
-    "precision": (
-        call("phase.choose_precision", text("32-true"), text("bf16-mixed")),
-        "the faster one here",
-    ),
-    "compile": (call("phase.compile_if_faster"), ""),
-}
-
-
-def _measured(phase: TrainPhase, name: str) -> list[str]:
+def _measured(phase: TrainPhase, name: str, code: Code) -> list[str]:
     """The line that chooses a setting by measurement, where one does."""
     found = [each for each in phase.measured if each.name == name]
-    code, comment = _MEASURING[name]
+    comment = ["the faster one here"] if name == "precision" else []
     cited = [cite(*each.because) for each in found]
-    return statement("", code, ": ".join(filter(None, [*cited, comment]))) if found else []
+    return statement("", code, ": ".join(filter(None, [*cited, *comment]))) if found else []
 
 
 def _criterion(phase: TrainPhase, values: Values) -> list[str]:
@@ -251,11 +261,11 @@ def _criterion(phase: TrainPhase, values: Values) -> list[str]:
 def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
     """What is in the place of optimizer, schedule and loop where the head is solved."""
     settings = {each.name: values.value(each.value) for each in solver.settings}
-    made = call(values.runtime("HeadSolver"), "phase", "criterion", **settings)
+    model, data = variables(phase)
+    made = call(values.runtime("HeadSolver"), "phase", model, data, "criterion", **settings)
     evaluate = values.task("evaluate")
     rated = call("solver.rate", call(evaluate, "run", "head", "solver.val", "metrics", "criterion"))
-    data = "phase.data" if phase.stored else "data"
-    scores = call(evaluate, "run", "model", f"{data}.val", "metrics", "criterion")
+    scores = call(evaluate, "run", model, f"{data}.val", "metrics", "criterion")
     return [
         *statement("solver = ", made, cite(*solver.because)),
         "",
@@ -274,7 +284,8 @@ def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values, teache
     if optimizer.groups:
         groups = [_group(group, values) for group in optimizer.groups]
         parameters = call(values.runtime("parameter_groups"), "model", *groups)
-    lines = statement("optimizer = ", values.call(optimizer.call, parameters), cite_call(optimizer.call))
+    code = values.call(optimizer.call, parameters)
+    lines = statement("optimizer = ", code, cite_or_explain(*optimizer.call.because))
     for one in techniques:
         lines += made(one, values, teachers) if one.is_for_optimizer else []
         if one.has(PARAMETERS_METHOD):

@@ -21,18 +21,21 @@ _VARIABLES = {"images": "inputs"}  # what a loop calls an argument of a hook
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A technique under its name in a function."""
+    """A technique under its name in a function, and what that calls the model and the data that are trained on."""
 
     name: str
     use: UseTechnique
+    model: str
+    data: str
 
     def has(self, hook: str) -> bool:
         return hook in self.use.hooks
 
     def call(self, hook: str, outputs: str = "outputs") -> str:
         """The call of a hook, where the model's outputs have that name."""
-        given = (outputs if name == "outputs" else _VARIABLES.get(name, name) for name in HOOKS[hook])
-        return f"{self.name}.{hook}({', '.join(given)})"
+        model = "model" if hook == "on_model" else self.model
+        named = {**_VARIABLES, "outputs": outputs, "model": model}
+        return f"{self.name}.{hook}({', '.join(named.get(name, name) for name in HOOKS[hook])})"
 
     @property
     def prepares(self) -> bool:
@@ -62,8 +65,13 @@ class Used:
 
 def used_in(phase: TrainPhase, names: Names) -> list[Used]:
     """The techniques of a phase, each with a name of its own."""
-    variables = names.variables(_name(use, phase) for use in phase.techniques)
-    return [Used(name, use) for name, use in zip(variables, phase.techniques, strict=True)]
+    own = names.variables(_name(use, phase) for use in phase.techniques)
+    return [Used(name, use, *variables(phase)) for name, use in zip(own, phase.techniques, strict=True)]
+
+
+def variables(phase: TrainPhase) -> tuple[str, str]:
+    """What a phase calls the model and the data that it trains on."""
+    return ("rest", "features") if phase.stored else ("model", "data")
 
 
 def _name(use: UseTechnique, phase: TrainPhase) -> str:
@@ -94,11 +102,21 @@ def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
         changed += _noted(one, values)
     if one.has("on_data"):  # it is made already
         return changed
-    code = _constructor(one.use, values, teachers)
+    code = _constructor(one, values, teachers)
     if one.use.hooks == ("on_model",) and len(changed) == 1:
         return statement("", code, cited, suffix=one.call("on_model").removeprefix(one.name))
-    asked = f"    phase.store_teacher({one.name}.teacher, data.train)  # run once per image"
-    return [*statement(f"{one.name} = ", code, cited), *changed, *([asked] if one.use.asks_once else [])]
+    return [*statement(f"{one.name} = ", code, cited), *changed]
+
+
+def taught(techniques: Sequence[Used], data: str) -> tuple[list[str], str]:
+    """The lines that let teachers run once, and what they call the data that has their outputs."""
+    lines: list[str] = []
+    for one in techniques:
+        if one.use.asks_once:
+            code = call("phase.teacher_once", f"{one.name}.teacher", data)
+            lines += statement("taught = ", code, "the teacher runs once per image; batches have its outputs")
+            data = "taught"
+    return lines, data
 
 
 def _noted(one: Used, values: Values) -> list[str]:
@@ -106,7 +124,7 @@ def _noted(one: Used, values: Values) -> list[str]:
     function = values.imports.use("leaven.bundle.note_change")
     if not function:
         return []
-    noted = call(function, "model", one.name, *_provided(one.use), *values.items(one.use.call.arguments))
+    noted = call(function, "model", one.name, *_provided(one), *values.items(one.use.call.arguments))
     return statement("", noted, "the bundle repeats it; fails here if it can't")
 
 
@@ -115,20 +133,24 @@ def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> l
     lines: list[str] = []
     for one in techniques:
         if one.has("on_data"):
-            code = _constructor(one.use, values, teachers)
+            code = _constructor(one, values, teachers)
             lines += statement(f"{one.name} = ", code, cite_call(one.use.call))
             lines += [f"    {line}" for line in calls([one], "on_data")]
     return lines
 
 
-def _constructor(use: UseTechnique, values: Values, teachers: Teachers) -> Code:
+def _constructor(one: Used, values: Values, teachers: Teachers) -> Code:
+    use = one.use
     models = [Item(_model(model, values, teachers), f"{name}=") for name, model in use.models]
-    return call(values.target(use.call), *_provided(use), *models, *values.items(use.call.arguments))
+    return call(values.target(use.call), *_provided(one), *models, *values.items(use.call.arguments))
 
 
-def _provided(use: UseTechnique) -> list[Item]:
+def _provided(one: Used) -> list[Item]:
     """What the constructor asks for and the program has."""
-    return [Item(_stages(use) if name == "stages" else PROVIDED[name], f"{name}=") for name in use.wants]
+    there: dict[str, Code] = {**PROVIDED, "stages": _stages(one.use)}
+    if not one.is_made_first:
+        there |= {"model": one.model, "data": one.data}
+    return [Item(there[name], f"{name}=") for name in one.use.wants]
 
 
 def _stages(use: UseTechnique) -> Code:

@@ -143,5 +143,10 @@ def cite(*reasons: Because) -> str:
     return "; ".join([*cited, *others])
 
 
+def cite_or_explain(*reasons: Because) -> str:
+    """Where a choice comes from; the reason for a default."""
+    return cite(*reasons) or "; ".join(dict.fromkeys(each.text for each in reasons))
+
+
 def cite_call(value: Call | Bound) -> str:
     return cite(*(value.call if isinstance(value, Bound) else value).because)

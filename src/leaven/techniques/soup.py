@@ -6,6 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from leaven.runtime.data.batches import Data
 from leaven.runtime.run.batch_norm import update_batch_norm
 from leaven.runtime.run.phase import Phase
 
@@ -13,12 +14,15 @@ from leaven.runtime.run.phase import Phase
 class Soup:
     """Measures the mean of the epochs kept so far and the one at hand, which is kept if the score did not fall."""
 
-    def __init__(self, model: nn.Module, phase: Phase, way: Literal["greedy", "uniform"] = "greedy") -> None:
+    def __init__(
+        self, model: nn.Module, data: Data, phase: Phase, way: Literal["greedy", "uniform"] = "greedy"
+    ) -> None:
         self.tried = deepcopy(model)
         self.kept: dict[str, Tensor] = {}
         self.count = 0
         self.score: float | None = None
         self.phase = phase
+        self.data = data
         self.way = way
 
     @torch.no_grad()
@@ -27,7 +31,7 @@ class Soup:
         if self.count:
             for name, weight in self.tried.named_parameters():
                 weight.lerp_(self.kept[name], self.count / (self.count + 1))
-            update_batch_norm(self.tried, model, self.phase)
+            update_batch_norm(self.tried, model, self.phase, self.data.train)
         return self.tried
 
     def after_epoch(self, phase: Phase, model: nn.Module, scores: dict[str, float]) -> None:

@@ -6,6 +6,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
 
+from leaven.runtime.data.batches import Data
 from leaven.runtime.run.batch_norm import update_batch_norm
 from leaven.runtime.run.phase import Phase
 
@@ -17,11 +18,12 @@ class Swa:
     """
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, phase: Phase, start: int, *, lr: float | None = None
+        self, model: nn.Module, data: Data, optimizer: Optimizer, phase: Phase, start: int, *, lr: float | None = None
     ) -> None:
         self.average = AveragedModel(model)
         self.optimizer = optimizer
         self.phase = phase
+        self.data = data
         self.start = min(start, phase.total_epochs - 1)  # there is an average even where the phase is cut short
         self.rates = _in_proportion(optimizer, lr)
 
@@ -46,7 +48,7 @@ class Swa:
     def model_for_eval(self, model: nn.Module) -> nn.Module:
         if not self._is_on:
             return model
-        update_batch_norm(self.average.module, model, self.phase)
+        update_batch_norm(self.average.module, model, self.phase, self.data.train)
         return self.average.module
 
     def at_end(self, model: nn.Module) -> None:

@@ -62,6 +62,7 @@ def build_metrics(num_classes: int) -> task.Metrics:
 def train(
     phase: runtime.Phase,
     model: nn.Module,
+    data: runtime.Data,
     criterion: runtime.Criterion,
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
@@ -70,14 +71,14 @@ def train(
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        phase.end_epoch(task.evaluate(phase.run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
     phase.finish()
 
 
@@ -94,7 +95,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
         lr=3e-3,
     )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -123,7 +124,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         lr=3e-3,
     )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -144,7 +145,7 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
         lr=3e-3,
     )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:

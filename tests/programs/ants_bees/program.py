@@ -81,21 +81,22 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     """Phase "train": 25 epochs; 1,026 of 11,177,538 parameters trainable."""
     phase = run.phase("train", model, data, epochs=25, is_last=True)  # line 15
     runtime.freeze(model, all_but=["fc"])  # line 12
-    phase.store_frozen(data.val)  # the frozen layers run once per image
+    # the frozen layers run once per validation image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data, only="val")
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3, momentum=0.9)  # line 13
     schedule = runtime.step_down(optimizer, every=7 * phase.steps_per_epoch, factor=0.1)  # line 14
-    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
-            loss = criterion(model(inputs), targets)
+        for inputs, targets in phase.batches(features.train):
+            loss = criterion(rest(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        phase.end_epoch(task.evaluate(run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
     phase.finish()
 
 

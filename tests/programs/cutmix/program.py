@@ -79,6 +79,7 @@ def build_metrics(num_classes: int) -> task.Metrics:
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 6 epochs; 11,168,451 of 11,178,051 parameters trainable."""
     phase = run.phase("train", model, data, epochs=6, is_last=True)  # line 12
+    # default: 24 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-4)  # line 10
@@ -87,7 +88,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             inputs, targets = cutmix.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
             phase.backward(loss)

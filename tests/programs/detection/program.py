@@ -85,12 +85,12 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     phase = run.phase("head", model, data, epochs=2)  # line 8
     # line 8
     runtime.freeze(model, only=["backbone", "head.classification_head.module_list.*.0", "head.regression_head"])
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
             phase.backward(loss)
@@ -125,7 +125,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs(stop_early="val.map_50", patience=2):  # line 12
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
             phase.backward(loss)

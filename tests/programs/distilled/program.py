@@ -75,13 +75,13 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     """Phase "alone" (line 6): 2 epochs."""
     phase = run.phase("alone", model, data, epochs=2)  # line 6
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 7
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -99,7 +99,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     run.snapshots["taught"] = runtime.frozen_copy(model)
     teacher = build_teacher()
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     hint = techniques.DistillFeatures(  # line 12
         model=model,
         data=data,
@@ -135,7 +135,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill, hint=hint)
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             outputs = model(inputs)
             loss = criterion(outputs, targets)
             loss = distill.on_loss(loss, inputs, outputs, targets)

@@ -99,7 +99,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 9
             if phase.is_step:

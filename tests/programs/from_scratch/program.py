@@ -77,7 +77,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     """Phase "train": 5 epochs."""
     phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 11
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.01, warmup=0.3)  # line 8
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.99)  # line 10
@@ -85,7 +85,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
             phase.backward(loss)

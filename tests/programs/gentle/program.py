@@ -71,7 +71,7 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     for _ in phase.epochs():
         runtime.unfreeze_by_epoch(phase.model, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             inputs, targets = progressive_resizing.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -93,15 +93,21 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     sam = techniques.Sam(optimizer=optimizer, rho=0.05)  # line 17
-    # line 18
-    swa = techniques.Swa(model=model, optimizer=optimizer, phase=phase, lr=0.02, start=round(0.5 * phase.total_epochs))
+    swa = techniques.Swa(  # line 18
+        model=model,
+        data=data,
+        optimizer=optimizer,
+        phase=phase,
+        lr=0.02,
+        start=round(0.5 * phase.total_epochs),
+    )
     # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)
 
     for _ in phase.epochs():
         runtime.unfreeze_by_epoch(phase.model, phase.epoch, (2, ["1"]))  # line 15
         swa.before_epoch(phase)
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             for _ in sam.around_step(model):
                 loss = criterion(model(inputs), targets)
                 phase.backward(loss)

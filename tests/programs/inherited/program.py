@@ -76,7 +76,7 @@ def train(
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()

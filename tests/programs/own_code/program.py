@@ -83,12 +83,12 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     smooth.on_model(model)
     bundle.note_change(model, smooth, beta=1.5)  # the bundle repeats it; fails here if it can't
     criterion = partial(mine.poly_loss, epsilon=2.0)  # line 12
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = mine.train_step(model, (inputs, targets), criterion)  # line 15
             phase.backward(loss)
             optimizer.step()

@@ -80,20 +80,21 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             "classifier",
         ],
     )
-    phase.store_frozen(data.train, data.val)  # the frozen layers run once per image
+    # the frozen layers run once per image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-4)  # line 7
     schedule = runtime.plateau(optimizer, higher_is_better=True, factor=0.3, patience=2)  # line 8
-    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 10
-        for inputs, targets in phase.batches():
-            loss = criterion(model(inputs), targets)
+        for inputs, targets in phase.batches(features.train):
+            loss = criterion(rest(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             phase.log(loss)
-        scores = task.evaluate(run, model, phase.data.val, metrics, criterion)
+        scores = task.evaluate(run, rest, features.val, metrics, criterion)
         phase.end_epoch(scores)
         schedule.step(scores["val.f1"])
     phase.finish()

@@ -60,6 +60,7 @@ def build_metrics(num_classes: int) -> task.Metrics:
 def train(
     phase: runtime.Phase,
     model: nn.Module,
+    data: runtime.Data,
     criterion: runtime.Criterion,
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
@@ -68,14 +69,14 @@ def train(
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        phase.end_epoch(task.evaluate(phase.run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
     phase.finish()
 
 
@@ -83,21 +84,22 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     """Phase "head" (line 5): 10 epochs; 12,810 of 3,383,818 parameters trainable."""
     phase = run.phase("head", model, data, epochs=10)  # line 5
     runtime.freeze(model, all_but=["classifier"])  # line 5
-    phase.store_frozen(data.train, data.val)  # the frozen layers run once per image
+    # the frozen layers run once per image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "all" (line 6): 3 epochs; 3,341,802 of 3,383,818 parameters trainable."""
     phase = run.phase("all", model, data, epochs=3, is_last=True)  # line 6
-    runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])
+    runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # line 6
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:

@@ -62,20 +62,21 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
     phase = run.phase("late layers", model, data, epochs=4)  # line 5
     runtime.reinit(model, ["blocks.6", "conv_head"])  # line 8
     runtime.freeze(model, all_but=["blocks.5", "blocks.6", "conv_head", "classifier"])  # lines 6, 7
-    phase.store_frozen(data.train, data.val)  # the frozen layers run once per image
+    # the frozen layers run once per image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.RMSprop(runtime.trainable(model), lr=1e-4)  # line 9
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 10
-    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
-            loss = criterion(model(inputs), targets)
+        for inputs, targets in phase.batches(features.train):
+            loss = criterion(rest(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             phase.log(loss)
-        phase.end_epoch(task.evaluate(run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
         schedule.step()
     phase.finish()
 
@@ -90,7 +91,7 @@ def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()

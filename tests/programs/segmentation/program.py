@@ -82,12 +82,12 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     phase = run.phase("decoder", model, data, epochs=1)  # line 9
     runtime.freeze(model, all_but=["decoder"])  # line 9
     criterion = runtime.DiceLoss()  # line 7
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
@@ -101,7 +101,7 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
 def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "everything" (line 10): 1 epoch; 3,132,394 of 3,171,850 parameters trainable."""
     phase = run.phase("everything", model, data, epochs=1, is_last=True)  # line 10
-    runtime.freeze(model, only=["bn1", "blocks.*.*.bn*"])
+    runtime.freeze(model, only=["bn1", "blocks.*.*.bn*"])  # default: 20 training samples are too few for batch norms
     criterion = runtime.DiceLoss()  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 10
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
@@ -110,7 +110,7 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()

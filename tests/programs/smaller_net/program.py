@@ -63,12 +63,12 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     """Phase "learn" (line 5): 4 epochs."""
     phase = run.phase("learn", model, data, epochs=4)  # line 5
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
@@ -91,7 +91,7 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         on=["0", "1", "2"],
     ).on_model(model)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 9
         data=data,
@@ -101,12 +101,12 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         temperature=2,
         weight=0.5,
     )
-    phase.store_teacher(distill.teacher, data.train)  # run once per image
+    taught = phase.teacher_once(distill.teacher, data)  # the teacher runs once per image; batches have its outputs
     # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(taught.train):
             outputs = model(inputs)
             loss = criterion(outputs, targets)
             loss = distill.on_loss(loss, inputs, outputs, targets)
@@ -132,7 +132,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     )
     prune.on_model(model)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 13
     # devices, precision; an interrupted run resumes here
@@ -140,7 +140,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
 
     for _ in phase.epochs():
         prune.before_epoch(phase)
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()

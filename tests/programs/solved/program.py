@@ -81,29 +81,30 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     data = data.with_views(2)  # line 11
     phase = run.phase("head", model, data, epochs=1)
     runtime.freeze(model, all_but=["classifier"])  # line 10
-    phase.store_frozen(data.train, data.val)  # the frozen layers run once per view of an image
+    # the frozen layers run once per view of an image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
-    solver = runtime.HeadSolver(phase, criterion, views=2)  # line 10
+    solver = runtime.HeadSolver(phase, rest, features, criterion, views=2)  # line 10
 
     for _ in phase.epochs():
         for head in solver.heads():  # from strong to weak L2
             solver.rate(task.evaluate(run, head, solver.val, metrics, criterion))
         phase.log(solver.use_best())
-        phase.end_epoch(task.evaluate(run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
     phase.finish()
 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "all" (line 13): 2 epochs; 3,341,802 of 3,383,818 parameters trainable."""
     phase = run.phase("all", model, data, epochs=2, is_last=True)  # line 13
-    runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])
+    runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 8
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()

@@ -59,7 +59,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     ).on_model(model)
     runtime.freeze(model, only=["distilbert"], dropout="on")  # line 4; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(
+    optimizer = torch.optim.AdamW(  # default: adapters are trainable; new layers learn faster
         runtime.parameter_groups(model, (["pre_classifier", "classifier"], {"lr": 3e-3})),
         lr=1e-3,
     )
@@ -67,7 +67,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()

@@ -62,6 +62,7 @@ def build_metrics(num_classes: int) -> task.Metrics:
 def train(
     phase: runtime.Phase,
     model: nn.Module,
+    data: runtime.Data,
     criterion: runtime.Criterion,
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
@@ -70,7 +71,7 @@ def train(
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             phase.clip_gradients(optimizer, max_norm=1.0)  # line 8
@@ -78,7 +79,7 @@ def train(
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        phase.end_epoch(task.evaluate(phase.run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
     phase.finish()
 
 
@@ -87,9 +88,9 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     phase = run.phase("head", model, data, epochs=1)  # line 10
     runtime.freeze(model, only=["bert"])  # line 10
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -100,7 +101,7 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
         only=["bert.embeddings", "bert.encoder.layer.0", "bert.encoder.layer.1", "bert.encoder.layer.2"],
     )
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-5)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-5)  # default: reused layers are trainable
     layer_decay = techniques.LayerDecay(  # line 13
         model=model,
         stages=[["bert.encoder.layer.3"], ["bert.encoder.layer.4"], ["bert.encoder.layer.5"], ["classifier"]],
@@ -108,7 +109,7 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     )
     layer_decay.on_optimizer(optimizer)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:

@@ -73,14 +73,16 @@ def build_metrics(num_classes: int) -> task.Metrics:
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 10 epochs; 11,168,451 of 11,178,051 parameters trainable."""
     phase = run.phase("train", model, data, epochs=10, is_last=True)  # line 3
+    # default: 24 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.CrossEntropyLoss()
+    # default: reused layers are trainable; new layers learn faster
     optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()

@@ -85,6 +85,7 @@ def build_metrics(num_classes: int) -> task.Metrics:
 def train(
     phase: runtime.Phase,
     model: nn.Module,
+    data: runtime.Data,
     criterion: runtime.Criterion,
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
@@ -93,14 +94,14 @@ def train(
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        phase.end_epoch(task.evaluate(phase.run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
     phase.finish()
 
 
@@ -108,22 +109,24 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     """Phase "head" (line 12): 3 epochs; 1,539 of 11,178,051 parameters trainable."""
     phase = run.phase("head", model, data, epochs=3)  # line 12
     runtime.freeze(model, all_but=["fc"])  # line 13
-    phase.store_frozen(data.val)  # the frozen layers run once per image
+    # the frozen layers run once per validation image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data, only="val")
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
 def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "last stage" (line 16): 5 epochs; 8,395,267 of 11,178,051 parameters trainable."""
     phase = run.phase("last stage", model, data, epochs=5, is_last=True)  # line 16
     runtime.freeze(model, all_but=["layer4", "fc"])  # line 17
-    phase.store_frozen(data.val)  # the frozen layers run once per image
+    # the frozen layers run once per validation image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data, only="val")
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # default: reused layers are trainable
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:

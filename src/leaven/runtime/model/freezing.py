@@ -22,6 +22,7 @@ from torch import distributed, nn
 from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.masks import Mask, plain_name
+from leaven.runtime.model.model_around import inside
 
 Norms = Literal["frozen", "train"] | Sequence[str]
 DropoutMode = Literal["off", "on"] | Sequence[str]
@@ -142,7 +143,7 @@ def set_training(model: nn.Module) -> None:
 
 def frozen_layers(model: nn.Module) -> list[nn.Module]:
     """The modules that are in evaluation mode because they are frozen."""
-    names = _frozen.get(model, _Frozen()).layers
+    names = _frozen.get(inside(model), _Frozen()).layers
     return [module for name, module in model.named_modules() if name in names]
 
 
@@ -152,7 +153,7 @@ def parameters_under(model: nn.Module, paths: Sequence[str], *, with_adapters: b
     A path may be a glob, in which a star matches anything: `blocks.*.bn1`. Parameters that adapters added are included
     only `with_adapters`.
     """
-    named = list(_named(model))
+    named = list(_named(inside(model)))
     chosen: set[nn.Parameter] = set()
     for path in paths:
         found = [one for one in named if not path or is_under(one.name, [path])]

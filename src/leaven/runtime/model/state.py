@@ -25,7 +25,7 @@ from torch import Tensor, nn
 _SAME = ("leaven", "torch", "torchvision", "timm", "transformers", "peft", "numpy")
 LIBRARIES = {**{name: name for name in _SAME}, "pillow": "PIL"}  # whose version is known: how they are imported
 _KNOWN = frozenset({*LIBRARIES.values(), *sys.stdlib_module_names, "builtins"})
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _LEFT_OUT = {  # of a module's attributes: what is state of another kind, or says nothing about a forward pass
     *("training", "_parameters", "_buffers", "_modules", "_compiled_call_impl", "_non_persistent_buffers_set"),
     *("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs"),
@@ -254,10 +254,10 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
     for name, value in vars(module).items():
         if name in _LEFT_OUT:
             continue
-        if name in _HOOKS:
+        if name in HOOKS:
             if value:
                 yield name, list(value.values())
-        elif not name.startswith(_OURS) and not _is_ours(value):
+        elif not name.startswith(_OURS):
             yield name, value
 
 
@@ -280,11 +280,6 @@ def _may_change(value: Any) -> bool:
         return True
     is_name = inspect.isroutine(value) or inspect.isclass(value) or isinstance(value, enum.Enum)
     return not is_name and not has_known_version(type(value).__module__)
-
-
-def _is_ours(value: Any) -> bool:
-    """Whether an attribute is a method that this library has put in the place of the module's own."""
-    return isinstance(value, functools.partial) and getattr(value.func, "__module__", "").startswith("leaven.")
 
 
 def _of_tensor(value: Tensor) -> Any:

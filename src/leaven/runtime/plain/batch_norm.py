@@ -3,11 +3,12 @@
 import torch
 from torch import nn
 
+from leaven.runtime.plain.batches import Split
 from leaven.runtime.plain.run import Phase
 
 
 @torch.no_grad()
-def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> None:
+def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase, train: Split) -> None:
     """Compute the running statistics of an averaged model from the training data; frozen layers keep theirs."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
     found = [(trained.get_submodule(name), norm) for name, norm in averaged.named_modules() if isinstance(norm, kinds)]
@@ -20,7 +21,7 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> 
         norm.train()
         norm.reset_running_stats()
         norm.momentum = None  # every batch counts the same
-    for inputs, _ in phase.data.train.batches(phase.epochs_before):
+    for inputs, _ in train.batches(phase.epochs_before):
         with phase.run.fabric.autocast():  #: if wrapped
             averaged(inputs.to(phase.run.device))
         averaged(inputs.to(phase.run.device))  #: if not wrapped

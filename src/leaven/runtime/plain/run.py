@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 from tqdm import tqdm
 
-from leaven.runtime.plain.batches import Data
+from leaven.runtime.plain.batches import Data, Split
 from leaven.runtime.plain.failures import visible
 from leaven.runtime.plain.seeding import derive_seed, seed_all
 from leaven.runtime.plain.texts import to_device
@@ -293,9 +293,9 @@ class Phase:
         self.run.save("last.pt", {**where, "state": {name: part.state_dict() for name, part in self.state.items()}})
         self.run.save(f"phase-{self.number}-epoch-{self.epoch}.pt", self.model.state_dict())  #: if keep_all
 
-    def batches(self) -> Iterator[tuple[Any, Tensor]]:
+    def batches(self, train: Split) -> Iterator[tuple[Any, Tensor]]:
         """The batches of an epoch; what is drawn in each follows from (seed, epoch, batch)."""
-        epoch, train = self.epochs_before + self.epoch, self.data.train
+        epoch = self.epochs_before + self.epoch
         batches = tqdm(train.batches(epoch), total=train.steps, leave=False, disable=None)
         for self.batch, (inputs, targets) in enumerate(batches):  #: if used batch
             torch.manual_seed(derive_seed(self.run.seed, epoch, self.batch, 0))  #: if not user_code

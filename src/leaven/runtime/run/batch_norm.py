@@ -5,13 +5,14 @@ from itertools import islice
 import torch
 from torch import nn
 
+from leaven.runtime.data.batches import Split
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.run.phase import Phase
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
-def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> None:
+def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase, train: Split) -> None:
     """Compute the running statistics of an averaged model from the training data.
 
     Layers that are frozen in the trained model keep theirs. The batches are always those of the phase's first epoch,
@@ -25,7 +26,7 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase) -> 
     if not norms:
         return
     fabric, momenta = phase.run.fabric, [norm.momentum for norm in norms]
-    batches = phase.data.train.batches(phase.epochs_before, rank=fabric.global_rank, world=fabric.world_size)
+    batches = train.batches(phase.epochs_before, rank=fabric.global_rank, world=fabric.world_size)
     with evaluating(averaged), torch.no_grad(), fabric.autocast():
         for norm in norms:
             norm.train()

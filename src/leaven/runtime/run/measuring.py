@@ -21,7 +21,7 @@ from leaven.runtime.memory import has_room_for_twice, is_out_of_memory
 from leaven.runtime.model.looking import NotCopied, looking_at
 from leaven.runtime.run.precision import precision_of, use_precision
 from leaven.runtime.run.timing import Step, random_images, seconds, seconds_of, training_step
-from leaven.runtime.stored.split import StoredSplit
+from leaven.runtime.stored.frozen import RestOfModel
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
@@ -198,16 +198,16 @@ def _short(precision: str) -> str:
 # -- compiling
 
 
-def compile_if_faster(phase: "Phase") -> None:
+def compile_if_faster(phase: "Phase", model: nn.Module) -> None:
     """Compile the model for a phase, if that saves more time than it takes."""
-    phase.compile = _decided(phase.run, "compile", phase.name, lambda: _compiling(phase), usual=False)
+    phase.compile = _decided(phase.run, "compile", phase.name, lambda: _compiling(phase, model), usual=False)
 
 
-def _compiling(phase: "Phase") -> Measured:
+def _compiling(phase: "Phase", model: nn.Module) -> Measured:
     run, batches = phase.run, phase.total_epochs * phase.batches_per_epoch
-    if isinstance(phase.data.train, StoredSplit) or isinstance(phase.data.val, StoredSplit):
+    if isinstance(model, RestOfModel):
         return Measured(False, "false; compiled layers would not give what is stored, to the last digit", "", {})
-    with looking_at(phase.model) as copied:
+    with looking_at(model) as copied:
         model = copied
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         try:

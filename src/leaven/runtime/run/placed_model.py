@@ -4,9 +4,8 @@ A program gets it from `phase.setup`, as users of Fabric know it, and uses it in
 stays as it is: nothing of it is replaced, and its parameters have their own names from here, too.
 """
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,57 +14,13 @@ from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.freezing import frozen_layers, set_training
 from leaven.runtime.model.looking import NotCopied, looking_at
+from leaven.runtime.model.model_around import ModelAround, inside
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.run.placement import Placement
+from leaven.runtime.stored.batch import inputs_of_model
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-
-class ModelAround(nn.Module):
-    """A module around a model, with the names, the attributes and the state of the model inside. What is set on it is
-    set there, but for its own attributes."""
-
-    _own: ClassVar = frozenset({"module", "training"})
-    module: nn.Module
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._own:
-            super().__setattr__(name, value)
-        else:
-            setattr(self.module, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self.module, name)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("module"), name)
-
-    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module.named_modules(*args, **kwargs)
-
-    def named_children(self) -> Iterator[tuple[str, nn.Module]]:
-        return self.module.named_children()
-
-    def get_submodule(self, target: str) -> nn.Module:
-        return self.module.get_submodule(target)
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module.state_dict(*args, **kwargs)
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module.load_state_dict(*args, **kwargs)
-
-    def _apply(self, *args: Any, **kwargs: Any) -> Any:
-        self.module._apply(*args, **kwargs)
-        return self
 
 
 class PlacedModel(ModelAround):
@@ -84,7 +39,8 @@ class PlacedModel(ModelAround):
         self._unchecked: Target | None = target
         self._weights_before = frozenset(model.state_dict())
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        args = (inputs_of_model(batch), *args)
         if not torch.is_grad_enabled():
             with self._fabric.autocast():
                 return self.module(*args, **kwargs)
@@ -110,7 +66,8 @@ class PlacedModel(ModelAround):
         frozen = len(frozen_layers(self.module))
         kept = f", {frozen} frozen layers in evaluation mode" if frozen else ""
         precision = self._fabric.strategy.precision.precision
-        return f"PlacedModel({type(self.module).__name__} on {self._fabric.device}, precision {precision}{kept})"
+        model = self.module if isinstance(self.module, ModelAround) else type(self.module).__name__
+        return f"PlacedModel({model} on {self._fabric.device}, precision {precision}{kept})"
 
     def __reduce__(self) -> Any:
         return _itself, (self.module,)
@@ -121,7 +78,7 @@ class PlacedModel(ModelAround):
         """Find a model that can be trained, but not saved and loaded: with the wrong number of outputs, or with weights
         that it makes only now."""
         if late := sorted(set(self.module.state_dict()) - self._weights_before):
-            raise _late(self.module, late[0])
+            raise _late(inside(self.module), late[0])
         count = _count(outputs)
         if count is not None and count != len(target.names) and self._has_in_evaluation(count, *args, **kwargs):
             raise _wrong_outputs(count, target)

@@ -100,14 +100,16 @@ class Features:
         """Nothing is open."""
 
 
-def features_of(phase: "Phase", head: Head, split: Split, views: int = 1, most: int | None = None) -> Features:
+def features_of(
+    phase: "Phase", model: nn.Module, head: Head, split: Split, views: int = 1, most: int | None = None
+) -> Features:
     """Those of all samples of a split, of so many views where images are augmented; at most so many batches of each.
 
     Several processes share the work, and all of them get the result.
     """
     if not len(split):
         return Features(split.name, split.batch_size, split.target, torch.empty(0, 0), torch.empty(0))
-    run, fabric, model = phase.run, phase.run.fabric, phase.model
+    run, fabric = phase.run, phase.run.fabric
     taken: list[Tensor] = []
     found: list[tuple[Tensor, Tensor]] = []
     hook = head.layer.register_forward_pre_hook(lambda _layer, given: taken.append(given[0]))

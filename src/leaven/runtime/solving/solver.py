@@ -16,6 +16,7 @@ from leaven.formats import machine
 from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.commands import to_resume
 from leaven.formats.score_text import score_text
+from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run.losses import Criterion
 from leaven.runtime.run.phase import QUICK_BATCHES
@@ -37,7 +38,14 @@ class HeadSolver:
     """
 
     def __init__(
-        self, phase: "Phase", criterion: Criterion, *, strengths: Sequence[float] = STRENGTHS, views: int = 1
+        self,
+        phase: "Phase",
+        model: nn.Module,
+        data: Data,
+        criterion: Criterion,
+        *,
+        strengths: Sequence[float] = STRENGTHS,
+        views: int = 1,
     ) -> None:
         if phase.run.more_epochs and phase.is_last:
             raise Failure(f'the head of phase "{phase.name}" is solved: more epochs would not change it')
@@ -46,7 +54,9 @@ class HeadSolver:
         self.val: Features
         self._phase = phase
         self._criterion = criterion
-        self._head = Head(phase.model)
+        self._model = model
+        self._data = data
+        self._head = Head(model)
         self._seconds = 0.0
         self._problem: LinearProblem | None = None
         self._current: tuple[float, Solution] | None = None
@@ -57,16 +67,16 @@ class HeadSolver:
 
     def heads(self) -> Iterator[nn.Module]:
         """A head for each strength, from strong to weak, to be measured on the features in `val`."""
-        phase, run = self._phase, self._phase.run
-        if not len(phase.data.val) and len(self.strengths) > 1:
+        phase, run, data = self._phase, self._phase.run, self._data
+        if not len(data.val) and len(self.strengths) > 1:
             raise Failure(
                 "the strength of regularisation is chosen on the validation split, and there is none",
                 "split some off, as with `split train=80%, val=20%`, or write the strength: `l2=0.01`",
             )
         run.before_batch(phase)
         most = QUICK_BATCHES if run.is_quick else None
-        train = features_of(phase, self._head, phase.data.train, self.views, most)
-        self.val = features_of(phase, self._head, phase.data.val, most=most)
+        train = features_of(phase, self._model, self._head, data.train, self.views, most)
+        self.val = features_of(phase, self._model, self._head, data.val, most=most)
         _check_memory(train.features)
         phase.loop.batch = phase.batches_per_epoch  # all of them were used: what is left is to measure
         began = time.monotonic()

@@ -8,10 +8,12 @@ from torch import Tensor
 from leaven.runtime.data.model_inputs import ModelInputs, changed
 
 Outputs = tuple[Any, ...]
+MODEL = "model"  # under which a batch has the outputs of the model's frozen layers
 
 
 class StoredBatch:
-    """Outputs for the samples of a batch, by what computed them, and the images if something else needs them.
+    """Outputs for the samples of a batch, by what computed them (`MODEL`, or a teacher), and the images if something
+    else needs them.
 
     A model or teacher that finds its own outputs in a batch goes on from there. They are not to be changed: the same
     batch may be used again, by a second forward pass or by another trial. `own_copies` are for layers that may.
@@ -19,7 +21,7 @@ class StoredBatch:
 
     __slots__ = ("images", "outputs", "size")
 
-    def __init__(self, images: ModelInputs | None, outputs: Mapping[str, Outputs], size: int) -> None:
+    def __init__(self, images: ModelInputs | None, outputs: Mapping[Any, Outputs], size: int) -> None:
         self.images = images
         self.outputs = outputs
         self.size = size
@@ -42,6 +44,11 @@ class StoredBatch:
         outputs = {name: tuple(map(moved, kept)) for name, kept in self.outputs.items()}
         images = self.images if self.images is None else changed(self.images, moved)
         return StoredBatch(images, outputs, self.size)
+
+
+def inputs_of_model(batch: Any) -> Any:
+    """The images of a batch, unless it has the outputs of the model's frozen layers."""
+    return batch.images if isinstance(batch, StoredBatch) and MODEL not in batch.outputs else batch
 
 
 def own_copies(outputs: Outputs) -> Outputs:

@@ -50,12 +50,14 @@ class CheckedCopy:
             self.refuse_changes()
         return outputs
 
-    def run(self, inputs: Any) -> list[Any]:
-        """The outputs of the copy in evaluation mode, then the outputs, gradients and buffers of a training step."""
+    def run(self, inputs: Any, around: nn.Module | None = None) -> list[Any]:
+        """The outputs of the copy in evaluation mode, then the outputs, gradients and buffers of a training step; where
+        something is `around` it, called through that."""
+        model = self.copy if around is None else around
         with self._restoring_variables():
-            outputs = self._evaluated(lambda: self.copy(inputs))
+            outputs = self._evaluated(lambda: model(inputs))
             self._refuse(self._differing_tensors(dict(self.copy.named_buffers())))
-            step = _training_step(self.copy, inputs)
+            step = _training_step(model, inputs)
             self._refuse(self._differing_state(), self._differing_tensors(dict(self.copy.named_parameters())))
         for copied, own in zip(self.copy.modules(), self.model.modules(), strict=True):
             for name, buffer in own._buffers.items():

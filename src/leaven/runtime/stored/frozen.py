@@ -7,38 +7,37 @@ gradients and buffers must be equal, bit for bit, and no forward pass may change
 Where anything is not as it should be, `NotStored` says why, and the model runs as it is.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
 from leaven.runtime.data.model_inputs import first_tensor
-from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut
+from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut, over
+from leaven.runtime.model.model_around import ModelAround
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.model.outside import state_with_outside
-from leaven.runtime.model.state import differences, tensors_of
+from leaven.runtime.model.state import HOOKS, differences, tensors_of
 from leaven.runtime.seeding import draws
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
-from leaven.runtime.stored.batch import StoredBatch, own_copies
+from leaven.runtime.stored.batch import MODEL, StoredBatch, own_copies
 from leaven.runtime.stored.checked_copy import CheckedCopy, are_same
 from leaven.runtime.stored.computing import Computation
 from leaven.runtime.stored.identity import NotStored
+from leaven.runtime.stored.split import StoredSplit
 from leaven.runtime.trials.fused import forward
 from leaven.runtime.trials.group import current_trial
 
-_SHARED = "_leaven_shared"  # the attribute of a model that holds the parameters whose memory others use, too
 Precision = Callable[[], AbstractContextManager[Any]]
-MODEL = "model"  # under which a batch has the outputs of the model's frozen layers
 
 
 @dataclass(frozen=True, eq=False)
 class FrozenPart:
-    """A model in two parts. A copy of the model, such as an average of its weights, has parts of its own."""
+    """A model in two parts, which have its layers."""
 
     before: fx.GraphModule  # from images to the outputs of the frozen layers
     after: fx.GraphModule  # from there to the model's outputs, in training
@@ -50,6 +49,8 @@ class FrozenPart:
         """The parts of a model, and the computation of the first; both are tried with some images on a copy."""
         if "forward" in vars(model):
             raise NotStored(f"{type(model).__name__} has a `forward` that is not that of its class")
+        if any(getattr(model, name) for name in HOOKS):
+            raise NotStored(f"{type(model).__name__} has hooks, which would not run")
         checked = CheckedCopy(model)
         copied = checked.copy
         with precision():
@@ -78,6 +79,12 @@ class FrozenPart:
     def _over(cls, model: nn.Module, cut: Cut, in_evaluation: Cut) -> "FrozenPart":
         return cls(cut.before(model), cut.after(model), in_evaluation.after(model), cut.names)
 
+    def of_copy(self, model: nn.Module) -> "FrozenPart":
+        """The parts of a model with the same layers."""
+        parts = (self.before, self.after, self.after_in_evaluation)
+        before, after, in_evaluation = (over(model, each.graph, each) for each in parts)
+        return FrozenPart(before, after, in_evaluation, self.names)
+
     def _trial(self, checked: CheckedCopy, images: Any) -> list[Any]:
         """The outputs, gradients and buffers of the copy where it continues from outputs as they are stored."""
         have_drawn = draws()
@@ -86,11 +93,45 @@ class FrozenPart:
         if have_drawn():
             raise NotStored("the frozen layers draw random numbers")
         stored = StoredBatch(None, {MODEL: outputs}, len(first_tensor(images)))
-        continue_from_stored(checked.copy, self)
-        try:
-            return checked.run(stored)
-        finally:
-            continue_from_images(checked.copy)
+        return checked.run(stored, RestOfModel(checked.copy, self))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPart:
+    """A model in two parts, the digests of the weights of the first, and splits with its outputs."""
+
+    part: FrozenPart
+    weights: dict[str, str]
+    splits: dict[str, StoredSplit]
+    is_of_copy: bool = False  # of the model that they were computed for, with the same weights
+
+    def of_copy(self, model: nn.Module) -> "StoredPart":
+        """The same for a copy of the model."""
+        return replace(self, part=self.part.of_copy(model), is_of_copy=True)
+
+
+class RestOfModel(ModelAround):
+    """The layers of a model after its frozen ones: they continue from stored outputs. Images run through all layers.
+
+    A copy, such as an average of the weights, has parts with the layers of the copied model.
+    """
+
+    _own = ModelAround._own | {"_part"}
+
+    def __init__(self, model: nn.Module, part: FrozenPart) -> None:
+        super().__init__(model)
+        self.training = model.training
+        self._part = part
+
+    def forward(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(inputs, StoredBatch):
+            return self.module(inputs, *args, **kwargs)
+        after = self._part.after if self.module.training else self._part.after_in_evaluation
+        trial, stored = current_trial(), inputs.outputs[MODEL]
+        return after(*own_copies(stored)) if trial is None else forward(trial, after, stored)
+
+    def __repr__(self) -> str:
+        return f"RestOfModel({type(self.module).__name__} after {' and '.join(self._part.names)})"
 
 
 class Unchanged:
@@ -99,7 +140,7 @@ class Unchanged:
     the first epoch, unless it `has_same` now."""
 
     def __init__(self, model: nn.Module, part: FrozenPart, weights: dict[str, str], *, has_same: bool = False) -> None:
-        self.weights = weights
+        self._weights = weights
         self._model = model
         self._settings = state_with_outside(model)
         self._state = tensors_of(part.before)
@@ -117,7 +158,7 @@ class Unchanged:
     def has_same_weights(self) -> bool:
         versions = self._now()
         if versions != self._versions:
-            if identity.of_weights(self._state) != self.weights:
+            if identity.of_weights(self._state) != self._weights:
                 return False
             self._versions = versions
         return True
@@ -136,45 +177,3 @@ def _stored_form(output: Any) -> Any:
 
 def _are_equal(some: list[Tensor], others: list[Tensor]) -> bool:
     return len(some) == len(others) and all(map(are_same, some, others))
-
-
-def continue_from_stored(model: nn.Module, part: FrozenPart | None) -> None:
-    """Let a model take batches with stored outputs, besides images; without a part, only their images."""
-    # as an attribute of the instance: it is not part of the state dict, and copies of the model bring their own
-    model.__dict__["forward"] = partial(_forward, model, part)
-
-
-def takes_stored(model: nn.Module) -> bool:
-    """Whether a model takes batches with stored outputs."""
-    found = vars(model).get("forward")
-    return isinstance(found, partial) and found.func is _forward
-
-
-def continue_from_images(model: nn.Module) -> None:
-    """Let a model take images alone again, with weights of its own."""
-    if takes_stored(model):
-        del model.__dict__["forward"]
-    for parameter in model.__dict__.pop(_SHARED, ()):
-        parameter.data = parameter.data.clone()
-
-
-def share_weights(model: nn.Module, other: nn.Module, names: Iterable[str]) -> None:
-    """Let some parameters of a model be in memory where those of another one are, which are equal.
-
-    They are those that nobody writes to: the ones whose outputs are stored. Other frozen layers run with every batch,
-    and may have code that changes their weights.
-    """
-    pairs = [(model.get_parameter(name), other.get_parameter(name)) for name in names]
-    model.__dict__[_SHARED] = [mine for mine, _ in pairs]
-    for mine, theirs in pairs:
-        mine.data = theirs.data
-
-
-def _forward(model: nn.Module, part: FrozenPart | None, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-    if isinstance(inputs, StoredBatch):
-        if part is not None and MODEL in inputs.outputs:
-            after = part.after if model.training else part.after_in_evaluation
-            trial, stored = current_trial(), inputs.outputs[MODEL]
-            return after(*own_copies(stored)) if trial is None else forward(trial, after, stored)
-        inputs = inputs.images
-    return type(model).forward(model, inputs, *args, **kwargs)

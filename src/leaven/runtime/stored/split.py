@@ -1,6 +1,7 @@
 """A split whose batches come with stored outputs, in the order and with the targets that they would have anyway."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -17,44 +18,44 @@ from leaven.runtime.trials.group import current_trial
 class StoredSplit:
     """A split with stored outputs; its images are read only if something else needs them.
 
-    `sizes` are those of the batches for which stored outputs are as good as computed ones; others have images.
+    `sizes` are those of the batches for which stored outputs are as good as computed ones; others have images, and so
+    have all where the outputs are outdated.
     """
 
     def __init__(
-        self,
-        split: IndexedSplit,
-        outputs: Mapping[str, StoredOutputs | StoredViews],
-        sizes: set[int],
-        *,
-        has_images: bool,
+        self, split: IndexedSplit, outputs: Mapping[Any, StoredOutputs | StoredViews], sizes: set[int]
     ) -> None:
-        self._split = split
+        self.original = split
         self._outputs = outputs
         self._sizes = sizes
-        self._has_images = has_images
+        self._has_images = False
+        self._are_outdated: Callable[[], bool] = lambda: False
         self.name = split.name
         self.batch_size = split.batch_size
         self.target = split.target
-        self._last: tuple[BatchKey, Mapping[str, Any]] | None = None
+        self._last: list[tuple[BatchKey, Mapping[Any, Any]]] = []  # the last batch of trials, which use the same ones
 
     def __len__(self) -> int:
-        return len(self._split)
+        return len(self.original)
 
     def class_counts(self) -> list[int]:
-        return self._split.class_counts()
+        return self.original.class_counts()
 
     def steps(self, world: int = 1) -> int:
-        return self._split.steps(world)
+        return self.original.steps(world)
 
     def part(self, batch: int, rank: int, world: int) -> float:
-        return self._split.part(batch, rank, world)
+        return self.original.part(batch, rank, world)
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Any, Tensor]]:
-        keys = self._split.keys(epoch, rank, world, shuffle=shuffle)[first:]
+        if self._are_outdated():
+            yield from self.original.batches(epoch, first=first, rank=rank, world=world, shuffle=shuffle)
+            return
+        keys = self.original.keys(epoch, rank, world, shuffle=shuffle)[first:]
         needed = [key for key in keys if self._has_images or len(key.indices) not in self._sizes]
-        images = self._split.read(needed, needs_all=True)  # as all were when the outputs were computed
+        images = self.original.read(needed, needs_all=True)  # as all were when the outputs were computed
         for key in keys:
             if len(key.indices) not in self._sizes:
                 yield next(images)
@@ -68,36 +69,40 @@ class StoredSplit:
         """A batch with its stored outputs."""
         return StoredBatch(images, self._taken(key), len(key.indices))
 
-    def _taken(self, key: BatchKey) -> Mapping[str, Any]:
+    def _taken(self, key: BatchKey) -> Mapping[Any, Any]:
         """The outputs for a batch; those of the last batch are kept for trials that train on the same ones."""
-        if current_trial() is None:
-            return {name: stored.take(key) for name, stored in self._outputs.items()}
-        last = self._last
-        if last is None or last[0].epoch != key.epoch or not np.array_equal(last[0].indices, key.indices):
-            last = key, {name: stored.take(key) for name, stored in self._outputs.items()}
-        self._last = last
-        return last[1]
+        if current_trial() is not None:
+            for last, taken in self._last:
+                if last.epoch == key.epoch and np.array_equal(last.indices, key.indices):
+                    return taken
+        taken = {name: stored.take(key) for name, stored in self._outputs.items()}
+        if current_trial() is not None:
+            self._last[:] = [(key, taken)]
+        return taken
 
     def targets(self, key: BatchKey) -> Tensor:
-        values = self._split.reader.dataset.values
+        values = self.original.reader.dataset.values
         assert values is not None
         return torch.tensor([values[index] for index in key.indices.tolist()])
 
-    def with_outputs(self, name: str, outputs: StoredOutputs | StoredViews, sizes: set[int]) -> "StoredSplit":
+    def with_outputs(self, key: Any, outputs: StoredOutputs | StoredViews, sizes: set[int]) -> "StoredSplit":
         """The same split with the outputs of something else, too."""
-        return StoredSplit(
-            self._split, {**self._outputs, name: outputs}, self._sizes & sizes, has_images=self._has_images
-        )
-
-    def without_stored(self) -> IndexedSplit:
-        """The split as it was."""
-        return self._split
+        return self._with(_outputs={**self._outputs, key: outputs}, _sizes=self._sizes & sizes, _last=[])
 
     def with_images(self) -> "StoredSplit":
-        return StoredSplit(self._split, self._outputs, self._sizes, has_images=True)
+        return self._with(_has_images=True)
+
+    def until(self, are_outdated: Callable[[], bool]) -> "StoredSplit":
+        """The same split, which asks before every epoch whether its outputs can still be used."""
+        return self._with(_are_outdated=are_outdated)
+
+    def _with(self, **attributes: Any) -> "StoredSplit":
+        found = copy(self)
+        vars(found).update(attributes)
+        return found
 
     def stages(self, epoch: int) -> list[Any]:
-        return self._split.stages(epoch)
+        return self.original.stages(epoch)
 
     def close(self) -> None:
-        self._split.close()
+        self.original.close()

@@ -9,32 +9,24 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from leaven.formats.store import default_store
-from leaven.runtime.data.batches import IndexedSplit, Split
+from leaven.runtime.data.batches import Data, IndexedSplit, Split
 from leaven.runtime.failures import Failure
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.approximate import fastest
-from leaven.runtime.stored.batch import StoredBatch
+from leaven.runtime.stored.batch import MODEL, StoredBatch
 from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.computing import Computation, Computing
 from leaven.runtime.stored.decoded import Decoding, image_transforms, is_read_from_files
-from leaven.runtime.stored.frozen import (
-    MODEL,
-    FrozenPart,
-    Unchanged,
-    continue_from_images,
-    continue_from_stored,
-    takes_stored,
-)
+from leaven.runtime.stored.frozen import FrozenPart, RestOfModel, StoredPart, Unchanged
 from leaven.runtime.stored.identity import NotStored
 from leaven.runtime.stored.split import StoredSplit
 from leaven.runtime.trials.shared import shared_frozen
+from leaven.runtime.trials.shared_weights import own_weights
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
     from leaven.runtime.run.run import Run
-
-TEACHER = "teacher"  # under which, with a number, a batch has the outputs of a teacher
 
 
 @runtime_checkable
@@ -42,113 +34,114 @@ class Answering(Protocol):
     """A teacher: a frozen model that answers for a batch of images, or finds its answer in the batch."""
 
     model: nn.Module
-    stored_as: str
 
     def __call__(self, images: Tensor | StoredBatch) -> Tensor: ...
 
     def unsaved_state(self) -> list[str]: ...
 
 
-def store_frozen(phase: "Phase", splits: Sequence[Split], *, exact: bool) -> dict[str, StoredSplit]:
-    """The given splits with the outputs of the model's frozen layers; none where the model runs as it is.
-
-    Outputs that are not `exact` are computed in the fastest way.
+def frozen_once(
+    phase: "Phase", model: nn.Module, data: Data, only: str | None, *, exact: bool
+) -> tuple[nn.Module, Data]:
+    """The rest of a model, after its frozen layers, and the data with their outputs; the model and the data themselves
+    where the frozen layers run in every epoch.
     """
-    trial = phase.run.trial
-    began, computing = time.monotonic(), _computing(phase)
+    run, trial = phase.run, phase.run.trial
+    splits = [getattr(data, name) for name in ([only] if only is not None else ("train", "val"))]
+    began, computing = time.monotonic(), _computing(run, data)
 
-    def store() -> dict[str, StoredSplit]:
-        return agreed(phase.run, lambda: _with_frozen(phase, splits, computing, exact=exact))
+    def store() -> StoredPart | None:
+        return agreed(run, lambda: _with_frozen(phase, model, splits, computing, exact=exact))
 
     try:
-        found = shared_frozen(trial, phase, splits, store, exact=exact) if trial is not None else store()
+        stored = store() if trial is None else shared_frozen(trial, phase, model, splits, store, exact=exact)
     except NotStored as reason:
-        continue_from_images(phase.model)
         what = "the frozen layers run in every epoch" if phase.total_epochs > 1 else "no outputs are stored"
-        phase.run.print(f"{phase.name}: {what}, because {reason}")
+        run.print(f"{phase.name}: {what}, because {reason}")
         if phase.total_epochs > 1 and trial is None:
-            _decode_instead(phase.run, splits, exact=exact)
-        return {}
-    count = sum(map(int, phase.run.gathered(str(computing.computed))))
+            _decode_instead(run, splits, exact=exact)
+        return model, data
+    count = sum(map(int, run.gathered(str(computing.computed))))
     if count:
         seconds = time.monotonic() - began
-        phase.run.print(f"{phase.name}: ran the frozen layers once for {count:,} samples, {seconds:.1f} s")
-    return found
+        run.print(f"{phase.name}: ran the frozen layers once for {count:,} samples, {seconds:.1f} s")
+    if stored is None:
+        return model, data
+    outdated = Outdated(run, phase.name, model, stored)
+    found = {name: split.until(outdated) for name, split in stored.splits.items()}
+    return RestOfModel(model, stored.part), data.with_splits(found)
 
 
-def go_on_from_images(phase: "Phase", reason: str) -> None:
-    """Where frozen layers were changed or unfrozen by something that the planner does not know of: run them again."""
-    if phase.run.trial is not None and phase.unchanged is not None and not phase.unchanged.has_same_weights():
-        raise Failure(
-            "the program writes to the weights of frozen layers, which trials that train together share",
-            "train them one by one: `leaven run RECIPE --no-cache`",
-        )
-    continue_from_images(phase.model)
-    phase.unchanged = None
-    stored = [split for split in (phase.data.train, phase.data.val) if isinstance(split, StoredSplit)]
-    phase.data = phase.data.with_splits({split.name: split.without_stored() for split in stored})
-    phase.run.print(f"{phase.name}: from here on, the frozen layers run in every epoch, because {reason}")
+class Outdated:
+    """Tells before each epoch whether stored outputs are those of other layers than the model has now: something that
+    the planner does not know of has changed or unfrozen them. From then on they run again."""
+
+    def __init__(self, run: "Run", phase: str, model: nn.Module, stored: StoredPart) -> None:
+        self._run = run
+        self._phase = phase
+        self._model = model
+        self._unchanged = Unchanged(model, stored.part, stored.weights, has_same=stored.is_of_copy)
+        self._is_over = False
+
+    def __call__(self) -> bool:
+        if self._is_over or not (reason := self._unchanged.changed()):
+            return self._is_over
+        if self._run.trial is not None and not self._unchanged.has_same_weights():
+            raise Failure(
+                "the program writes to the weights of frozen layers, which trials that train together share",
+                "train them one by one: `leaven run RECIPE --no-cache`",
+            )
+        own_weights(self._model)
+        self._is_over = True
+        self._run.print(f"{self._phase}: from here on, the frozen layers run in every epoch, because {reason}")
+        return True
 
 
 def _with_frozen(
-    phase: "Phase", splits: Sequence[Split], computing: Computing, *, exact: bool
-) -> dict[str, StoredSplit]:
-    model, run = phase.model, phase.run
+    phase: "Phase", model: nn.Module, splits: Sequence[Split], computing: Computing, *, exact: bool
+) -> StoredPart | None:
+    run = phase.run
     given = list(_with_samples(splits))
     if not given:
-        return {}
+        return None
     noise = agreed(run, lambda: computing.noise_of(given[0]))
     part, computation = agreed(run, lambda: FrozenPart.of(model, noise, run.fabric.autocast))
     if not exact:
-        computation, how = fastest(computation, _computing(phase), given[0])
-        phase.run.print(f"{phase.name}: the frozen layers run {how}")
+        computation, how = fastest(computation, computing, given[0])
+        run.print(f"{phase.name}: the frozen layers run {how}")
     found: dict[str, StoredSplit] = {}
     for split in given:
         sizes = computing.sizes(split)
         outputs = computing.outputs(computation, split)
         if exact:
-            sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
-        found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes, has_images=False)
+            sizes = agreed(run, partial(computing.equal_sizes, computation, split, outputs))
+        found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes)
     computing.finish(computation)
-    continue_from_stored(model, part)
-    phase.unchanged = Unchanged(model, part, computation.facts["weights"])
-    return found
+    return StoredPart(part, computation.facts["weights"], found)
 
 
-def store_teacher(phase: "Phase", teacher: Answering, splits: Sequence[Split]) -> dict[str, StoredSplit]:
-    """The given splits with the outputs of a teacher; where it is asked in every epoch, with images at least."""
-    name = f"{TEACHER} {len(phase.teachers)}"
-    phase.teachers.append(name)
+def teacher_once(phase: "Phase", teacher: Answering, data: Data) -> Data:
+    """The data with the outputs of a teacher for training; where it runs in every epoch, with images at least."""
+    train = data.train
     try:
-        found = agreed(phase.run, lambda: _with_teacher(phase, teacher, name, splits))
+        train = agreed(phase.run, lambda: _with_teacher(phase.run, teacher, data))
     except NotStored as reason:
         phase.run.print(f"{phase.name}: the teacher runs in every epoch, because {reason}")
-        there = [getattr(phase.data, split.name) for split in splits]
-        return {split.name: split.with_images() for split in there if isinstance(split, StoredSplit)}
-    teacher.stored_as = name
-    if not takes_stored(phase.model):
-        continue_from_stored(phase.model, None)
-    return found
+        train = train.with_images() if isinstance(train, StoredSplit) else train
+    return data.with_splits({"train": train})
 
 
-def _with_teacher(phase: "Phase", teacher: Answering, name: str, splits: Sequence[Split]) -> dict[str, StoredSplit]:
-    if "forward" in vars(phase.model) and not takes_stored(phase.model):
-        raise NotStored(f"{type(phase.model).__name__} has a `forward` that is not that of its class")
-    computing, given = _computing(phase), list(_with_samples(splits))
-    if not given:
-        return {}
-    noise = agreed(phase.run, lambda: computing.noise_of(given[0]))
-    computation = agreed(phase.run, lambda: _of_teacher(teacher, noise))
-    found: dict[str, StoredSplit] = {}
-    for split in given:
+def _with_teacher(run: "Run", teacher: Answering, data: Data) -> Split:
+    train, computing = data.train, _computing(run, data)
+    for split in _with_samples([train.original if isinstance(train, StoredSplit) else train]):
+        noise = agreed(run, partial(computing.noise_of, split))
+        computation = agreed(run, partial(_of_teacher, teacher, noise))
         outputs = computing.outputs(computation, split)
-        sizes = agreed(phase.run, partial(computing.equal_sizes, computation, split, outputs))
-        before = getattr(phase.data, split.name)
-        if not isinstance(before, StoredSplit):
-            before = StoredSplit(split, {}, sizes, has_images=True)
-        found[split.name] = before.with_outputs(name, outputs, sizes)
-    computing.finish(computation)
-    return found
+        sizes = agreed(run, partial(computing.equal_sizes, computation, split, outputs))
+        computing.finish(computation)
+        before = train if isinstance(train, StoredSplit) else StoredSplit(split, {}, sizes).with_images()
+        return before.with_outputs(teacher, outputs, sizes)
+    return train
 
 
 def _of_teacher(teacher: Answering, images: Any) -> Computation:
@@ -187,8 +180,8 @@ def _decode_once(run: "Run", split: IndexedSplit, transforms: int, *, exact: boo
     split.use_decoded(agreed(run, decoding.images))
 
 
-def _computing(phase: "Phase") -> Computing:
-    return Computing(default_store(), phase.run, phase.data.batch_size // phase.run.fabric.world_size)
+def _computing(run: "Run", data: Data) -> Computing:
+    return Computing(default_store(), run, data.batch_size // run.fabric.world_size)
 
 
 def _with_samples(splits: Sequence[Split]) -> Iterator[IndexedSplit]:

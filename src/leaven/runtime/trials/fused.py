@@ -8,8 +8,9 @@ the layers, each trial runs its own, and a line says why.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, fx, nn
@@ -21,37 +22,21 @@ from leaven.runtime.trials.group import Trial
 MOST_BYTES = 64 * 1024**2  # of stacked parameters: larger layers gain nothing
 FEW_PARAMETERS = 1_000_000  # of all trials: so few need only one thread
 TOLERANCE = 1e-4  # of the largest output or gradient
-_KNOWN = "_leaven_layers"
 _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
-@dataclass(eq=False)
 class Layers:
-    """The layers of a trial's model after the stored outputs, and what tells whether others compute the same."""
+    """The weights of a trial's layers after the stored outputs, and what tells whether others compute the same."""
 
-    module: fx.GraphModule
-    tensors: dict[str, Tensor] = field(init=False)  # parameters and buffers
-    trained: dict[str, nn.Parameter] = field(init=False)
-    kind: tuple[Any, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        named = dict(self.module.named_parameters())
+    def __init__(self, module: fx.GraphModule) -> None:
+        named = dict(module.named_parameters())
         self.trained = {name: each for name, each in named.items() if each.requires_grad}
-        self.tensors = {**named, **dict(self.module.named_buffers())}
+        self.tensors: dict[str, Tensor] = {**named, **dict(module.named_buffers())}
         shapes = [(name, each.shape, each.dtype, each.device) for name, each in self.tensors.items()]
-        self.kind = (self.module.code, tuple(shapes), tuple(self.trained), tuple(_settings(self.module)))
-
-    def run(self, inputs: tuple[Any, ...]) -> Any:
-        """The outputs of this trial alone. The inputs are those of all trials: layers get a copy to change."""
-        return self.module(*own_copies(inputs))
+        self.kind = (module.code, tuple(shapes), tuple(self.trained), tuple(_settings(module)))
 
 
-def _layers(module: fx.GraphModule) -> Layers:
-    """The layers of a module, which are looked at once."""
-    found = module.__dict__.get(_KNOWN)
-    if found is None or found.module is not module:
-        found = module.__dict__[_KNOWN] = Layers(module)
-    return found
+_layers: WeakKeyDictionary[fx.GraphModule, Layers] = WeakKeyDictionary()  # each is looked at once
 
 
 def _settings(module: nn.Module) -> list[Any]:
@@ -68,8 +53,9 @@ def _settings(module: nn.Module) -> list[Any]:
 
 @dataclass(eq=False)
 class Forward:
-    """A trial waits for the outputs of its layers."""
+    """A trial waits for the outputs of its layers. The inputs are those of all trials: layers get a copy to change."""
 
+    module: fx.GraphModule
     layers: Layers
     inputs: tuple[Any, ...]
     trains: bool
@@ -78,6 +64,10 @@ class Forward:
     def kind(self) -> tuple[Any, ...]:
         shapes = tuple((each.shape, each.dtype) if isinstance(each, Tensor) else each for each in self.inputs)
         return self.layers.kind, self.trains, shapes
+
+    def run(self) -> Any:
+        """The outputs of this trial alone."""
+        return self.module(*own_copies(self.inputs))
 
 
 @dataclass(eq=False)
@@ -113,15 +103,17 @@ def forward(trial: Trial, module: fx.GraphModule, inputs: tuple[Any, ...]) -> An
     device = next((each.device.type for each in inputs if isinstance(each, Tensor)), "cpu")
     if trial.is_alone or torch.is_autocast_enabled(device):
         return module(*own_copies(inputs))
-    layers = _layers(module)
-    share: Share | None = trial.meet(Forward(layers, inputs, trains))
+    if module not in _layers:
+        _layers[module] = Layers(module)
+    request = Forward(module, _layers[module], inputs, trains)
+    share: Share | None = trial.meet(request)
     if share is None:
-        return layers.run(inputs)
+        return request.run()
     outputs = share.together.outputs[share.number]
     if not trains:
         return outputs
     trial.shares.append(share)
-    return _Slice.apply(share, outputs, *layers.trained.values())
+    return _Slice.apply(share, outputs, *request.layers.trained.values())
 
 
 def backward(trial: Trial, run: Callable[[], None]) -> None:
@@ -155,7 +147,7 @@ class _Slice(torch.autograd.Function):
             return None, None, *(None for _ in layers.trained)
         create_graph = torch.is_grad_enabled()
         with torch.enable_grad():
-            outputs = layers.run(share.request.inputs)
+            outputs = share.request.run()
             own = torch.autograd.grad(
                 outputs, list(layers.trained.values()), gradient, allow_unused=True, create_graph=create_graph
             )
@@ -221,7 +213,7 @@ def _compute(requests: Sequence[Forward]) -> Together:
         dims.append(None if is_shared else 0)
 
     def run(trained: dict[str, Tensor], others: dict[str, Tensor], *given: Any) -> Any:
-        return torch.func.functional_call(layers.module, {**trained, **others}, given)
+        return torch.func.functional_call(first.module, {**trained, **others}, given)
 
     together = torch.vmap(run, in_dims=(0, 0, *dims))
     pull_back: Callable[[Tensor], tuple[dict[str, Tensor]]] | None = None
@@ -269,7 +261,7 @@ def _compare(together: Together, requests: Sequence[Forward]) -> None:
     (found,) = together.pull_back(towards) if together.pull_back is not None else ({},)
     for number, request in enumerate(requests):
         with torch.enable_grad():
-            outputs = request.layers.run(request.inputs)
+            outputs = request.run()
             trained = list(request.layers.trained.values())
             own = torch.autograd.grad(outputs, trained, torch.ones_like(outputs), allow_unused=True) if found else ()
         pairs = [(together.outputs[number], outputs)]

@@ -10,25 +10,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-from leaven.runtime.model.graph import over
 from leaven.runtime.model.looking import NotCopied, copy_to_look_at
 from leaven.runtime.model.outside import UserVariables, holds_variables
 from leaven.runtime.model.state import state_of
 from leaven.runtime.seeding import are_same_generators, generators, set_generators
-from leaven.runtime.stored.frozen import FrozenPart, Unchanged, continue_from_stored, share_weights
-from leaven.runtime.stored.split import StoredSplit
+from leaven.runtime.stored.frozen import StoredPart
 from leaven.runtime.trials.fused import has_hooks
 from leaven.runtime.trials.group import Trial, current_trial
+from leaven.runtime.trials.shared_weights import share_weights
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import Split
     from leaven.runtime.run.phase import Phase
 
-_BUILT_AS = "_leaven_built_as"  # the attribute of a copy that holds the number of the model that it is a copy of
+_built_as: WeakKeyDictionary[nn.Module, "_Built"] = WeakKeyDictionary()  # of which model each is a copy
 
 
 def share_building(program: ModuleType) -> None:
@@ -49,12 +49,12 @@ def _built_once(function: Callable[..., Any], *, is_copied: bool) -> Callable[..
         if built is None:
             built = _Built.by(function, args)
             earlier.append(built)
-            if is_copied:
-                built.result.__dict__[_BUILT_AS] = len(earlier)
         result = _copied(built.result) if is_copied else built.result
         if result is None:
             built.before.restore()
             return function(*args)
+        if is_copied:
+            _built_as[result] = built
         built.after.restore()
         return result
 
@@ -136,42 +136,39 @@ class _ReadArguments:
 def shared_frozen(
     trial: Trial,
     phase: "Phase",
+    model: nn.Module,
     splits: Sequence["Split"],
-    store: Callable[[], dict[str, StoredSplit]],
+    store: Callable[[], StoredPart | None],
     *,
     exact: bool,
-) -> dict[str, StoredSplit]:
-    """The stored splits of a trial that was here before, if this one would get the same; else its own."""
-    model = phase.model
-    key = (_BUILT_AS, model.__dict__.get(_BUILT_AS), phase.number, tuple(map(id, splits)), exact, str(model))
+) -> StoredPart | None:
+    """What a trial that was here before has stored, if this one would get the same; else its own."""
+    built_as = _built_as.get(model)
+    key = (built_as, phase.number, tuple(map(id, splits)), exact, str(model))
     modes = [module.training for module in model.modules()]
     known: list[_Stored] = trial.group.shared.setdefault(key, [])
-    for first in known if model.__dict__.get(_BUILT_AS) is not None else ():
+    for first in known if built_as is not None else ():
         if first.modes == modes and first.before.is_now() and _has_same_frozen(model, first.model):
-            if first.part is not None and first.unchanged is not None:
-                part = _part_like(first.part, model)
-                share_weights(model, first.model, dict(part.before.named_parameters()))
-                continue_from_stored(model, part)
-                phase.unchanged = Unchanged(model, part, first.unchanged.weights, has_same=True)
             first.after.restore()
-            return first.splits
+            if first.stored is None:
+                return None
+            stored = first.stored.of_copy(model)
+            share_weights(model, first.model, dict(stored.part.before.named_parameters()))
+            return stored
     before = UserVariables()
     with trial.alone():
-        stored = store()
-    own: FrozenPart | None = model.__dict__["forward"].args[1] if stored else None
-    known.append(_Stored(model, modes, own, phase.unchanged, stored, before, UserVariables()))
-    return stored
+        own = store()
+    known.append(_Stored(model, modes, own, before, UserVariables()))
+    return own
 
 
 @dataclass(frozen=True, eq=False)
 class _Stored:
-    """The stored outputs of a trial, for others; no part if nothing is stored."""
+    """What a trial has stored, for others; None if there was nothing to store."""
 
     model: nn.Module
     modes: list[bool]  # of training, as the model was before
-    part: FrozenPart | None
-    unchanged: Unchanged | None
-    splits: dict[str, StoredSplit]
+    stored: StoredPart | None
     before: UserVariables  # the variables of the user's files
     after: UserVariables
 
@@ -184,10 +181,3 @@ def _has_same_frozen(model: nn.Module, other: nn.Module) -> bool:
     frozen = [(p, q) for p, q in zip(model.parameters(), other.parameters(), strict=True) if not p.requires_grad]
     pairs = (*frozen, *zip(model.buffers(), other.buffers(), strict=True))
     return all(torch.equal(a, b) for a, b in pairs) and state_of(model) == state_of(other)
-
-
-def _part_like(part: FrozenPart, model: nn.Module) -> FrozenPart:
-    """The parts of a model, by the graphs of another of the same layers."""
-    parts = (part.before, part.after, part.after_in_evaluation)
-    before, after, in_evaluation = (over(model, each.graph, each) for each in parts)
-    return FrozenPart(before, after, in_evaluation, part.names)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from leaven.runtime.data.batches import Data
 
-_ANSWER = "_leaven_answer"  # the attribute in which a teacher keeps what it said last
 Size = int | Sequence[int] | None
+_latest: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()  # images, their size, and outputs
 
 
 class Teacher:
@@ -35,7 +35,6 @@ class Teacher:
         freeze(model)
         self.model = fabric.to_device(model)
         self.fabric = fabric
-        self.stored_as = ""  # under which batches have its outputs, if they were computed before
         self._loaded = {name: (tensor, _times_written(tensor)) for name, tensor in _tensors(self.model)}
         self._plain_before = unsaved_state(self.model)
         input_spec = input_spec_of(model)
@@ -72,19 +71,19 @@ class Teacher:
     def __call__(self, images: Any) -> Tensor:
         """The outputs for a batch, in full precision."""
         if isinstance(images, StoredBatch):
-            if self.stored_as in images.outputs:
-                known: Tensor = images.outputs[self.stored_as][0]
+            if self in images.outputs:
+                known: Tensor = images.outputs[self][0]
                 return known
             assert images.images is not None
             images = images.images
-        images_before, size, outputs = self.model.__dict__.get(_ANSWER, (_nothing, None, None))
+        images_before, size, outputs = _latest.get(self.model, (_nothing, None, None))
         if images_before() is not first_tensor(images) or size != self.convert.size:
             with torch.no_grad(), self.fabric.autocast():
                 outputs = self.model(self.convert(images))
             if not isinstance(outputs, Tensor):
                 raise Failure(f"the teacher answers with a {type(outputs).__name__}, not with one output per class")
             outputs = outputs.float()
-            self.model.__dict__[_ANSWER] = (weakref.ref(first_tensor(images)), self.convert.size, outputs)
+            _latest[self.model] = weakref.ref(first_tensor(images)), self.convert.size, outputs
         assert isinstance(outputs, Tensor)
         return outputs
 

@@ -75,9 +75,9 @@ def test_the_head_is_that_of_scikit_learn_on_the_same_features(tmp_path: Path) -
 
 def test_the_store_changes_nothing(tmp_path: Path) -> None:
     stored = at_work.program(tmp_path, SOLVED)
-    assert "phase.store_frozen(data.train, data.val)" in stored.read_text()
+    assert "rest, features = phase.frozen_once(model, data)" in stored.read_text()
     plain = at_work.program(tmp_path, SOLVED + "train cache=off\n", "plain")
-    assert "store_frozen" not in plain.read_text()
+    assert "frozen_once" not in plain.read_text()
     at_work.run(stored, "--output", "stored")
     at_work.run(plain, "--output", "plain")
     one, other = head_of(stored, "stored"), head_of(plain, "plain")
@@ -88,7 +88,7 @@ def test_so_many_views_of_every_image_are_used(tmp_path: Path) -> None:
     data = DATA.replace("{", "{ train random_crop(8, padding=1);")
     recipe = f"{MODEL}{data}linear_probe solver=lbfgs\nfeatures views=3\n"
     program = at_work.program(tmp_path, recipe)
-    assert "runtime.HeadSolver(phase, criterion, views=3)" in program.read_text()
+    assert "runtime.HeadSolver(phase, rest, features, criterion, views=3)" in program.read_text()
     said = at_work.run(program, "--output", "stored").said
     found = re.search(r"ran the frozen layers once for (\d+) samples", said)
     assert found is not None

@@ -80,7 +80,7 @@ def test_exact_and_approximate_outputs_never_mix(tmp_path: Path) -> None:
         at_work.program(tmp_path, f"{RECIPE}false", "about"),
         at_work.program(tmp_path, f"{RECIPE}true", "exact"),
     )
-    assert "phase.store_frozen(data.train, data.val, exact=False)" in about.read_text()
+    assert "phase.frozen_once(model, data, exact=False)" in about.read_text()
     computed, choice = "ran the frozen layers once for 130 samples", "train: the frozen layers run "
     said = [at_work.run(file, "--output", output).said for file, output in ((about, "1"), (exact, "2"), (about, "3"))]
     assert [computed in each for each in said] == [True, True, False]

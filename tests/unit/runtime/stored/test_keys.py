@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -46,6 +46,13 @@ def net() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
 
 
+class Prepared(NamedTuple):
+    phase: runtime.Phase
+    data: runtime.Data
+    rest: nn.Module
+    features: runtime.Data
+
+
 def prepared(
     photos: Path,
     model: nn.Module | None = None,
@@ -54,7 +61,7 @@ def prepared(
     on_bad_file: Literal["stop", "skip"] = "stop",
     shares: dict[str, float] | None = None,
     **run: object,
-) -> tuple[runtime.Phase, runtime.Data]:
+) -> Prepared:
     """A phase that has stored what it can."""
     model = model or net()
     transform = v2.Compose([v2.Resize(size), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
@@ -72,8 +79,7 @@ def prepared(
     args = runtime.parse(argparse.ArgumentParser(), output=str(photos.parent / "runs"))
     phase = runtime.Run(args, seed=0, monitor="val.loss", **run).phase("one", model, data, epochs=2)  # type: ignore[arg-type]
     runtime.freeze(model, all_but=[all_but])
-    phase.store_frozen(data.train, data.val)
-    return phase, data
+    return Prepared(phase, data, *phase.frozen_once(model, data))
 
 
 def computed(store: Store) -> int:
@@ -95,8 +101,8 @@ def a_byte_of_an_image(photos: Path) -> None:
 def test_a_second_run_computes_nothing(photos: Path, store: Store) -> None:
     prepared(photos)
     before = store.entries()
-    phase, data = prepared(photos)
-    assert phase.data.train is not data.train
+    _, data, _, features = prepared(photos)
+    assert features.train is not data.train
     assert {entry.key for entry in store.entries()} == {entry.key for entry in before}
 
 
@@ -104,10 +110,10 @@ def test_one_byte_of_one_image_makes_a_new_entry(photos: Path, store: Store) -> 
     prepared(photos)
     before = computed(store)
     a_byte_of_an_image(photos)
-    phase, data = prepared(photos)
+    phase, data, _, features = prepared(photos)
     assert computed(store) == before + 2, "for training, and that they are equal; nothing has changed in validation"
     images, _ = next(data.train.batches(0))
-    kept, _ = next(phase.data.train.batches(0))
+    kept, _ = next(features.train.batches(0))
     assert torch.equal(phase.model[:4](images), kept.outputs["model"][0])
 
 
@@ -164,8 +170,8 @@ def test_a_store_that_is_too_small_is_not_used(
     photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LEAVEN_STORE_LIMIT", "10")
-    phase, data = prepared(photos)
-    assert phase.data.train is data.train
+    _, data, rest, features = prepared(photos)
+    assert (type(rest), features) == (nn.Sequential, data)
     assert "one: the frozen layers run in every epoch, because" in capsys.readouterr().out
 
 
@@ -174,7 +180,7 @@ def test_a_store_that_can_not_be_written_is_not_used(
 ) -> None:
     store.folder.parent.mkdir(parents=True, exist_ok=True)
     store.folder.write_text("a file, where the folder should be")
-    phase, data = prepared(photos)
-    assert phase.data.train is data.train
+    _, data, _, features = prepared(photos)
+    assert features is data
     assert "the store can't be used" in capsys.readouterr().out
-    assert torch.is_tensor(next(phase.data.train.batches(0))[0])
+    assert torch.is_tensor(next(features.train.batches(0))[0])

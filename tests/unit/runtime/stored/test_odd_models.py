@@ -155,7 +155,7 @@ def test_it_runs_as_it_is_and_the_run_says_why(kind: str, tmp_path: Path) -> Non
     recipe = f'import "own.py"\nmodel own.Net()\n{DATA}{FROZEN}train epochs=3, '
     once = at_work.program(tmp_path, f"{recipe}cache=on", "once")
     always = at_work.program(tmp_path, f"{recipe}cache=off", "always")
-    assert "phase.store_frozen" in once.read_text()
+    assert "phase.frozen_once" in once.read_text()
     assert "the frozen layers run in every epoch, because " in trained(once)
     trained(always)
     assert_same(once, always)

@@ -16,28 +16,29 @@ from leaven.formats.store import Store
 from leaven.language.source import Source
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.stopping import StopSignal
+from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.trials.group import Group
 
 __all__ = ["photos", "store"]  # fixtures
 
 
-def begun(phase: runtime.Phase) -> None:
+def begun(phase: runtime.Phase, model: nn.Module) -> nn.Module:
     optimizer = torch.optim.SGD(runtime.trainable(phase.model), lr=0.1)
-    phase.setup(phase.model, optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer))
+    return phase.setup(model, optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer))[0]
 
 
 def test_a_resumed_run_uses_the_weights_that_it_saved(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    phase, _ = prepared(photos)
-    begun(phase)
+    phase, _, rest, features = prepared(photos)
+    begun(phase, rest)
     phase.save()
     other = net()
     nn.init.constant_(other.get_parameter("0.weight"), 0.5)  # as if its file had been replaced
     folder = phase.run.folder
-    del phase.run  # which holds the folder
+    del phase.run, features  # which hold the folder
     monkeypatch.setattr(sys, "argv", ["program.py", "--resume", str(folder)])
-    resumed, data = prepared(photos, other)
+    _, data, _, features = prepared(photos, other)
     images, _ = next(data.train.batches(0))
-    kept, _ = next(resumed.data.train.batches(0))
+    kept, _ = next(features.train.batches(0))
     assert torch.equal(net()[:4](images), kept.outputs["model"][0])
 
 
@@ -53,11 +54,11 @@ def test_a_resumed_run_uses_the_weights_that_it_saved(photos: Path, monkeypatch:
 def test_layers_that_are_changed_run_again(
     change: str, told: str, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    phase, _ = prepared(photos)
-    begun(phase)
+    phase, data, rest, features = prepared(photos)
+    placed = begun(phase, rest)
     kinds = []
     for _ in phase.epochs():
-        kinds.append({type(inputs) for inputs, _ in phase.batches()})
+        kinds.append({type(inputs) for inputs, _ in phase.batches(features.train)})
         weight = phase.model.get_parameter("0.weight")
         with torch.no_grad():
             if change == "unfreeze":
@@ -74,13 +75,18 @@ def test_layers_that_are_changed_run_again(
     said = capsys.readouterr().out
     assert told in said
     assert ("because" in said) == bool(told)
+    images, batch = (next(each.val.batches(0))[0] for each in (data, features))
+    assert type(batch) is (StoredBatch if change == "data" else Tensor)
+    placed.eval()
+    assert torch.equal(placed(batch), phase.model(images)), "both continue from what there is"
 
 
 def test_trials_that_train_together_do_not_write_to_the_frozen_weights_that_they_share(photos: Path) -> None:
     def body() -> None:
-        phase, _ = prepared(photos)
-        begun(phase)
+        phase, _, rest, features = prepared(photos)
+        begun(phase, rest)
         for _ in phase.epochs():
+            list(phase.batches(features.train))
             with torch.no_grad():
                 phase.model.get_parameter("0.weight").mul_(0.5)
             phase.end_epoch({"val.loss": 1.0})
@@ -108,13 +114,13 @@ class Normed(nn.Module):
 
 
 def test_what_is_computed_from_a_buffer_is_no_constant(photos: Path) -> None:
-    phase, data = prepared(photos, Normed(), all_but="head")
+    phase, data, rest, features = prepared(photos, Normed(), all_but="head")
     phase.model.get_buffer("spread").mul_(4)
     images, _ = next(data.val.batches(0))
-    stored, _ = next(phase.data.val.batches(0))
+    stored, _ = next(features.val.batches(0))
     phase.model.eval()
     assert not isinstance(stored, Tensor)
-    assert torch.equal(phase.model(images), phase.model(stored))
+    assert torch.equal(phase.model(images), rest(stored))
 
 
 class Precise(nn.Module):
@@ -133,8 +139,8 @@ class Precise(nn.Module):
 
 
 def test_a_model_that_turns_mixed_precision_off_runs_as_it_is(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    phase, data = prepared(photos, Precise(), all_but="head", precision="bf16-mixed")
-    assert phase.data.train is data.train
+    _, data, _, features = prepared(photos, Precise(), all_but="head", precision="bf16-mixed")
+    assert features is data
     assert "do not compute what the whole does" in capsys.readouterr().out
 
 
@@ -143,16 +149,16 @@ def test_files_that_cant_be_read_are_not_stored_in_the_place_of_others(
 ) -> None:
     for number in range(4):
         (photos / "val" / "ant" / f"{number}.png").write_bytes(b"no image")
-    phase, data = prepared(photos, on_bad_file="skip")
-    assert phase.data.val is data.val
+    _, data, _, features = prepared(photos, on_bad_file="skip")
+    assert features is data
     assert "can't be read" in capsys.readouterr().out
-    assert [len(targets) for _, targets in phase.data.val.batches(0)] == [4]
+    assert [len(targets) for _, targets in features.val.batches(0)] == [4]
 
 
 def test_a_split_without_images_needs_no_outputs(photos: Path) -> None:
-    phase, data = prepared(photos, shares={"val": 0})
-    assert len(phase.data.val) == 0
-    assert phase.data.train is not data.train
+    _, data, _, features = prepared(photos, shares={"val": 0})
+    assert len(features.val) == 0
+    assert features.train is not data.train
 
 
 class Brightest(nn.Module):
@@ -173,8 +179,8 @@ def test_images_that_change_the_outputs_for_others_are_noticed_wherever_they_are
         pixels = np.full((16, 16, 3), 250 if number == place else 100, dtype=np.uint8)
         pixels[number, number] = 90
         Image.fromarray(pixels).save(file)
-    phase, data = prepared(photos, Brightest(), all_but="head")
-    assert phase.data.train is data.train
+    _, data, _, features = prepared(photos, Brightest(), all_but="head")
+    assert features is data
 
 
 def _hooked() -> nn.Module:
@@ -188,15 +194,23 @@ def _doubled(_module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
 
 
 def test_a_function_of_yours_on_a_layer_of_a_library_is_your_own_code(photos: Path, store: Store) -> None:
-    phase, data = prepared(photos, _hooked())
-    assert phase.data.train is not data.train
+    _, data, _, features = prepared(photos, _hooked())
+    assert features.train is not data.train
     assert store.entries() == []
+
+
+def test_hooks_of_the_whole_model_would_not_run(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = net()
+    model.register_forward_hook(lambda _module, _inputs, _output: None)
+    _, data, _, features = prepared(photos, model)
+    assert features is data
+    assert "because Sequential has hooks, which would not run" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files that are used can't be removed there")
 def test_outputs_that_are_not_kept_leave_nothing_on_the_disk(photos: Path, store: Store) -> None:
-    phase, _ = prepared(photos, Plain(), all_but="head")
-    kept, _ = next(phase.data.train.batches(0))
+    features = prepared(photos, Plain(), all_but="head").features
+    kept, _ = next(features.train.batches(0))
     assert kept.outputs["model"][0].shape == (4, 4)
     assert store.entries() == []
 

@@ -121,24 +121,23 @@ def trained(
     model = build()
     phase = run.phase("one", model, data, epochs=2, is_last=True)
     runtime.freeze(model, all_but=all_but)
-    if stores:
-        phase.store_frozen(data.train, data.val)
+    rest, features = phase.frozen_once(model, data) if stores else (model, data)
     criterion = nn.CrossEntropyLoss()
-    model, optimizer = phase.setup(
-        model,
+    rest, optimizer = phase.setup(
+        rest,
         given := torch.optim.AdamW(runtime.trainable(model), lr=1e-3),
         torch.optim.lr_scheduler.ConstantLR(given),
     )
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=10)}
     for _ in phase.epochs():
-        for inputs, targets in phase.batches():
-            loss = criterion(model(inputs), targets)
+        for inputs, targets in phase.batches(features.train):
+            loss = criterion(rest(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             phase.log(loss)
-        phase.end_epoch(classification.evaluate(run, model, phase.data.val, metrics, criterion))
-    is_stored = phase.data.train is not data.train
+        phase.end_epoch(classification.evaluate(run, rest, features.val, metrics, criterion))
+    is_stored = features.train is not data.train
     phase.finish()
     rows = [{name: value for name, value in row.items() if name != "seconds"} for row in run.rows]
     return model.state_dict(), rows, is_stored

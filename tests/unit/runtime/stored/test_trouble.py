@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.unit.runtime.stored.test_keys import Prepared
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 from torchvision.transforms import v2
@@ -85,14 +86,13 @@ def data_of(photos: Path, **more: Any) -> runtime.Data:
     return runtime.Data(dataset, split, eval_transform=TRANSFORM, **given)
 
 
-def prepared(data: runtime.Data, folder: Path, model: nn.Module | None = None) -> runtime.Phase:
+def prepared(data: runtime.Data, folder: Path, model: nn.Module | None = None) -> Prepared:
     """A phase that has stored what it can."""
     model = model or Net()
     args = runtime.parse(argparse.ArgumentParser(), output=str(folder / "runs"))
     phase = runtime.Run(args, seed=0, monitor="val.loss").phase("one", model, data, epochs=2)
     runtime.freeze(model, all_but=["head"])
-    phase.store_frozen(data.train, data.val)
-    return phase
+    return Prepared(phase, data, *phase.frozen_once(model, data))
 
 
 def first_images(split: Any) -> Tensor:
@@ -107,22 +107,22 @@ def test_a_model_that_can_not_be_cut_runs_as_it_is_on_images_from_the_store(
 ) -> None:
     data = data_of(photos)
     expected = first_images(data_of(photos).train)
-    phase = prepared(data, photos.parent, model())
+    features = prepared(data, photos.parent, model()).features
     said = capsys.readouterr().out
     assert "one: the frozen layers run in every epoch, because" in said
     assert reason in said
     for split in (data.train, data.val):
         assert isinstance(split, IndexedSplit)
         assert split.reader.decoded is not None, "images are decoded once instead"
-    assert torch.equal(first_images(phase.data.train), expected)
+    assert torch.equal(first_images(features.train), expected)
 
 
 def test_files_that_are_gone_before_they_are_stored(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = data_of(photos, on_bad_file="skip")
     (photos / "train" / "ant" / "3.png").unlink()
-    phase = prepared(data, photos.parent)
+    features = prepared(data, photos.parent).features
     assert "because some files can't be read" in capsys.readouterr().out
-    assert sum(len(targets) for _, targets in phase.data.train.batches(0)) == 15
+    assert sum(len(targets) for _, targets in features.train.batches(0)) == 15
     assert [Path(name).name for name in data.skipped] == ["3.png"]
 
 
@@ -137,9 +137,9 @@ def test_files_that_vanish_while_they_are_stored(photos: Path, capsys: pytest.Ca
         return loaded
 
     data.train.reader = replace(data.train.reader, dataset=replace(data.train.reader.dataset, load=vanishing))
-    phase = prepared(data, photos.parent)
+    features = prepared(data, photos.parent).features
     assert "because some files can't be read" in capsys.readouterr().out
-    assert sum(len(targets) for _, targets in phase.data.train.batches(0)) == 15
+    assert sum(len(targets) for _, targets in features.train.batches(0)) == 15
 
 
 class Growing(IterableDataset[Any]):
@@ -162,9 +162,9 @@ def test_data_whose_length_changes_is_never_stored(
     dataset = runtime.user_dataset(Growing())
     split = runtime.split(dataset, train=75, val=25, test=0, seed=0)
     data = runtime.Data(dataset, split, train_transform=TRANSFORM, eval_transform=TRANSFORM, batch_size=4)
-    phase = prepared(data, tmp_path)
+    features = prepared(data, tmp_path).features
     assert "because the images come as a stream" in capsys.readouterr().out
-    assert phase.data.train is data.train
+    assert features is data
     assert not store.entries()
 
 
@@ -186,11 +186,11 @@ class Limited(nn.Linear):
 def test_a_batch_that_does_not_fit_into_memory(is_training: bool, photos: Path) -> None:
     model, data = Net(), data_of(photos)
     model.head = head = Limited(4, 2)
-    phase = prepared(data, photos.parent, model)
+    phase, _, rest, features = prepared(data, photos.parent, model)
     if is_training:
         optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
-        phase.setup(model, optimizer, runtime.constant(optimizer))
-        batch, _ = next(phase.batches())
+        phase.setup(rest, optimizer, runtime.constant(optimizer))
+        batch, _ = next(phase.batches(features.train))
         assert not torch.is_tensor(batch), "it has stored outputs"
     head.most = 2
     assert phase.batch_that_fits() == 2
@@ -223,9 +223,9 @@ def wide() -> nn.Module:
 
 def test_a_disk_that_is_full(small_disk: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = data_of(photos)
-    phase = prepared(data, photos.parent, wide())
+    features = prepared(data, photos.parent, wide()).features
     assert re.search("run in every epoch, because .*(No space left|room)", capsys.readouterr().out)
-    assert torch.equal(first_images(phase.data.train), first_images(data_of(photos).train))
+    assert torch.equal(first_images(features.train), first_images(data_of(photos).train))
     assert not list(small_disk.glob("store/*.partial"))
 
 
@@ -234,28 +234,28 @@ def test_a_full_disk_does_not_change_the_views(
 ) -> None:
     random = v2.Compose([v2.RandomCrop(12), *TRANSFORM.transforms[1:]])
     data, same = (data_of(photos, train_transform=random).with_views(2) for _ in range(2))
-    phase = prepared(data, photos.parent, wide())
+    features = prepared(data, photos.parent, wide()).features
     assert "run in every epoch, because" in capsys.readouterr().out
     seen = {
-        epoch: torch.cat([images for images, _ in phase.data.train.batches(epoch, shuffle=False)]) for epoch in range(3)
+        epoch: torch.cat([images for images, _ in features.train.batches(epoch, shuffle=False)]) for epoch in range(3)
     }
     assert torch.equal(seen[0], seen[2])
     assert not torch.equal(seen[0], seen[1])
-    assert torch.equal(first_images(phase.data.train), first_images(same.train))
+    assert torch.equal(first_images(features.train), first_images(same.train))
 
 
 def test_a_disk_that_can_only_be_read(small_disk: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     data = data_of(photos)
-    phase = prepared(data, photos.parent)
+    features = prepared(data, photos.parent).features
     assert re.search("run in every epoch, because .*Read-only file system", capsys.readouterr().out)
-    assert torch.equal(first_images(phase.data.train), first_images(data_of(photos).train))
+    assert torch.equal(first_images(features.train), first_images(data_of(photos).train))
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_can_not_be_written(photos: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.folder.mkdir(parents=True)
     store.folder.chmod(0o500)
-    phase = prepared(data_of(photos), photos.parent)
+    features = prepared(data_of(photos), photos.parent).features
     assert "run in every epoch, because" in capsys.readouterr().out
-    first_images(phase.data.train)
+    first_images(features.train)

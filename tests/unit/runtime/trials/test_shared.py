@@ -9,9 +9,9 @@ from torch import nn
 
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
-from leaven.runtime.stored.frozen import continue_from_images, share_weights
 from leaven.runtime.trials.group import Group
 from leaven.runtime.trials.shared import share_building
+from leaven.runtime.trials.shared_weights import own_weights, share_weights
 
 
 def built(build_data: Any, *trials: Namespace) -> list[Any]:
@@ -70,7 +70,7 @@ def test_frozen_weights_are_in_memory_once_until_a_model_goes_on_by_itself() -> 
     share_weights(other, one, ["0.weight", "0.bias"])
     assert other[0].weight.data_ptr() == one[0].weight.data_ptr()
     assert other[1].weight.data_ptr() != one[1].weight.data_ptr()
-    continue_from_images(other)
+    own_weights(other)
     with torch.no_grad():
         other[0].weight.zero_()
     assert one[0].weight.abs().sum() > 0
